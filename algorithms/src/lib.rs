@@ -1,0 +1,73 @@
+//! The congestion control algorithms of anole-ccp.
+//!
+//! An [`Algorithm`] is pure: it is told the time, takes the datapath's reports and fills in commands.
+//! It reads no clock, socket, file or environment, and its randomness comes from the seed it was built
+//! with. The same value drives a simulated flow and a real one.
+
+#![forbid(unsafe_code)]
+
+pub mod policy;
+mod registry;
+
+pub use anole_programs::{Commands, Program};
+pub use policy::{Observation, Policy};
+pub use registry::{Build, BuildError, Parameter, Spec, all, build, find};
+
+use anole_model::{Dur, Time};
+
+/// What an algorithm knows of its flow at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowInfo {
+    /// Maximum segment size, bytes.
+    pub mss: u32,
+    /// Window at the start, or at adoption of a running flow, bytes.
+    pub init_cwnd: u32,
+}
+
+/// One report of the datapath.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// The program that sent it.
+    pub program: &'static Program,
+    /// Its report registers in wire order; read with the program's typed `Report::read`.
+    pub values: &'a [u64],
+}
+
+/// What an algorithm did so far, for results.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Telemetry {
+    /// Time during which each kind of rate was in force.
+    pub applied: Applied,
+    /// Decisions taken.
+    pub decisions: u64,
+    /// Runs of the learned policy.
+    pub inferences: u64,
+}
+
+/// Time during which each kind of rate was in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Applied {
+    /// The rule-based candidate's.
+    pub rule: Dur,
+    /// The learned candidate's.
+    pub learned: Dur,
+    /// An inferred one.
+    pub inferred: Dur,
+    /// The one before, kept.
+    pub previous: Dur,
+}
+
+/// A congestion control algorithm for one flow.
+pub trait Algorithm: Send {
+    /// The flow begins (or is adopted): choose the first program and its fields.
+    fn start(&mut self, now: Time, out: &mut Commands);
+
+    /// A report arrived. Reports of a program that is no longer the current one are passed on too, and
+    /// have to be ignored. Commands may be empty.
+    fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands);
+
+    /// What it did so far.
+    fn telemetry(&self) -> Telemetry {
+        Telemetry::default()
+    }
+}

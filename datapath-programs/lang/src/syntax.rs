@@ -1,0 +1,204 @@
+//! Reads a fold program into a tree that keeps the position of every part.
+//!
+//! ```text
+//! program     := (def declaration* [(Report declaration+)] declaration*)  event+
+//! declaration := ([volatile] name initial)
+//! event       := (when condition statement+)
+//! ```
+//! A `#` starts a comment that runs to the end of the line. portus refuses most comments, so
+//! [`strip_comments`] blanks them out, which keeps every position.
+
+/// A place in the source, both counted from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Line.
+    pub line: u32,
+    /// Column, in characters.
+    pub column: u32,
+}
+
+/// Why a source is not a program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{}: {message}", position.line, position.column)]
+pub struct SyntaxError {
+    /// Where.
+    pub position: Position,
+    /// What is wrong and what to write instead.
+    pub message: String,
+}
+
+/// An atom or a list, with the position of its first character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A name, a number, an operator or `true`, `false`, `+infinity`.
+    Atom(Position, String),
+    /// What stands between two parentheses.
+    List(Position, Vec<Node>),
+}
+
+/// One register that a program declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// Where.
+    pub position: Position,
+    /// The name as written, without `Report.`.
+    pub name: String,
+    /// Set back to its initial value after each report.
+    pub volatile: bool,
+    /// The initial value as written.
+    pub initial: String,
+    /// The comment on the same line: meaning and unit.
+    pub comment: String,
+}
+
+/// A program's declarations and events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The comment lines above the program.
+    pub header: String,
+    /// Report registers, in wire order.
+    pub reports: Vec<Declaration>,
+    /// Control registers, in wire order.
+    pub controls: Vec<Declaration>,
+    /// `(when …)` lists.
+    pub events: Vec<Node>,
+}
+
+impl Node {
+    /// Where the node begins.
+    pub fn position(&self) -> Position {
+        match self {
+            Node::Atom(position, _) | Node::List(position, _) => *position,
+        }
+    }
+    /// The text of an atom.
+    pub fn atom(&self) -> Option<&str> {
+        match self {
+            Node::Atom(_, text) => Some(text),
+            Node::List(..) => None,
+        }
+    }
+    /// The parts of a list.
+    pub fn list(&self) -> Option<&[Node]> {
+        match self {
+            Node::Atom(..) => None,
+            Node::List(_, parts) => Some(parts),
+        }
+    }
+}
+
+/// The source with each comment replaced by spaces, so that positions stay.
+pub fn strip_comments(source: &str) -> String {
+    let mut in_comment = false;
+    let blank = |c: char| {
+        in_comment = (in_comment || c == '#') && c != '\n';
+        if in_comment { ' ' } else { c }
+    };
+    source.chars().map(blank).collect()
+}
+
+/// Reads a program.
+pub fn parse(source: &str) -> Result<Program, SyntaxError> {
+    let nodes = read_nodes(source)?;
+    let start = Position { line: 1, column: 1 };
+    let mut nodes = nodes.into_iter();
+    let def = nodes.next().ok_or_else(|| error(start, "the program is empty; it starts with (def …)"))?;
+    let (reports, controls) = read_definitions(&def, source)?;
+    let events: Vec<Node> = nodes.collect();
+    for event in &events {
+        let is_when = event.list().and_then(|parts| parts.first()).and_then(Node::atom) == Some("when");
+        if !is_when {
+            return Err(error(event.position(), "expected (when condition statement…)"));
+        }
+    }
+    if events.is_empty() {
+        return Err(error(def.position(), "a program needs at least one (when …) after (def …)"));
+    }
+    let header = source
+        .lines()
+        .take_while(|line| line.trim_start().starts_with('#') || line.trim().is_empty())
+        .map(|line| line.trim_start().trim_start_matches('#').strip_prefix(' ').unwrap_or("").trim_end())
+        .collect::<Vec<_>>()
+        .join("\n");
+    Ok(Program { header: header.trim().to_string(), reports, controls, events })
+}
+
+fn error(position: Position, message: impl Into<String>) -> SyntaxError {
+    SyntaxError { position, message: message.into() }
+}
+
+/// Nesting that no sensible program reaches; portus recurses and would overflow its stack.
+const MAX_DEPTH: usize = 64;
+
+fn read_nodes(source: &str) -> Result<Vec<Node>, SyntaxError> {
+    let text = strip_comments(source);
+    let mut open: Vec<(Position, Vec<Node>)> = Vec::new();
+    let mut done = Vec::new();
+    let mut atom: Option<(Position, String)> = None;
+    let mut position = Position { line: 1, column: 1 };
+    for c in text.chars().chain(std::iter::once(' ')) {
+        if c.is_whitespace() || c == '(' || c == ')' {
+            if let Some((at, word)) = atom.take() {
+                open.last_mut().map_or(&mut done, |(_, parts)| parts).push(Node::Atom(at, word));
+            }
+        } else {
+            atom.get_or_insert_with(|| (position, String::new())).1.push(c);
+        }
+        if c == '(' {
+            if open.len() == MAX_DEPTH {
+                return Err(error(position, format!("more than {MAX_DEPTH} levels of parentheses")));
+            }
+            open.push((position, Vec::new()));
+        } else if c == ')' {
+            let (at, parts) = open.pop().ok_or_else(|| error(position, "unmatched ')'"))?;
+            open.last_mut().map_or(&mut done, |(_, outer)| outer).push(Node::List(at, parts));
+        }
+        position = match c {
+            '\n' => Position { line: position.line + 1, column: 1 },
+            _ => Position { column: position.column + 1, ..position },
+        };
+    }
+    match open.pop() {
+        Some((at, _)) => Err(error(at, "'(' is never closed")),
+        None => Ok(done),
+    }
+}
+
+type Definitions = (Vec<Declaration>, Vec<Declaration>);
+
+fn read_definitions(def: &Node, source: &str) -> Result<Definitions, SyntaxError> {
+    let parts = def.list().filter(|parts| parts.first().and_then(Node::atom) == Some("def"));
+    let parts = parts.ok_or_else(|| error(def.position(), "a program starts with (def …)"))?;
+    let (mut reports, mut controls) = (Vec::new(), Vec::new());
+    let mut report_seen = false;
+    for part in &parts[1..] {
+        match part.list() {
+            Some([Node::Atom(_, word), fields @ ..])
+                if word == "Report" && fields.iter().all(|f| f.list().is_some()) =>
+            {
+                if report_seen {
+                    return Err(error(part.position(), "a program has one (Report …)"));
+                }
+                report_seen = true;
+                for field in fields {
+                    reports.push(read_declaration(field, source)?);
+                }
+            }
+            _ => controls.push(read_declaration(part, source)?),
+        }
+    }
+    Ok((reports, controls))
+}
+
+fn read_declaration(node: &Node, source: &str) -> Result<Declaration, SyntaxError> {
+    let position = node.position();
+    let words: Option<Vec<&str>> = node.list().map(|parts| parts.iter().filter_map(Node::atom).collect());
+    let (volatile, name, initial) = match words.as_deref() {
+        Some(["volatile", name, initial]) => (true, *name, *initial),
+        Some([name, initial]) => (false, *name, *initial),
+        _ => return Err(error(position, "expected ([volatile] name initial-value)")),
+    };
+    let line = source.lines().nth(position.line as usize - 1).unwrap_or("");
+    let comment = line.split_once('#').map_or("", |(_, comment)| comment.trim()).to_string();
+    Ok(Declaration { position, name: name.to_string(), volatile, initial: initial.to_string(), comment })
+}

@@ -1,0 +1,53 @@
+//! The fold programs of anole-ccp: source, byte code, typed bindings, and the commands that an
+//! algorithm gives to the datapath that runs them.
+//!
+//! One file per program under `programs/`; the build compiles each with portus's compiler and
+//! generates a module of the same name here, so that no register is named in two places.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+
+pub use commands::Commands;
+
+include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+
+/// A compiled fold program.
+#[derive(Debug)]
+pub struct Program {
+    /// The name under which an agent installs it.
+    pub name: &'static str,
+    /// The source without comments, as portus compiles it.
+    pub source: &'static str,
+    /// Names of the report registers, in wire order, each with `Report.` in front.
+    pub reports: &'static [&'static str],
+    /// The registers that the agent may set.
+    pub controls: &'static [Register],
+    /// Number of expressions.
+    pub expressions: u32,
+    /// Number of instructions.
+    pub instructions: u32,
+    /// Expressions and instructions as an INSTALL message carries them.
+    pub code: &'static [u8],
+}
+
+/// A register that an agent may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Register {
+    /// The name in the program.
+    pub name: &'static str,
+    /// The register type on the wire.
+    pub kind: u8,
+    /// The index on the wire.
+    pub index: u32,
+}
+
+/// The congestion window, bytes.
+pub const CWND: Register = Register { name: "Cwnd", kind: 2, index: 4 };
+/// The pacing rate, bytes/s; 0 leaves pacing to the transport.
+pub const RATE: Register = Register { name: "Rate", kind: 2, index: 5 };
+
+/// The program with this name.
+pub fn find(name: &str) -> Option<&'static Program> {
+    ALL.iter().copied().find(|program| program.name == name)
+}

@@ -1,0 +1,2 @@
+//! A user-space UDP link emulator.
+#![allow(clippy::disallowed_methods, reason = "real time and real sockets are what this crate is for")]
