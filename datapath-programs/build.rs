@@ -3,6 +3,8 @@
 //! The `.ccp` file is the one place where a register is named: its reports become the fields of a
 //! struct, its control registers become constants, and their comments become documentation.
 
+#![allow(clippy::disallowed_methods, reason = "a build script reads its inputs and cargo's variables")]
+
 use anole_lang::{Compiled, Declaration};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
