@@ -115,6 +115,8 @@ fn fast_convergence_gives_up_more() {
     cubic.on_loss(now);
     assert_eq!(cubic.w_max, 100.0);
     cubic.on_loss(now + RTT);
+    assert_eq!(cubic.w_max, 100.0, "the same event still");
+    cubic.on_loss(now + RTT * 2);
     assert!((cubic.w_max - 70.0 * 0.85).abs() < 1e-9);
 }
 
