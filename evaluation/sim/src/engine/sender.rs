@@ -86,11 +86,11 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub fn new(mss: u32, total_bytes: Option<u64>, control: Control) -> Sender {
+    pub fn new(mss: u32, total_bytes: Option<u64>) -> Sender {
         Sender {
             mss,
             total_bytes,
-            control,
+            control: Control::default(),
             next_segment: 0,
             retransmit: VecDeque::new(),
             base: 0,
