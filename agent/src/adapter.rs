@@ -166,7 +166,7 @@ impl<I: Ipc> AgentFlow<I> {
         };
         match sent {
             Ok(()) => self.line.updates += 1,
-            Err(error) => self.fail(&error.to_string()),
+            Err(error) => self.fail(&error.0),
         }
     }
 

@@ -16,7 +16,7 @@ mod socket_path;
 pub mod unix;
 
 pub use peers::{FlowKey, Peer};
-pub use socket_path::{SocketError, default_socket};
+pub use socket_path::default_socket;
 
 use crate::logging::Tally;
 use crate::shared::{Clock, Shared};
