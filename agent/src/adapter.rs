@@ -12,7 +12,7 @@ use crate::logging::{Tally, panic_text};
 use crate::plan::Plan;
 use crate::shared::{Clock, Shared};
 use crate::stats::{FlowLine, Shares, Stats, seconds};
-use anole_algorithms::{Algorithm, Commands, FlowInfo, Program, Report, Telemetry};
+use anole_algorithms::{Algorithm, Commands, FlowInfo, Program, Report};
 use anole_datapath::wire::AlgorithmName;
 use anole_model::{Bounds, Time};
 use portus::DatapathTrait;
@@ -173,7 +173,12 @@ impl<I: Ipc> AgentFlow<I> {
     /// Gives the flow up.
     fn fail(&mut self, reason: &str) {
         let (flow, algorithm) = (self.line.flow, self.line.algorithm);
-        tracing::error!(flow, algorithm, reason, "the algorithm failed; the datapath's own controller takes the flow");
+        tracing::error!(
+            flow,
+            algorithm,
+            reason,
+            "the algorithm failed; the datapath's own controller takes the flow"
+        );
         self.context.shared.fail(self.key);
         self.line.end = "failed";
         let failed = self.algorithm.take();
@@ -199,7 +204,9 @@ impl<I: Ipc> portus::Flow for AgentFlow<I> {
         drop(scopes);
         self.line.reports += 1;
         let now = context.clock.now();
-        self.run(|algorithm, values, commands| algorithm.on_report(now, &Report { program, values }, commands));
+        self.run(|algorithm, values, commands| {
+            algorithm.on_report(now, &Report { program, values }, commands)
+        });
     }
 
     fn close(&mut self) {
@@ -216,14 +223,23 @@ impl<I: Ipc> Drop for AgentFlow<I> {
         if self.line.algorithm.is_empty() {
             return;
         }
-        let told = self.algorithm.as_deref().map(|algorithm| catch_unwind(AssertUnwindSafe(|| algorithm.telemetry())));
-        let telemetry = told.and_then(Result::ok).unwrap_or_else(Telemetry::default);
+        let told = self
+            .algorithm
+            .as_deref()
+            .map(|algorithm| catch_unwind(AssertUnwindSafe(|| algorithm.telemetry())));
+        let telemetry = told.and_then(Result::ok).unwrap_or_default();
         self.line.end_s = seconds(self.context.clock.now());
         self.line.decisions = telemetry.decisions;
         self.line.inferences = telemetry.inferences;
         self.line.applied = Shares::of(&telemetry);
         self.context.stats.borrow_mut().write(&self.line);
         let line = &self.line;
-        tracing::debug!(flow = line.flow, algorithm = line.algorithm, end = line.end, reports = line.reports, "flow ends");
+        tracing::debug!(
+            flow = line.flow,
+            algorithm = line.algorithm,
+            end = line.end,
+            reports = line.reports,
+            "flow ends"
+        );
     }
 }

@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn the_command_line_comes_before_the_file() {
-        let file: Options = toml::from_str("alg = \"cubic\"\nseed = 4\nipc = \"unix\"\n[param]\na = 1\nb = 2.5\n").unwrap();
+        let file: Options =
+            toml::from_str("alg = \"cubic\"\nseed = 4\nipc = \"unix\"\n[param]\na = 1\nb = 2.5\n").unwrap();
         let cli = Cli::parse_from(["anole-ccp", "--alg", "reno", "--param", "b=3"]);
         let both = cli.options.or(file);
         assert_eq!((both.alg.as_deref(), both.seed, both.ipc), (Some("reno"), Some(4), Some(IpcKind::Unix)));

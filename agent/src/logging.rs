@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn each_kind_speaks_once_a_minute_and_counts_everything() {
         let mut tally = Tally::default();
-        let at = |seconds| Time::ZERO + Dur::from_millis(1000 * seconds);
+        let at = |seconds: u64| Time::ZERO + Dur::from_millis(1000 * seconds);
         assert_eq!(tally.count(at(0), "a"), Some(Due { total: 1, new: 1 }));
         for second in 1..60 {
             assert_eq!(tally.count(at(second), "a"), None);

@@ -86,7 +86,10 @@ impl Plan {
             Some(name) => {
                 let alike = known().map(|known| (strsim::jaro_winkler(name, known), known));
                 let nearest = alike.filter(|(score, _)| *score >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
-                Err(PlanError::UnknownParameter { name: name.clone(), nearest: nearest.map(|(_, known)| known) })
+                Err(PlanError::UnknownParameter {
+                    name: name.clone(),
+                    nearest: nearest.map(|(_, known)| known),
+                })
             }
         }
     }
@@ -100,8 +103,10 @@ impl Plan {
             Some(spec) => Ok(spec),
             None => {
                 let nearest = anole_algorithms::find(name).err();
-                let error = nearest
-                    .unwrap_or_else(|| BuildError::UnknownAlgorithm { name: name.to_string(), nearest: None });
+                let error = nearest.unwrap_or_else(|| BuildError::UnknownAlgorithm {
+                    name: name.to_string(),
+                    nearest: None,
+                });
                 Err((&self.default, error))
             }
         }
@@ -126,7 +131,8 @@ impl Plan {
 
     /// Every program of every algorithm, once.
     pub fn programs(&self) -> Vec<&'static Program> {
-        let mut programs: Vec<&'static Program> = self.specs.iter().flat_map(|spec| spec.programs).copied().collect();
+        let mut programs: Vec<&'static Program> =
+            self.specs.iter().flat_map(|spec| spec.programs).copied().collect();
         programs.sort_by_key(|program| program.name);
         programs.dedup_by_key(|program| program.name);
         programs

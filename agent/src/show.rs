@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use anole_algorithms::Spec;
+use anole_lang::Severity;
 use anyhow::{Context, anyhow};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -11,7 +12,11 @@ use std::path::Path;
 /// Lists the algorithms on stdout.
 pub fn algorithms(as_json: bool) -> Result<(), Failure> {
     let all = anole_algorithms::all();
-    let text = if as_json { format!("{}\n", all.iter().map(describe).collect::<serde_json::Value>()) } else { table(all) };
+    let text = if as_json {
+        format!("{}\n", all.iter().map(describe).collect::<serde_json::Value>())
+    } else {
+        table(all)
+    };
     print(&text)
 }
 
@@ -41,18 +46,21 @@ fn table(all: &[Spec]) -> String {
     text
 }
 
-/// Checks a fold program; findings go to stdout.
+/// Checks a fold program; the findings and what it takes of the limits go to stdout.
 pub fn check(file: &Path) -> Result<(), Failure> {
+    let name = file.display().to_string();
     let source = std::fs::read_to_string(file)
-        .with_context(|| format!("{}: cannot read it", file.display()))
+        .with_context(|| format!("{name}: cannot read it"))
         .map_err(Failure::Usage)?;
-    let compiled = anole_lang::compile(&source).map_err(|error| Failure::Run(anyhow!("{}:{error}", file.display())))?;
-    print(&format!(
-        "{}: {} expressions, {} instructions\n",
-        file.display(),
-        compiled.expressions,
-        compiled.instructions
-    ))
+    let findings = anole_lang::check(&source);
+    print(&anole_lang::render(&findings, &name, &source))?;
+    if anole_lang::has_errors(&findings) {
+        let errors = findings.iter().filter(|finding| finding.severity() == Severity::Error).count();
+        let noun = if errors == 1 { "error" } else { "errors" };
+        return Err(Failure::Run(anyhow!("{name}: {errors} {noun}; the program cannot be used")));
+    }
+    let compiled = anole_lang::compile(&source).map_err(|error| Failure::Run(anyhow!("{name}:{error}")))?;
+    print(&format!("{name}: {}\n", compiled.summary()))
 }
 
 /// Writes to stdout; a reader that has seen enough is no error.

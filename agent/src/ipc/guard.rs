@@ -106,7 +106,8 @@ pub fn check(datagram: &[u8]) -> Result<Vec<Message<'_>>, Refusal> {
 }
 
 fn check_one(bytes: &[u8]) -> Result<(Message<'_>, usize), Refusal> {
-    let Some(([type_low, type_high, length_low, length_high, ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>()
+    let Some(([type_low, type_high, length_low, length_high, ..], _)) =
+        bytes.split_first_chunk::<HEADER_BYTES>()
     else {
         return Err(Refusal::Short);
     };
@@ -130,7 +131,9 @@ fn check_one(bytes: &[u8]) -> Result<(Message<'_>, usize), Refusal> {
     match &message {
         // portus would read what follows as a part of this message.
         _ if used != length => Err(malformed),
-        Message::Create(_, create) if create.mss == 0 || create.mss > MAX_MSS_BYTES => Err(Refusal::SegmentSize),
+        Message::Create(_, create) if create.mss == 0 || create.mss > MAX_MSS_BYTES => {
+            Err(Refusal::SegmentSize)
+        }
         Message::Create(..) | Message::Measure { .. } | Message::Ready(_) => Ok((message, used)),
         Message::Install(_) | Message::Update(..) | Message::ChangeProgram { .. } => Err(Refusal::Direction),
     }
@@ -149,7 +152,7 @@ mod tests {
 
     fn bytes(message: &Message<'_>) -> Vec<u8> {
         let mut out = Vec::new();
-        wire::encode(message, &mut out);
+        wire::encode(message, &mut out).unwrap();
         out
     }
 

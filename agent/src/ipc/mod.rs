@@ -105,7 +105,13 @@ struct State<A> {
 impl<A: Debug> State<A> {
     fn refused(&mut self, now: Time, refusal: Refusal, from: Option<&A>) {
         if let Some(due) = self.tally.count(now, refusal.text()) {
-            tracing::warn!(kind = refusal.text(), ?from, new = due.new, total = due.total, "datagram dropped");
+            tracing::warn!(
+                kind = refusal.text(),
+                ?from,
+                new = due.new,
+                total = due.total,
+                "datagram dropped"
+            );
         }
     }
 
@@ -147,8 +153,8 @@ impl<T: Transport> Endpoint<T> {
                 if let Message::Create(sid, create) = &message {
                     self.shared.asked((peer, *sid), create.algorithm);
                 }
-                let bytes = encoded(&message);
                 // The guard admits nothing larger than portus's buffer, and the table adds nothing larger.
+                let bytes = encoded(&message);
                 if let Some(room) = out.get_mut(..bytes.len()) {
                     room.copy_from_slice(&bytes);
                     return (bytes.len(), peer);
@@ -203,7 +209,7 @@ impl<T: Transport> Endpoint<T> {
         while let Some(key) = state.peers.next_unanswered(now) {
             // A flow whose algorithm failed stays unanswered, so that its datapath takes over.
             if !self.shared.has_failed(key) {
-                self.post(state, key.0, peers::empty_answer(key.1));
+                self.post(state, key.0, encoded(&Message::Update(key.1, Vec::new())));
             }
         }
     }
@@ -259,7 +265,7 @@ impl<T: Transport> Endpoint<T> {
                 && program.code.starts_with(install.expressions)
                 && program.code.ends_with(install.instructions)
         };
-        if let Some(at) = state.expected.iter().position(|program| same(program)) {
+        if let Some(at) = state.expected.iter().position(same) {
             let program = state.expected.swap_remove(at);
             state.peers.know_program(install.uid, program.reports.len());
         }
@@ -309,10 +315,10 @@ impl<T: Transport> portus::ipc::Ipc for Endpoint<T> {
     }
 }
 
+/// The message's bytes; none for one that no decoder could have made.
 fn encoded(message: &Message<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(guard::MAX_DATAGRAM_BYTES);
-    wire::encode(message, &mut bytes);
-    bytes
+    wire::encode(message, &mut bytes).map_or_else(|_| Vec::new(), |()| bytes)
 }
 
 /// The flow that a message of portus answers: UPDATE and CHANGE_PROG do, INSTALL belongs to none.

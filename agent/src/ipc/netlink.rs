@@ -134,7 +134,10 @@ mod tests {
             assert!(matches!(frame(&header(28), 28, from, false), Received::Refused(Refusal::Credentials)));
         }
         for (length, bytes) in [(0, 28), (15, 28), (29, 28), (u32::MAX, 28), (28, 3)] {
-            assert!(matches!(frame(&header(length), bytes, Some(0), false), Received::Refused(Refusal::Framing)));
+            assert!(matches!(
+                frame(&header(length), bytes, Some(0), false),
+                Received::Refused(Refusal::Framing)
+            ));
         }
         assert!(matches!(frame(&header(9999), 1041, Some(0), true), Received::Refused(Refusal::Oversized)));
     }

@@ -15,7 +15,7 @@
 //! flow is then created as if new, with the window of RFC 6928.
 
 use super::guard::Refusal;
-use anole_datapath::wire::{self, AlgorithmName, CreateMessage, Message};
+use anole_datapath::wire::{AlgorithmName, CreateMessage, Message};
 use anole_model::{Dur, Time};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -134,7 +134,9 @@ impl<A: Clone + Eq + Hash> Peers<A> {
             }
             Message::Create(sid, create) => self.create(now, (peer, sid), create),
             Message::Measure { sid, uid, values } => self.measure(now, (peer, sid), uid, values),
-            Message::Install(_) | Message::Update(..) | Message::ChangeProgram { .. } => Err(Refusal::Direction),
+            Message::Install(_) | Message::Update(..) | Message::ChangeProgram { .. } => {
+                Err(Refusal::Direction)
+            }
         }
     }
 
@@ -239,7 +241,9 @@ impl<A: Clone + Eq + Hash> Peers<A> {
             self.due.pop_front();
             let flow = self.flows.get_mut(&key);
             // A flow that was answered and has reported again has a later entry of its own.
-            if let Some(flow) = flow.filter(|flow| flow.waiting.is_some_and(|since| since + ANSWER_WITHIN <= now)) {
+            if let Some(flow) =
+                flow.filter(|flow| flow.waiting.is_some_and(|since| since + ANSWER_WITHIN <= now))
+            {
                 flow.waiting = None;
                 return Some(key);
             }
@@ -294,13 +298,6 @@ impl<A: Clone + Eq + Hash> Peers<A> {
 /// MEASURE without values: the flow is over.
 fn close_of(key: FlowKey, uid: u32) -> Message<'static> {
     Message::Measure { sid: key.1, uid, values: Vec::new() }
-}
-
-/// An UPDATE that sets nothing, as an answer.
-pub fn empty_answer(sid: u32) -> Vec<u8> {
-    let mut out = Vec::new();
-    wire::encode(&Message::Update(sid, Vec::new()), &mut out);
-    out
 }
 
 #[cfg(test)]
@@ -394,7 +391,9 @@ mod tests {
         assert_eq!(taken(&mut peers), [(Peer(1), Message::Ready(1))]);
         peers.admit(ms(2000), &A, old(4)).unwrap();
         let adopted = taken(&mut peers);
-        assert!(matches!(&adopted[..], [(Peer(1), Message::Create(4, c))] if c.mss == 1448 && c.init_cwnd == 14480));
+        assert!(
+            matches!(&adopted[..], [(Peer(1), Message::Create(4, c))] if c.mss == 1448 && c.init_cwnd == 14480)
+        );
         // A single stray report, and one after a long silence, adopt nothing.
         peers.admit(ms(2000), &A, old(5)).unwrap();
         peers.admit(ms(9000), &A, old(5)).unwrap();

@@ -124,7 +124,8 @@ fn own_directory(path: &Path) -> Result<(), SocketError> {
         }
         _ => {}
     }
-    let found = fs::symlink_metadata(directory).map_err(|source| io_error(path, "look at its directory", source))?;
+    let found =
+        fs::symlink_metadata(directory).map_err(|source| io_error(path, "look at its directory", source))?;
     if found.uid() == geteuid().as_raw() && found.is_dir() {
         Ok(())
     } else {

@@ -10,16 +10,23 @@ use anole_model::Dur;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, UnixAddr, UnixCredentials, recvmsg, sendto, setsockopt, sockopt,
+    ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, UnixCredentials, recvmsg, sendto, setsockopt,
+    sockopt,
 };
 use nix::unistd::geteuid;
 use std::io::IoSliceMut;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 /// Room asked of the kernel for datagrams in both directions: one that waits costs about 1 KiB, so
 /// thousands of flows may report while an algorithm computes. The kernel caps it.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+
+/// Length of the address of a socket with a name: the family and 1 to 108 bytes (unix(7)). The kernel
+/// gives 0 for one without, and 111 for a name of 108 bytes; nix panics on the one and reads too far for
+/// the other when it is asked for the name.
+const NAMED_BYTES: RangeInclusive<u32> = 3..=110;
 
 /// The agent's socket.
 #[derive(Debug)]
@@ -57,9 +64,7 @@ impl Unix {
             (Some(uid), _) if uid != self.uid && uid != 0 => Received::Refused(Refusal::Credentials),
             (None, _) => Received::Refused(Refusal::Credentials),
             _ if got.flags.contains(MsgFlags::MSG_TRUNC) => Received::Refused(Refusal::Oversized),
-            (_, Some(from)) if from.path().is_some() || from.as_abstract().is_some() => {
-                Received::Datagram(got.bytes, from)
-            }
+            (_, Some(from)) if NAMED_BYTES.contains(&from.len()) => Received::Datagram(got.bytes, from),
             _ => Received::Refused(Refusal::NoAddress),
         })
     }
@@ -106,7 +111,9 @@ pub fn wait_readable(socket: &impl AsFd, wait: Dur) -> Result<(), Errno> {
 pub fn sent(error: Errno) -> Sent {
     match error {
         Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR | Errno::ENOMEM => Sent::Full,
-        Errno::ECONNREFUSED | Errno::ENOENT | Errno::ENOTDIR | Errno::EPROTOTYPE | Errno::ECONNRESET => Sent::Gone,
+        Errno::ECONNREFUSED | Errno::ENOENT | Errno::ENOTDIR | Errno::EPROTOTYPE | Errno::ECONNRESET => {
+            Sent::Gone
+        }
         _ => Sent::Failed,
     }
 }
