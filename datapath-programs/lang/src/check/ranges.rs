@@ -4,9 +4,11 @@
 //! The program is run over ranges instead of numbers: first as often as it takes until the ranges of
 //! all registers no longer grow, then once more to report. Two assumptions keep the answer useful:
 //!
-//! - a measured value and a register that the agent sets lie below 2^32, as libccp's fields and the
-//!   agent's updates do, `Ack.now` below 2^48 (nine years in us);
-//! - a register that sums such values up stays below 2^48. Overflow of additions is not reported.
+//! - a window, what is in flight and what one ACK acknowledges stay below 2^30 bytes, TCP's largest
+//!   window (RFC 7323 section 2.2); other measured values and registers that the agent sets below 2^32,
+//!   as libccp's fields and the agent's updates do; `Ack.now` below 2^48 (nine years in us);
+//! - a register that sums such values up stays below 2^48. Overflow of additions, and of products with a
+//!   literal, is not reported: it takes a value that has grown without bound before.
 //!
 //! A subtraction is taken as safe when [`Proof`] finds a reason that holds for all values.
 
@@ -17,7 +19,10 @@ use crate::vocabulary::{NOW, Op, RTT, builtin};
 use std::collections::BTreeMap;
 
 const WORD: u64 = u32::MAX as u64;
+const WINDOW: u64 = 1 << 30;
 const SUM: u64 = (1 << 48) - 1;
+const WINDOWS: [&str; 5] =
+    ["Ack.bytes_acked", "Ack.bytes_misordered", "Ack.ecn_bytes", "Flow.bytes_in_flight", "Cwnd"];
 /// Rounds in which ranges may grow by themselves; those that still do are widened. Programs settle
 /// within two or three unless a register sums up.
 const PATIENT_ROUNDS: usize = 4;
@@ -175,7 +180,13 @@ impl Run<'_> {
             let message = "the divisor can be zero, and the ACK then ends half-way without a report; write (max b 1) (an if does not help: its value is computed in any case)";
             self.report(b.position(), Code::DivisionByZero, message.to_string());
         }
-        if op == Op::Mul && x.high.checked_mul(y.high).is_none() {
+        if op == Op::Mul
+            && let Some(whole) = state.rounded_down(a, b).or_else(|| state.rounded_down(b, a))
+        {
+            return Range { low: 0, high: whole.high };
+        }
+        let vary = x.low < x.high && y.low < y.high;
+        if op == Op::Mul && vary && x.high.checked_mul(y.high).is_none() {
             let message = format!(
                 "the product can exceed 64 bits (factors up to {} and {}), which libccp notices only sometimes; divide first, or bound a factor with min",
                 x.high, y.high
@@ -242,6 +253,7 @@ impl State {
             Some(range) => *range,
             None if name == RTT => Range { low: 1, high: WORD },
             None if name == NOW => Range { low: 0, high: SUM },
+            None if WINDOWS.contains(&name) => Range { low: 0, high: WINDOW },
             None => match builtin(name) {
                 Some(known) if known.ty == crate::vocabulary::Type::Bool => Range::BOOL,
                 Some(_) => Range::MEASURED,
@@ -264,6 +276,19 @@ impl State {
         match expr {
             Expr::Binary(_, op, a, b) => arithmetic(*op, self.range(a), self.range(b)),
             simple => self.simple(simple),
+        }
+    }
+
+    /// The range of `a` when `quotient` is `a / n` and `m` at most `n`: the product is at most `a`.
+    fn rounded_down(&self, quotient: &Expr, m: &Expr) -> Option<Range> {
+        let mut proof = Proof { state: self, steps: PROOF_STEPS };
+        let quotient = match quotient {
+            Expr::Name(_, name) => proof.definition(name)?,
+            expr => expr.clone(),
+        };
+        match &quotient {
+            Expr::Binary(_, Op::Div, a, n) => proof.at_most(m, n).then(|| self.range(a)),
+            _ => None,
         }
     }
 
