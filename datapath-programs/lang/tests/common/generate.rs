@@ -30,8 +30,21 @@ fn number() -> BoxedStrategy<String> {
         3 => names.prop_map(str::to_string),
         2 => prop::sample::select(vec!["0", "1", "2", "10", "1000", "2147483647", "+infinity"]).prop_map(str::to_string),
     ];
-    let operator = prop::sample::select(vec!["+", "-", "*", "/", "max", "min", "wrapped_max"]);
-    leaf.prop_recursive(4, 12, 2, move |inner| {
+    let operator = prop::sample::select(vec![
+        "+",
+        "+",
+        "*",
+        "max",
+        "min",
+        "min",
+        "+",
+        "*",
+        "max",
+        "-",
+        "/",
+        "wrapped_max",
+    ]);
+    leaf.prop_recursive(2, 3, 2, move |inner| {
         // Guards of the usual shapes, and anything else.
         let two = (inner.clone(), inner);
         prop_oneof![
@@ -52,7 +65,7 @@ fn truth() -> BoxedStrategy<String> {
         (prop::sample::select(vec!["<", ">", "=="]), number(), number())
             .prop_map(|(op, a, b)| format!("({op} {a} {b})")),
     ];
-    leaf.prop_recursive(2, 6, 2, |inner| {
+    leaf.prop_recursive(1, 2, 2, |inner| {
         (prop::sample::select(vec!["&&", "||"]), inner.clone(), inner)
             .prop_map(|(op, a, b)| format!("({op} {a} {b})"))
     })
@@ -67,7 +80,7 @@ fn statement() -> BoxedStrategy<String> {
     prop_oneof![
         12 => (target, number()).prop_map(|(t, e)| format!("(:= {t} {e})")),
         3 => (register.clone(), special, truth(), number()).prop_map(|(t, op, c, e)| format!("(:= {t} ({op} {c} {e}))")),
-        2 => (register, 0..12u32, number()).prop_map(|(t, w, e)| format!("(:= {t} (ewma {w} {e}))")),
+        2 => (register, prop_oneof![20 => 0..11u32, 1 => Just(11)], number()).prop_map(|(t, w, e)| format!("(:= {t} (ewma {w} {e}))")),
         2 => truth().prop_map(|e| format!("(:= Report.b {e})")),
         2 => Just("(fallthrough)".to_string()),
         2 => Just("(report)".to_string()),
@@ -78,11 +91,11 @@ fn statement() -> BoxedStrategy<String> {
 /// A program; about half of them are free of errors.
 pub fn program() -> BoxedStrategy<String> {
     let condition = prop_oneof![3 => truth(), 2 => Just("true".to_string())];
-    let body = prop::collection::vec(statement(), 1..8).prop_map(|statements| statements.join("\n  "));
+    let body = prop::collection::vec(statement(), 1..6).prop_map(|statements| statements.join("\n  "));
     let event = (condition, body).prop_map(|(condition, body)| format!("(when {condition}\n  {body})"));
     // Both locals are assigned first, so that most programs may read them.
     let first = "(when true (:= x Ack.packets_acked) (:= y 1) (fallthrough))";
-    prop::collection::vec(event, 1..6)
+    prop::collection::vec(event, 1..5)
         .prop_map(move |events| format!("{DEF}\n{first}\n{}\n", events.join("\n")))
         .boxed()
 }
