@@ -6,12 +6,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod classic;
+mod cubic;
+mod names;
+mod params;
 pub mod policy;
 mod registry;
+mod reno;
 
 pub use anole_programs::{Commands, Program};
+pub use params::Parameter;
 pub use policy::{Observation, Policy};
-pub use registry::{Build, BuildError, Parameter, Spec, all, build, find};
+pub use registry::{Build, BuildError, Spec, all, build, find};
 
 use anole_model::{Dur, Time};
 

@@ -1,27 +1,19 @@
 //! Every algorithm by name.
 
-use crate::{Algorithm, FlowInfo, Program};
+use crate::names::nearest;
+use crate::params::Parameter;
+use crate::{Algorithm, FlowInfo, Program, classic, cubic, policy, reno};
 use std::collections::BTreeMap;
-
-/// A parameter that a user may change.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Parameter {
-    /// Name, as in `--set param.NAME=VALUE`.
-    pub name: &'static str,
-    /// Default value.
-    pub default: f64,
-    /// Meaning, unit and source.
-    pub doc: &'static str,
-}
 
 /// What an algorithm is built from.
 #[derive(Clone, Debug)]
 pub struct Build {
     /// The flow.
     pub flow: FlowInfo,
-    /// The rule slot; `None` for the algorithm's default.
+    /// The rule slot; `None` for the algorithm's default. Algorithms without one ignore it.
     pub classic: Option<String>,
-    /// The learned slot (`NAME`, `none`, `fault:KIND`); `None` for the algorithm's default.
+    /// The learned slot (`NAME`, `none`, `fault:KIND`); `None` for the algorithm's default. Algorithms
+    /// without one ignore it.
     pub policy: Option<String>,
     /// Parameters that differ from their defaults.
     pub params: BTreeMap<String, f64>,
@@ -33,13 +25,59 @@ pub struct Build {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// No such algorithm.
-    #[error("unknown algorithm \"{name}\"{}", nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    #[error("unknown algorithm \"{name}\"{}", suggestion(nearest, || all().iter().map(|spec| spec.name).collect()))]
     UnknownAlgorithm {
         /// What was asked for.
         name: String,
-        /// The nearest names.
+        /// The nearest name.
         nearest: Option<String>,
     },
+    /// No such rule-based candidate.
+    #[error("unknown rule-based candidate \"{name}\"{}", suggestion(nearest, classic::names))]
+    UnknownClassic {
+        /// What was asked for.
+        name: String,
+        /// The nearest name.
+        nearest: Option<String>,
+    },
+    /// No such policy.
+    #[error("unknown policy \"{name}\"{}", suggestion(nearest, policy::names))]
+    UnknownPolicy {
+        /// What was asked for.
+        name: String,
+        /// The nearest name.
+        nearest: Option<String>,
+    },
+    /// The algorithm has no such parameter.
+    #[error("unknown parameter \"{name}\"{}", suggestion(nearest, Vec::new))]
+    UnknownParameter {
+        /// What was asked for.
+        name: String,
+        /// The nearest name.
+        nearest: Option<String>,
+    },
+    /// A parameter's value makes no sense.
+    #[error("parameter {name} is {value}; it has to lie between {min} and {max}")]
+    OutOfRange {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// Smallest value allowed.
+        min: String,
+        /// Largest value allowed.
+        max: String,
+    },
+}
+
+fn suggestion(nearest: &Option<String>, known: impl Fn() -> Vec<&'static str>) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean {name}?"),
+        None => match known().join(", ") {
+            names if names.is_empty() => String::new(),
+            names => format!("; known are {names}"),
+        },
+    }
 }
 
 /// An algorithm as the registry knows it.
@@ -63,18 +101,52 @@ pub struct Spec {
 
 /// Every algorithm, by name.
 pub fn all() -> &'static [Spec] {
-    &[]
+    &[cubic::SPEC, reno::SPEC]
 }
 
 /// The algorithm with this name.
 pub fn find(name: &str) -> Result<&'static Spec, BuildError> {
-    all()
-        .iter()
-        .find(|spec| spec.name == name)
-        .ok_or_else(|| BuildError::UnknownAlgorithm { name: name.to_string(), nearest: None })
+    all().iter().find(|spec| spec.name == name).ok_or_else(|| BuildError::UnknownAlgorithm {
+        name: name.to_string(),
+        nearest: nearest(name, all().iter().map(|spec| spec.name)),
+    })
 }
 
 /// Builds the algorithm with this name.
 pub fn build(name: &str, build: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     (find(name)?.build)(build)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_every_algorithm_builds() {
+        let names: Vec<_> = all().iter().map(|spec| spec.name).collect();
+        assert!(names.is_sorted(), "{names:?}");
+        let what = Build {
+            flow: FlowInfo { mss: 1448, init_cwnd: 14480 },
+            classic: None,
+            policy: None,
+            params: BTreeMap::new(),
+            seed: 1,
+        };
+        for spec in all() {
+            assert!(build(spec.name, &what).is_ok(), "{}", spec.name);
+            let odd = Build { params: BTreeMap::from([("no_such".to_string(), 1.0)]), ..what.clone() };
+            assert!(
+                matches!(build(spec.name, &odd), Err(BuildError::UnknownParameter { .. })),
+                "{}",
+                spec.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_nearest() {
+        let error = |name| find(name).err().unwrap().to_string();
+        assert_eq!(error("reno2"), "unknown algorithm \"reno2\"; did you mean reno?");
+        assert!(error("zzz").starts_with("unknown algorithm \"zzz\"; known are "));
+    }
 }

@@ -3,7 +3,9 @@
 # Sends one report per `interval_us`, and one at once after a timeout. The agent sets Cwnd (bytes) and
 # Rate (bytes/s) directly. The sums give the least-squares slope of the round-trip time over arrival
 # time with its standard error: t is counted from the start of the window, both t and rtt in units of
-# 16 us, so that n samples of t^2 stay below 2^64 for windows up to a minute.
+# 16 us, so that n samples of t^2 stay below 2^64 for windows up to a minute. A call without a
+# round-trip sample (a loss detection) reads it as 2^32 - 1; such a call counts as an ACK and a loss,
+# but enters no sum.
 
 (def
     (interval_us 50000) # time between two reports, us
@@ -12,7 +14,7 @@
         (volatile lost 0) # packets found lost in this window
         (volatile timeout false) # a retransmission timeout happened in this window
         (volatile elapsed_us 0) # length of this window, us
-        (volatile rtt_us 0) # last round-trip time, us
+        (rtt_us 0) # last round-trip time, us
         (volatile min_rtt_us +infinity) # smallest round-trip time in this window, us
         (volatile n 0) # round-trip samples in this window
         (volatile sum_t 0) # sum of t, 16 us
@@ -20,7 +22,7 @@
         (volatile sum_tt 0) # sum of t^2, (16 us)^2
         (volatile sum_trtt 0) # sum of t*rtt, (16 us)^2
         (volatile sum_rttrtt 0) # sum of rtt^2, (16 us)^2
-        (volatile rate_in 0) # last delivery rate, bytes/s
+        (rate_in 0) # last delivery rate, bytes/s
         (volatile inflight 0) # bytes in flight at the last ACK
     )
 )
@@ -29,6 +31,11 @@
     (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
     (:= Report.timeout (|| Report.timeout Flow.was_timeout))
     (:= Report.elapsed_us Micros)
+    (:= Report.rate_in Flow.rate_incoming)
+    (:= Report.inflight Flow.bytes_in_flight)
+    (fallthrough)
+)
+(when (< Flow.rtt_sample_us 2000000000)
     (:= Report.rtt_us Flow.rtt_sample_us)
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
     (:= t (/ Micros 16))
@@ -39,8 +46,6 @@
     (:= Report.sum_tt (+ Report.sum_tt (* t t)))
     (:= Report.sum_trtt (+ Report.sum_trtt (* t y)))
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* y y)))
-    (:= Report.rate_in Flow.rate_incoming)
-    (:= Report.inflight Flow.bytes_in_flight)
     (fallthrough)
 )
 (when (|| (> Micros interval_us) Flow.was_timeout)

@@ -1,0 +1,47 @@
+# Every target does its own set-up: see tools/setup.sh.
+#
+#   make         builds ./anole-ccp (the agent), ./anole-eval (evaluation), ./anole-quic (bulk transfers)
+#   make demo    builds, runs three real QUIC transfers, writes out/demo/index.html
+#   make test    everything that CI runs
+#   make bench   figures: packets per second, ns per ACK beside libccp
+#   make fuzz    coverage-guided fuzzing of the wire codec and the installer (nightly Rust, cargo-fuzz)
+#   make install puts the three programs into $(PREFIX)/bin
+
+PREFIX ?= /usr/local
+BINARIES = anole-ccp anole-eval anole-quic
+
+.PHONY: all setup demo test lint bench fuzz install clean
+
+all: setup
+	cargo build --locked --release --bins
+	@for b in $(BINARIES); do ln -f target/release/$$b $$b 2>/dev/null || cp -f target/release/$$b $$b; done
+
+setup:
+	@tools/setup.sh build
+
+demo: all
+	./anole-eval demo --out out/demo
+
+test:
+	@tools/setup.sh test
+	tools/test.sh
+
+lint:
+	@tools/setup.sh test
+	tools/test.sh lint
+
+bench: all
+	./anole-eval bench
+	cd datapaths/oracle && cargo run --locked --release --bin bench
+
+fuzz:
+	cd datapaths/core && cargo +nightly fuzz run codec -- -max_total_time=60
+	cd datapaths/core && cargo +nightly fuzz run installer -- -max_total_time=60
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin
+
+clean:
+	cargo clean
+	rm -rf $(BINARIES) out

@@ -1,0 +1,282 @@
+//! One link: queue → transmitter → random loss → propagation delay.
+//!
+//! Pure: time is an argument and randomness comes from a seed, so that the simulator runs it in virtual
+//! time and the emulator in real time, with any payload `T`. A late [`Link::pop`] changes nothing: what
+//! was due earlier is done as of its own time. Conventions:
+//!
+//! - The queue does not count the packet that is being sent. A queue always has room for one full
+//!   packet, however small its configured limit.
+//! - The queueing delay of a packet runs from its arrival to the start of its transmission.
+//! - Random loss strikes after transmission: a lost packet has used the link.
+//! - A smaller propagation delay never lets a packet overtake an earlier one.
+
+mod codel;
+mod droptail;
+mod fq_codel;
+mod pie;
+mod queue;
+mod server;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub use server::Capacity;
+pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
+
+use crate::histogram::Histogram;
+use anole_model::{Dur, Rate, Time};
+use queue::{Drops, Queued};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use server::Server;
+use std::collections::VecDeque;
+
+/// A packet on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet<T> {
+    /// Bytes on the wire.
+    pub size: u32,
+    /// Number of its flow, small and dense (queues and counters are kept by it).
+    pub flow: u32,
+    /// Whatever its sender and receiver need.
+    pub data: T,
+}
+
+/// How a link queues packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    /// First in, first out, with a limit.
+    DropTail,
+    /// RFC 8289.
+    CoDel,
+    /// RFC 8290.
+    FqCodel,
+    /// RFC 8033.
+    Pie,
+}
+
+/// What a link is made of.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// What limits it.
+    pub capacity: Capacity,
+    /// Propagation delay.
+    pub delay: Dur,
+    /// Bytes that may wait.
+    pub buffer_bytes: u64,
+    /// Probability that a sent packet is lost.
+    pub random_loss: f64,
+    /// How packets wait.
+    pub queue: QueueKind,
+    /// A full packet, bytes on the wire.
+    pub full_packet: u32,
+    /// Seed of the losses.
+    pub seed: u64,
+}
+
+/// What happened on a link. `None` where nothing happened that could be measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkStats {
+    /// Bytes sent over bytes that could have been sent.
+    pub utilization: Option<f64>,
+    /// Packets lost (refused, dropped or lost at random) over packets offered.
+    pub loss_rate: Option<f64>,
+    /// Mean queueing delay.
+    pub queue_delay_mean: Option<Dur>,
+    /// 95th percentile of the queueing delay, over packets.
+    pub queue_delay_p95: Option<Dur>,
+}
+
+#[derive(Clone, Debug)]
+enum Queue<T> {
+    DropTail(droptail::DropTail<T>),
+    CoDel(codel::CoDel<T>),
+    FqCodel(fq_codel::FqCodel<T>),
+    Pie(pie::Pie<T>),
+}
+
+/// A link that carries packets with payload `T`.
+#[derive(Clone, Debug)]
+pub struct Link<T> {
+    queue: Queue<T>,
+    buffer_bytes: u64,
+    full_packet: u32,
+    server: Server<T>,
+    random_loss: f64,
+    rng: Pcg64Mcg,
+    delay: Dur,
+    line: VecDeque<(Time, Packet<T>)>,
+    last_arrival: Time,
+    drops: Drops,
+    drops_before: u64,
+    offered_packets: u64,
+    sent_bytes: u64,
+    queue_delay: Histogram,
+}
+
+impl<T> Link<T> {
+    /// An empty link.
+    pub fn new(config: LinkConfig) -> Link<T> {
+        let queue = match config.queue {
+            QueueKind::DropTail => Queue::DropTail(droptail::DropTail::new()),
+            QueueKind::CoDel => Queue::CoDel(codel::CoDel::new()),
+            QueueKind::FqCodel => Queue::FqCodel(fq_codel::FqCodel::new()),
+            // A stream of its own, so that losses and early drops do not repeat each other.
+            QueueKind::Pie => Queue::Pie(pie::Pie::new(config.seed ^ 0x5049_4500)),
+        };
+        Link {
+            queue,
+            buffer_bytes: config.buffer_bytes,
+            full_packet: config.full_packet,
+            server: Server::new(config.capacity),
+            random_loss: config.random_loss,
+            rng: Pcg64Mcg::seed_from_u64(config.seed),
+            delay: config.delay,
+            line: VecDeque::new(),
+            last_arrival: Time::ZERO,
+            drops: Drops::default(),
+            drops_before: 0,
+            offered_packets: 0,
+            sent_bytes: 0,
+            queue_delay: Histogram::new(),
+        }
+    }
+
+    /// A packet arrives at the link. False when it was dropped at once.
+    pub fn offer(&mut self, now: Time, packet: Packet<T>) -> bool {
+        self.advance(now);
+        self.offered_packets += 1;
+        let limit = self.buffer_bytes.max(u64::from(self.full_packet.max(packet.size)));
+        let queued = Queued { packet, arrived: now };
+        let accepted = match &mut self.queue {
+            Queue::DropTail(q) => q.enqueue(queued, limit, &mut self.drops),
+            Queue::CoDel(q) => q.enqueue(queued, limit, &mut self.drops),
+            Queue::FqCodel(q) => q.enqueue(queued, limit, &mut self.drops),
+            Queue::Pie(q) => q.enqueue(queued, limit, &mut self.drops),
+        };
+        if self.server.is_idle() {
+            self.send_next(now);
+        }
+        accepted
+    }
+
+    /// When to call [`Link::pop`] next; `None` while the link is empty.
+    pub fn next_event(&self) -> Option<Time> {
+        let arrival = self.line.front().map(|(at, _)| *at);
+        match (arrival, self.server.next_event()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// A packet that has arrived at the far end, with the time when it did. Call until `None`.
+    pub fn pop(&mut self, now: Time) -> Option<(Time, Packet<T>)> {
+        self.advance(now);
+        if self.line.front()?.0 > now {
+            return None;
+        }
+        self.line.pop_front()
+    }
+
+    /// Changes a fixed capacity, which must be above zero. False (and no change) on a link that follows
+    /// a trace.
+    pub fn set_rate(&mut self, now: Time, rate: Rate) -> bool {
+        self.advance(now);
+        rate > Rate::ZERO && self.server.set_rate(now, rate)
+    }
+
+    /// Changes the propagation delay of packets that have not been sent yet.
+    pub fn set_delay(&mut self, now: Time, delay: Dur) {
+        self.advance(now);
+        self.delay = delay;
+    }
+
+    /// Changes the probability of random loss.
+    pub fn set_random_loss(&mut self, now: Time, probability: f64) {
+        self.advance(now);
+        self.random_loss = probability;
+    }
+
+    /// Changes the buffer; packets that wait already stay.
+    pub fn set_buffer_bytes(&mut self, now: Time, bytes: u64) {
+        self.advance(now);
+        self.buffer_bytes = bytes;
+    }
+
+    /// The propagation delay.
+    pub fn delay(&self) -> Dur {
+        self.delay
+    }
+
+    /// Packets inside: waiting, being sent, on the way.
+    pub fn packets_inside(&self) -> u64 {
+        let waiting = match &self.queue {
+            Queue::DropTail(q) => q.len(),
+            Queue::CoDel(q) => q.len(),
+            Queue::FqCodel(q) => q.len(),
+            Queue::Pie(q) => q.len(),
+        };
+        (waiting + usize::from(!self.server.is_idle()) + self.line.len()) as u64
+    }
+
+    /// Packets of a flow that were lost here since the beginning.
+    pub fn lost_of(&self, flow: u32) -> u64 {
+        self.drops.of(flow)
+    }
+
+    /// Bytes that could have been sent since the last [`Link::reset_stats`].
+    pub fn offered_bytes(&mut self, now: Time) -> f64 {
+        self.server.offered_bytes(now)
+    }
+
+    /// What happened since the last [`Link::reset_stats`].
+    pub fn stats(&mut self, now: Time) -> LinkStats {
+        self.advance(now);
+        let possible = self.server.offered_bytes(now);
+        let lost = self.drops.packets - self.drops_before;
+        let offered = self.offered_packets;
+        LinkStats {
+            utilization: (possible > 0.0).then(|| self.sent_bytes as f64 / possible),
+            loss_rate: (offered > 0).then(|| lost as f64 / offered as f64),
+            queue_delay_mean: self.queue_delay.mean(),
+            queue_delay_p95: self.queue_delay.quantile(0.95),
+        }
+    }
+
+    /// Forgets what happened so far, as at the end of a warm-up.
+    pub fn reset_stats(&mut self, now: Time) {
+        self.advance(now);
+        self.server.reset(now);
+        self.drops_before = self.drops.packets;
+        self.offered_packets = 0;
+        self.sent_bytes = 0;
+        self.queue_delay.clear();
+    }
+
+    /// Does everything that was due up to `now`, each as of its own time.
+    fn advance(&mut self, now: Time) {
+        while let Some((at, sent)) = self.server.poll(now) {
+            self.sent_bytes += u64::from(sent.packet.size);
+            if self.random_loss > 0.0 && self.rng.random::<f64>() < self.random_loss {
+                self.drops.count(sent.packet.flow);
+            } else {
+                self.last_arrival = self.last_arrival.max(at + self.delay);
+                self.line.push_back((self.last_arrival, sent.packet));
+            }
+            self.send_next(at);
+        }
+    }
+
+    fn send_next(&mut self, now: Time) {
+        let next = match &mut self.queue {
+            Queue::DropTail(q) => q.dequeue(),
+            Queue::CoDel(q) => q.dequeue(now, &mut self.drops),
+            Queue::FqCodel(q) => q.dequeue(now, &mut self.drops),
+            Queue::Pie(q) => q.dequeue(now),
+        };
+        if let Some(next) = next {
+            self.queue_delay.add(next.sojourn(now));
+            self.server.start(now, next);
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! From the file's spelling to a scenario that can be run, or the reason why not.
+
+use super::error::{Origin, ScenarioError};
+use super::file::{RawChange, RawFlow, RawLink, RawRandomChange, RawScenario};
+use super::{Change, FlowSpec, HEADER_BYTES, LinkChange, LinkSpec, RandomChange, Scenario};
+use crate::link::{Capacity, QueueKind, Trace};
+use anole_model::{Dur, Rate, Time};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use toml::Spanned;
+
+/// RFC 9293 §3.7.1's default for IPv4, without options: 536 bytes; smaller payloads are allowed, but
+/// not none.
+const MIN_MSS_BYTES: u32 = 64;
+/// The largest IPv4 packet, less headers.
+const MAX_MSS_BYTES: u32 = 65_535 - HEADER_BYTES;
+/// Ethernet payload of 1500 bytes, less headers.
+const DEFAULT_MSS_BYTES: u32 = 1448;
+/// A day: longer than any experiment, and far from the range of [`Time`].
+const MAX_SECONDS: f64 = 86_400.0;
+/// 10 Gbit/s: at most 10^6 packets a second, which the simulator still carries in a second.
+const MAX_MBPS: f64 = 10_000.0;
+/// Flows of one scenario; each needs some 100 KB.
+const MAX_FLOWS: usize = 10_000;
+/// Words that `--set` gives a meaning of their own.
+const RESERVED_NAMES: [&str; 2] = ["flow", "param"];
+
+type Result<T> = std::result::Result<T, ScenarioError>;
+
+pub(super) struct Check<'a> {
+    pub origin: Origin<'a>,
+    pub load_trace: &'a mut dyn FnMut(&str) -> std::result::Result<String, String>,
+}
+
+impl Check<'_> {
+    pub fn scenario(mut self, raw: RawScenario, params: BTreeMap<String, f64>) -> Result<Scenario> {
+        let name = self.required(raw.name, "name = \"…\"", 0..0)?;
+        let duration_s = match &raw.duration_s {
+            Some(d) => self.within(d, "duration_s", 1e-3, MAX_SECONDS)?,
+            None => {
+                return Err(self
+                    .origin
+                    .error(0..0, "duration_s is missing; add for example duration_s = 30.0"));
+            }
+        };
+        let warmup_s = self.or(&raw.warmup_s, "warmup_s", 0.0, 0.0, MAX_SECONDS)?;
+        if warmup_s >= duration_s {
+            let span = span_of(&raw.warmup_s);
+            let message = format!("warmup_s = {warmup_s} leaves nothing of duration_s = {duration_s}");
+            return Err(self.origin.error(span, message));
+        }
+        let mss = match &raw.mss_bytes {
+            None => DEFAULT_MSS_BYTES,
+            Some(mss) => {
+                let bytes = *mss.get_ref();
+                if !(MIN_MSS_BYTES..=MAX_MSS_BYTES).contains(&bytes) {
+                    let message =
+                        format!("mss_bytes = {bytes} is outside {MIN_MSS_BYTES} to {MAX_MSS_BYTES} bytes");
+                    return Err(self.origin.error(mss.span(), message));
+                }
+                bytes
+            }
+        };
+        let mut scenario = Scenario {
+            name,
+            source: raw.source.map(Spanned::into_inner).unwrap_or_default(),
+            duration: Dur::from_secs_f64(duration_s),
+            warmup: Dur::from_secs_f64(warmup_s),
+            seed: raw.seed.map_or(1, Spanned::into_inner),
+            mss,
+            links: Vec::new(),
+            changes: Vec::new(),
+            random_changes: Vec::new(),
+            flows: Vec::new(),
+            params,
+        };
+        if raw.link.is_empty() {
+            return Err(self.origin.error(0..0, "no [[link]]; a scenario needs at least one"));
+        }
+        for link in raw.link {
+            let link = self.link(&scenario, link)?;
+            scenario.links.push(link);
+        }
+        for change in raw.change {
+            let change = self.change(&scenario, change)?;
+            scenario.changes.push(change);
+        }
+        for change in raw.random_change {
+            let change = self.random_change(&scenario, change)?;
+            scenario.random_changes.push(change);
+        }
+        if raw.flow.is_empty() {
+            return Err(self.origin.error(0..0, "no [[flow]]; a scenario needs at least one"));
+        }
+        for flow in raw.flow {
+            self.flow(&mut scenario, flow)?;
+        }
+        Ok(scenario)
+    }
+
+    fn link(&mut self, scenario: &Scenario, raw: Spanned<RawLink>) -> Result<LinkSpec> {
+        let table = raw.span();
+        let raw = raw.into_inner();
+        let name_span = span_or(&raw.name, &table);
+        let name = self.required(raw.name, "name = \"…\" in [[link]]", table.clone())?;
+        if RESERVED_NAMES.contains(&name.as_str()) || name.is_empty() || name.contains(['.', '=']) {
+            let message = format!(
+                "a link cannot be named \"{name}\", because --set would not find it; choose another name"
+            );
+            return Err(self.origin.error(name_span, message));
+        }
+        if scenario.links.iter().any(|known| known.name == name) {
+            return Err(self.origin.error(name_span, format!("two links are named \"{name}\"; rename one")));
+        }
+        let delay_ms = match &raw.one_way_delay_ms {
+            Some(delay) => self.within(delay, "one_way_delay_ms", 0.0, MAX_SECONDS * 1e3)?,
+            None => {
+                let message = format!(
+                    "link \"{name}\" has no one_way_delay_ms; add for example one_way_delay_ms = 25.0"
+                );
+                return Err(self.origin.error(table, message));
+            }
+        };
+        let one_way_delay = millis(delay_ms);
+        let reverse_delay = match &raw.reverse_delay_ms {
+            None => None,
+            Some(delay) => Some(millis(self.within(delay, "reverse_delay_ms", 0.0, MAX_SECONDS * 1e3)?)),
+        };
+        let capacity = self.capacity(&name, &table, &raw.capacity_mbps, &raw.trace)?;
+        let bdp_bytes = capacity.mean_rate().bytes_in(one_way_delay * 2);
+        let full_packet = u64::from(scenario.full_packet());
+        let buffer_bytes = match (&raw.buffer_bdp, &raw.buffer_bytes, &raw.buffer_packets) {
+            (Some(bdp), None, None) => (bdp_bytes * self.within(bdp, "buffer_bdp", 0.0, 1e6)?) as u64,
+            (None, Some(bytes), None) => *bytes.get_ref(),
+            (None, None, Some(packets)) => packets.get_ref().saturating_mul(full_packet),
+            _ => {
+                let message = format!(
+                    "link \"{name}\" needs exactly one of buffer_bdp, buffer_bytes and buffer_packets"
+                );
+                return Err(self.origin.error(table, message));
+            }
+        };
+        let queue = match &raw.queue {
+            None => QueueKind::DropTail,
+            Some(queue) => self.queue(queue)?,
+        };
+        let random_loss = self.or(&raw.random_loss, "random_loss", 0.0, 0.0, 1.0)?;
+        Ok(LinkSpec { name, capacity, one_way_delay, reverse_delay, buffer_bytes, random_loss, queue })
+    }
+
+    fn capacity(
+        &mut self,
+        link: &str,
+        table: &Range<usize>,
+        mbps: &Option<Spanned<f64>>,
+        trace: &Option<Spanned<String>>,
+    ) -> Result<Capacity> {
+        match (mbps, trace) {
+            (Some(mbps), None) => Ok(Capacity::Fixed(Rate::from_mbps(self.positive_mbps(mbps)?))),
+            (None, Some(path)) => {
+                let fail = |message: String| self.origin.error(path.span(), message);
+                let text = (self.load_trace)(path.get_ref()).map_err(|e| {
+                    fail(format!("trace \"{}\": {e}; the path is relative to this file", path.get_ref()))
+                })?;
+                let trace =
+                    Trace::parse(&text).map_err(|e| fail(format!("trace \"{}\": {e}", path.get_ref())))?;
+                Ok(Capacity::Trace(Arc::new(trace)))
+            }
+            _ => {
+                let message = format!("link \"{link}\" needs exactly one of capacity_mbps and trace");
+                Err(self.origin.error(table.clone(), message))
+            }
+        }
+    }
+
+    fn queue(&self, queue: &Spanned<String>) -> Result<QueueKind> {
+        match queue.get_ref().as_str() {
+            "droptail" => Ok(QueueKind::DropTail),
+            "codel" => Ok(QueueKind::CoDel),
+            "fq_codel" => Ok(QueueKind::FqCodel),
+            "pie" => Ok(QueueKind::Pie),
+            other => {
+                let message = format!("unknown queue \"{other}\"; one of droptail, codel, fq_codel, pie");
+                Err(self.origin.error(queue.span(), message))
+            }
+        }
+    }
+
+    fn change(&mut self, scenario: &Scenario, raw: Spanned<RawChange>) -> Result<Change> {
+        let table = raw.span();
+        let raw = raw.into_inner();
+        let at_s = match &raw.at_s {
+            Some(at) => self.within(at, "at_s", 0.0, MAX_SECONDS)?,
+            None => return Err(self.origin.error(table, "at_s is missing in [[change]]")),
+        };
+        let at = Time::from_secs_f64(at_s);
+        if scenario.changes.last().is_some_and(|last| at < last.at) {
+            let message =
+                format!("the change at {at_s} s stands after a later one; order [[change]] by at_s");
+            return Err(self.origin.error(span_or(&raw.at_s, &table), message));
+        }
+        let link = self.link_named(scenario, raw.link, &table)?;
+        let change = LinkChange {
+            capacity: match &raw.capacity_mbps {
+                None => None,
+                Some(mbps) => {
+                    self.must_not_follow_trace(scenario, link, mbps.span())?;
+                    Some(Rate::from_mbps(self.positive_mbps(mbps)?))
+                }
+            },
+            one_way_delay: match &raw.one_way_delay_ms {
+                None => None,
+                Some(ms) => Some(millis(self.within(ms, "one_way_delay_ms", 0.0, MAX_SECONDS * 1e3)?)),
+            },
+            random_loss: match &raw.random_loss {
+                None => None,
+                Some(loss) => Some(self.within(loss, "random_loss", 0.0, 1.0)?),
+            },
+            buffer_bytes: raw.buffer_bytes.map(Spanned::into_inner),
+        };
+        if change == LinkChange::default() {
+            let message = "this [[change]] changes nothing; add capacity_mbps, one_way_delay_ms, random_loss or buffer_bytes";
+            return Err(self.origin.error(table, message));
+        }
+        Ok(Change { at, link, change })
+    }
+
+    fn random_change(&mut self, scenario: &Scenario, raw: Spanned<RawRandomChange>) -> Result<RandomChange> {
+        let table = raw.span();
+        let raw = raw.into_inner();
+        let every_s = match &raw.every_s {
+            Some(every) => self.within(every, "every_s", 1e-3, MAX_SECONDS)?,
+            None => return Err(self.origin.error(table, "every_s is missing in [[random_change]]")),
+        };
+        let link = self.link_named(scenario, raw.link, &table)?;
+        if let Some(mbps) = &raw.capacity_mbps {
+            self.must_not_follow_trace(scenario, link, mbps.span())?;
+        }
+        let change = RandomChange {
+            every: Dur::from_secs_f64(every_s),
+            link,
+            capacity_mbps: self.range(&raw.capacity_mbps, "capacity_mbps", 1e-3, MAX_MBPS)?,
+            one_way_delay_ms: self.range(
+                &raw.one_way_delay_ms,
+                "one_way_delay_ms",
+                0.0,
+                MAX_SECONDS * 1e3,
+            )?,
+            random_loss: self.range(&raw.random_loss, "random_loss", 0.0, 1.0)?,
+        };
+        if (change.capacity_mbps, change.one_way_delay_ms, change.random_loss) == (None, None, None) {
+            let message =
+                "this [[random_change]] changes nothing; add capacity_mbps, one_way_delay_ms or random_loss";
+            return Err(self.origin.error(table, message));
+        }
+        Ok(change)
+    }
+
+    fn flow(&mut self, scenario: &mut Scenario, raw: Spanned<RawFlow>) -> Result<()> {
+        let table = raw.span();
+        let raw = raw.into_inner();
+        let alg = self.required(raw.alg, "alg = \"…\" in [[flow]]", table.clone())?;
+        let count = raw.count.as_ref().map_or(1, |c| *c.get_ref());
+        if count == 0 || scenario.flows.len() + count as usize > MAX_FLOWS {
+            let message = format!("count = {count}: a scenario has 1 to {MAX_FLOWS} flows");
+            return Err(self.origin.error(span_or(&raw.count, &table), message));
+        }
+        let duration_s = scenario.duration.as_secs_f64();
+        let start_s = self.or(&raw.start_s, "start_s", 0.0, 0.0, MAX_SECONDS)?;
+        let spacing_s = self.or(&raw.start_spacing_s, "start_spacing_s", 0.0, 0.0, MAX_SECONDS)?;
+        let stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?.min(duration_s);
+        let last_start_s = start_s + f64::from(count - 1) * spacing_s;
+        if last_start_s >= stop_s {
+            let span =
+                if raw.stop_s.is_some() { span_of(&raw.stop_s) } else { span_or(&raw.start_s, &table) };
+            let message = format!(
+                "flow \"{alg}\" starts at {last_start_s} s but stops at {stop_s} s; \
+                 raise stop_s or duration_s, or lower start_s or start_spacing_s"
+            );
+            return Err(self.origin.error(span, message));
+        }
+        let path = self.path(scenario, raw.path)?;
+        let extra_delay =
+            millis(self.or(&raw.extra_delay_ms, "extra_delay_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?);
+        for i in 0..count {
+            scenario.flows.push(FlowSpec {
+                alg: alg.clone(),
+                under_test: raw.under_test.as_ref().is_some_and(|t| *t.get_ref()),
+                start: Time::from_secs_f64(start_s + f64::from(i) * spacing_s),
+                stop: Time::from_secs_f64(stop_s),
+                path: path.clone(),
+                extra_delay,
+                bytes: raw.bytes.as_ref().map(|b| *b.get_ref()).filter(|b| *b > 0),
+                delayed_ack: raw.delayed_ack.as_ref().is_some_and(|d| *d.get_ref()),
+                classic: raw.classic.as_ref().map(|s| s.get_ref().clone()),
+                policy: raw.policy.as_ref().map(|s| s.get_ref().clone()),
+                preference: raw.preference.as_ref().map(|s| s.get_ref().clone()),
+            });
+        }
+        Ok(())
+    }
+
+    fn path(&self, scenario: &Scenario, raw: Option<Spanned<Vec<String>>>) -> Result<Vec<usize>> {
+        let Some(raw) = raw else { return Ok((0..scenario.links.len()).collect()) };
+        let mut path = Vec::new();
+        for name in raw.get_ref() {
+            let index = self.link_index(scenario, name, raw.span())?;
+            if path.contains(&index) {
+                let message = format!("the path goes through \"{name}\" twice; name each link once");
+                return Err(self.origin.error(raw.span(), message));
+            }
+            path.push(index);
+        }
+        if path.is_empty() {
+            return Err(self.origin.error(raw.span(), "the path is empty; name at least one link"));
+        }
+        Ok(path)
+    }
+
+    fn link_named(
+        &self,
+        scenario: &Scenario,
+        name: Option<Spanned<String>>,
+        table: &Range<usize>,
+    ) -> Result<usize> {
+        match name {
+            Some(name) => self.link_index(scenario, name.get_ref(), name.span()),
+            None if scenario.links.len() == 1 => Ok(0),
+            None => Err(self.origin.error(table.clone(), "link = \"…\" is missing, and there are several")),
+        }
+    }
+
+    fn link_index(&self, scenario: &Scenario, name: &str, span: Range<usize>) -> Result<usize> {
+        scenario.links.iter().position(|link| link.name == name).ok_or_else(|| {
+            let known: Vec<&str> = scenario.links.iter().map(|link| link.name.as_str()).collect();
+            self.origin.error(span, format!("no link is named \"{name}\"; links: {}", known.join(", ")))
+        })
+    }
+
+    fn must_not_follow_trace(&self, scenario: &Scenario, link: usize, span: Range<usize>) -> Result<()> {
+        match scenario.links[link].capacity {
+            Capacity::Fixed(_) => Ok(()),
+            Capacity::Trace(_) => {
+                let name = &scenario.links[link].name;
+                let message = format!("link \"{name}\" follows a trace, so its capacity cannot be changed");
+                Err(self.origin.error(span, message))
+            }
+        }
+    }
+
+    fn positive_mbps(&self, mbps: &Spanned<f64>) -> Result<f64> {
+        self.within(mbps, "capacity_mbps", 1e-3, MAX_MBPS)
+    }
+
+    fn required(&self, value: Option<Spanned<String>>, what: &str, table: Range<usize>) -> Result<String> {
+        value.map(Spanned::into_inner).ok_or_else(|| self.origin.error(table, format!("{what} is missing")))
+    }
+
+    fn or(&self, value: &Option<Spanned<f64>>, key: &str, default: f64, low: f64, high: f64) -> Result<f64> {
+        value.as_ref().map_or(Ok(default), |value| self.within(value, key, low, high))
+    }
+
+    /// A number within bounds; NaN is within none.
+    fn within(&self, value: &Spanned<f64>, key: &str, low: f64, high: f64) -> Result<f64> {
+        let number = *value.get_ref();
+        if (low..=high).contains(&number) {
+            return Ok(number);
+        }
+        let message = format!("{key} = {number} is outside {low} to {high}");
+        Err(self.origin.error(value.span(), message))
+    }
+
+    fn range(
+        &self,
+        value: &Option<Spanned<(f64, f64)>>,
+        key: &str,
+        low: f64,
+        high: f64,
+    ) -> Result<Option<(f64, f64)>> {
+        let Some(value) = value else { return Ok(None) };
+        let (from, to) = *value.get_ref();
+        if (low..=high).contains(&from) && (low..=high).contains(&to) && from <= to {
+            return Ok(Some((from, to)));
+        }
+        let message = format!("{key} = [{from}, {to}]: write [low, high], within {low} to {high}");
+        Err(self.origin.error(value.span(), message))
+    }
+}
+
+fn millis(ms: f64) -> Dur {
+    Dur::from_secs_f64(ms / 1e3)
+}
+
+fn span_of<T>(value: &Option<Spanned<T>>) -> Range<usize> {
+    span_or(value, &(0..0))
+}
+
+fn span_or<T>(value: &Option<Spanned<T>>, table: &Range<usize>) -> Range<usize> {
+    value.as_ref().map_or(table.clone(), Spanned::span)
+}

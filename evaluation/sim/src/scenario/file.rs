@@ -1,0 +1,219 @@
+//! The scenario as the file spells it: every key optional, every value with its place; and `--set`.
+
+use super::error::{FROM_SET, ScenarioError};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// Defines a table whose keys are all optional and known.
+macro_rules! table {
+    ($(#[$doc:meta])* $name:ident { $($key:ident: $ty:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name { $(pub $key: Option<Spanned<$ty>>,)* }
+    };
+}
+
+/// Defines a table that `--set` reaches: one can be laid over another. Alternatives are keys of which
+/// one at most makes sense: laying one over removes the others.
+macro_rules! settable_table {
+    ($(#[$doc:meta])* $name:ident { $($key:ident: $ty:ty,)* } alternatives [$($alternative:ident),*]) => {
+        table! { $(#[$doc])* $name { $($key: $ty,)* } }
+
+        impl $name {
+            fn lay_over(&mut self, patch: &$name) {
+                if false $(|| patch.$alternative.is_some())* {
+                    $(self.$alternative = None;)*
+                }
+                $(if let Some(value) = &patch.$key {
+                    self.$key = Some(Spanned::new(FROM_SET, value.get_ref().clone()));
+                })*
+            }
+        }
+    };
+}
+
+settable_table! {
+    /// The keys above the tables.
+    RawTop {
+        name: String,
+        source: String,
+        duration_s: f64,
+        warmup_s: f64,
+        seed: u64,
+        mss_bytes: u32,
+    }
+    alternatives []
+}
+
+settable_table! {
+    /// `[[link]]`
+    RawLink {
+        name: String,
+        capacity_mbps: f64,
+        trace: String,
+        one_way_delay_ms: f64,
+        reverse_delay_ms: f64,
+        buffer_bdp: f64,
+        buffer_bytes: u64,
+        buffer_packets: u64,
+        random_loss: f64,
+        queue: String,
+    }
+    alternatives [buffer_bdp, buffer_bytes, buffer_packets]
+}
+
+table! {
+    /// `[[change]]`
+    RawChange {
+        at_s: f64,
+        link: String,
+        capacity_mbps: f64,
+        one_way_delay_ms: f64,
+        random_loss: f64,
+        buffer_bytes: u64,
+    }
+}
+
+table! {
+    /// `[[random_change]]`
+    RawRandomChange {
+        every_s: f64,
+        link: String,
+        capacity_mbps: (f64, f64),
+        one_way_delay_ms: (f64, f64),
+        random_loss: (f64, f64),
+    }
+}
+
+settable_table! {
+    /// `[[flow]]`
+    RawFlow {
+        alg: String,
+        under_test: bool,
+        count: u32,
+        start_s: f64,
+        start_spacing_s: f64,
+        stop_s: f64,
+        path: Vec<String>,
+        extra_delay_ms: f64,
+        bytes: u64,
+        delayed_ack: bool,
+        classic: String,
+        policy: String,
+        preference: String,
+    }
+    alternatives []
+}
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawScenario {
+    pub name: Option<Spanned<String>>,
+    pub source: Option<Spanned<String>>,
+    pub duration_s: Option<Spanned<f64>>,
+    pub warmup_s: Option<Spanned<f64>>,
+    pub seed: Option<Spanned<u64>>,
+    pub mss_bytes: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub link: Vec<Spanned<RawLink>>,
+    #[serde(default)]
+    pub change: Vec<Spanned<RawChange>>,
+    #[serde(default)]
+    pub random_change: Vec<Spanned<RawRandomChange>>,
+    #[serde(default)]
+    pub flow: Vec<Spanned<RawFlow>>,
+}
+
+/// Applies one `KEY=VALUE`.
+pub(super) fn apply(
+    raw: &mut RawScenario,
+    params: &mut BTreeMap<String, f64>,
+    option: &str,
+) -> Result<(), ScenarioError> {
+    apply_or_say(raw, params, option)
+        .map_err(|message| ScenarioError::Set { option: option.to_string(), message })
+}
+
+fn apply_or_say(
+    raw: &mut RawScenario,
+    params: &mut BTreeMap<String, f64>,
+    option: &str,
+) -> Result<(), String> {
+    let (key, value) =
+        option.split_once('=').ok_or("expected KEY=VALUE, for example bottleneck.random_loss=0.01")?;
+    let (key, value) = (key.trim(), value.trim());
+    let Some((table, key)) = key.rsplit_once('.') else {
+        let patch: RawTop = patch(key, value)?;
+        raw.lay_over(patch);
+        return Ok(());
+    };
+    match table {
+        "param" => {
+            let number: f64 = value.parse().map_err(|_| format!("\"{value}\" is not a number"))?;
+            params.insert(key.to_string(), number);
+        }
+        "flow" => {
+            let patch: RawFlow = patch(key, value)?;
+            let mut tested: Vec<_> = raw.flow.iter_mut().map(Spanned::get_mut).collect();
+            // A scenario with a single entry leaves no doubt about which flows are meant.
+            if tested.len() > 1 {
+                tested.retain(|f| f.under_test.as_ref().is_some_and(|t| *t.get_ref()));
+            }
+            if tested.is_empty() {
+                return Err("no [[flow]] has under_test = true".to_string());
+            }
+            tested.into_iter().for_each(|flow| flow.lay_over(&patch));
+        }
+        name => {
+            let named = |link: &RawLink| link.name.as_ref().is_some_and(|n| n.get_ref() == name);
+            let names: Vec<String> = raw
+                .link
+                .iter()
+                .filter_map(|l| l.get_ref().name.as_ref())
+                .map(|n| n.get_ref().clone())
+                .collect();
+            let link = raw.link.iter_mut().map(Spanned::get_mut).find(|l| named(l)).ok_or_else(|| {
+                format!("no link \"{name}\"; write LINK.KEY (links: {}), flow.KEY, param.NAME or a key of the top level",
+                    names.join(", "))
+            })?;
+            let patch: RawLink = patch(key, value)?;
+            if patch.trace.is_some() {
+                link.capacity_mbps = None;
+            }
+            if patch.capacity_mbps.is_some() {
+                link.trace = None;
+            }
+            link.lay_over(&patch);
+        }
+    }
+    Ok(())
+}
+
+impl RawScenario {
+    fn lay_over(&mut self, patch: RawTop) {
+        let taken = |this: &mut RawScenario| RawTop {
+            name: this.name.take(),
+            source: this.source.take(),
+            duration_s: this.duration_s.take(),
+            warmup_s: this.warmup_s.take(),
+            seed: this.seed.take(),
+            mss_bytes: this.mss_bytes.take(),
+        };
+        let mut top = taken(self);
+        top.lay_over(&patch);
+        let RawTop { name, source, duration_s, warmup_s, seed, mss_bytes } = top;
+        (self.name, self.source, self.duration_s) = (name, source, duration_s);
+        (self.warmup_s, self.seed, self.mss_bytes) = (warmup_s, seed, mss_bytes);
+    }
+}
+
+/// A table with one key. A value that is not TOML by itself is meant as a string.
+fn patch<T: for<'a> Deserialize<'a>>(key: &str, value: &str) -> Result<T, String> {
+    let is_value = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok_and(|t| t.len() == 1);
+    let value = if is_value { value.to_string() } else { toml::Value::from(value).to_string() };
+    let key = toml::Value::from(key).to_string();
+    toml::from_str(&format!("{key} = {value}")).map_err(|e| e.message().trim().replace('\n', "; "))
+}

@@ -1,0 +1,162 @@
+//! What to simulate or emulate: links, their changes, flows.
+//!
+//! A scenario is a TOML file. [`Scenario::parse`] reads it, applies `--set` overrides and checks
+//! everything that can be wrong with it; what it returns needs no further checks, apart from the names
+//! of algorithms, which belong to whoever runs them. The files of traces come through a callback, so
+//! that nothing here reads a file.
+
+mod check;
+mod error;
+mod file;
+#[cfg(test)]
+mod tests;
+
+pub use error::ScenarioError;
+
+use crate::link::{Capacity, QueueKind};
+use anole_model::{Dur, Rate, Time};
+use std::collections::BTreeMap;
+
+/// Bytes of headers on a full packet beside its payload: IPv4 20, TCP 20, timestamps 12.
+pub const HEADER_BYTES: u32 = 52;
+
+/// A checked scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Name, as in results.
+    pub name: String,
+    /// Where its numbers come from.
+    pub source: String,
+    /// Length of a run.
+    pub duration: Dur,
+    /// Left out of every mean.
+    pub warmup: Dur,
+    /// Seed of the first run.
+    pub seed: u64,
+    /// Payload of a full packet, bytes.
+    pub mss: u32,
+    /// Links.
+    pub links: Vec<LinkSpec>,
+    /// Changes of links, in order of time.
+    pub changes: Vec<Change>,
+    /// Random changes of links.
+    pub random_changes: Vec<RandomChange>,
+    /// Flows, in the order of the file; entries with a count are spread out.
+    pub flows: Vec<FlowSpec>,
+    /// Parameters of the algorithm under test that differ from its defaults.
+    pub params: BTreeMap<String, f64>,
+}
+
+/// A link of a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkSpec {
+    /// Name, as in paths, changes and results.
+    pub name: String,
+    /// What limits it.
+    pub capacity: Capacity,
+    /// Propagation delay of data.
+    pub one_way_delay: Dur,
+    /// Propagation delay of ACKs; `None` follows the data's, through every change.
+    pub reverse_delay: Option<Dur>,
+    /// Bytes that may wait.
+    pub buffer_bytes: u64,
+    /// Probability that a sent packet is lost.
+    pub random_loss: f64,
+    /// How packets wait.
+    pub queue: QueueKind,
+}
+
+/// What changes on a link; `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkChange {
+    /// New fixed capacity.
+    pub capacity: Option<Rate>,
+    /// New propagation delay.
+    pub one_way_delay: Option<Dur>,
+    /// New probability of random loss.
+    pub random_loss: Option<f64>,
+    /// New buffer.
+    pub buffer_bytes: Option<u64>,
+}
+
+/// A change at a given time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// When.
+    pub at: Time,
+    /// Index of the link.
+    pub link: usize,
+    /// What.
+    pub change: LinkChange,
+}
+
+/// Changes at regular times to values drawn uniformly (low, high).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RandomChange {
+    /// Interval; the first change is after one.
+    pub every: Dur,
+    /// Index of the link.
+    pub link: usize,
+    /// Capacity, Mbps.
+    pub capacity_mbps: Option<(f64, f64)>,
+    /// Propagation delay, ms.
+    pub one_way_delay_ms: Option<(f64, f64)>,
+    /// Probability of random loss.
+    pub random_loss: Option<(f64, f64)>,
+}
+
+/// One flow of a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowSpec {
+    /// The algorithm's name.
+    pub alg: String,
+    /// `--alg` and the other options about the algorithm apply to it.
+    pub under_test: bool,
+    /// When it starts to send.
+    pub start: Time,
+    /// When it stops.
+    pub stop: Time,
+    /// Indices of its links, in order.
+    pub path: Vec<usize>,
+    /// Propagation delay beside the links', each way.
+    pub extra_delay: Dur,
+    /// Payload to send; `None` until it stops.
+    pub bytes: Option<u64>,
+    /// The receiver acknowledges every second packet (RFC 5681 §4.2) instead of every one.
+    pub delayed_ack: bool,
+    /// Rule slot of the algorithm.
+    pub classic: Option<String>,
+    /// Learned slot of the algorithm.
+    pub policy: Option<String>,
+    /// Preference of the algorithm.
+    pub preference: Option<String>,
+}
+
+impl Scenario {
+    /// Reads a scenario. `file` is how errors name it, `set` are `KEY=VALUE` overrides, and `load_trace`
+    /// gives the text of a trace named in the file (as written there) or says why it cannot.
+    pub fn parse(
+        text: &str,
+        file: &str,
+        set: &[String],
+        load_trace: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<Scenario, ScenarioError> {
+        let origin = error::Origin { text, file };
+        let mut raw: file::RawScenario = toml::from_str(text).map_err(|e| origin.syntax(&e))?;
+        let mut params = BTreeMap::new();
+        for option in set {
+            file::apply(&mut raw, &mut params, option)?;
+        }
+        check::Check { origin, load_trace }.scenario(raw, params)
+    }
+
+    /// Bytes of a full packet on the wire.
+    pub fn full_packet(&self) -> u32 {
+        self.mss + HEADER_BYTES
+    }
+
+    /// When the run ends.
+    pub fn end(&self) -> Time {
+        Time::ZERO + self.duration
+    }
+}

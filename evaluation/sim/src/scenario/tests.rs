@@ -1,0 +1,205 @@
+//! Every way in which a scenario can be wrong, with the line and the way out that the user reads.
+
+use super::*;
+
+const GOOD: &str = r#"name = "t"
+duration_s = 30.0
+[[link]]
+name = "bottleneck"
+capacity_mbps = 48.0
+one_way_delay_ms = 25.0
+buffer_bdp = 2.0
+[[change]]
+at_s = 15.0
+link = "bottleneck"
+capacity_mbps = 96.0
+[[flow]]
+alg = "anole"
+under_test = true
+"#;
+
+fn parse(text: &str, set: &[&str]) -> Result<Scenario, String> {
+    let set: Vec<String> = set.iter().map(|s| s.to_string()).collect();
+    let mut traces = |path: &str| match path {
+        "good" => Ok("1\n2\n".to_string()),
+        "empty" => Ok(String::new()),
+        "unsorted" => Ok("2\n1\n".to_string()),
+        _ => Err("no such file".to_string()),
+    };
+    Scenario::parse(text, "t.toml", &set, &mut traces).map_err(|e| e.to_string())
+}
+
+/// The error after replacing `from` by `to` in the good scenario.
+fn error(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from));
+    parse(&GOOD.replacen(from, to, 1), &[]).unwrap_err()
+}
+
+#[test]
+fn a_good_scenario_has_its_defaults() {
+    let s = parse(GOOD, &[]).unwrap();
+    assert_eq!((s.mss, s.seed, s.warmup), (1448, 1, Dur::ZERO));
+    assert_eq!(s.links[0].buffer_bytes, 600_000);
+    assert_eq!(s.links[0].reverse_delay, None);
+    let flow = &s.flows[0];
+    assert_eq!((flow.start, flow.stop, &flow.path[..]), (Time::ZERO, s.end(), &[0][..]));
+    assert_eq!(s.changes[0].change.capacity, Some(Rate::from_mbps(96.0)));
+}
+
+#[test]
+fn every_mistake_names_its_line_and_the_way_out() {
+    let cases = [
+        ("capacity_mbps = 48.0", "capacity = 48.0", "t.toml:5: unknown field `capacity`, expected one of"),
+        (
+            "capacity_mbps = 48.0",
+            "capacity_mbps = -48.0",
+            "t.toml:5: capacity_mbps = -48 is outside 0.001 to",
+        ),
+        ("capacity_mbps = 48.0", "capacity_mbps = 0", "t.toml:5: capacity_mbps = 0 is outside"),
+        ("capacity_mbps = 48.0", "capacity_mbps = nan", "t.toml:5: capacity_mbps = NaN is outside"),
+        (
+            "capacity_mbps = 48.0",
+            "",
+            "t.toml:3: link \"bottleneck\" needs exactly one of capacity_mbps and trace",
+        ),
+        ("capacity_mbps = 48.0", "trace = \"empty\"", "t.toml:5: trace \"empty\": the trace is empty"),
+        (
+            "capacity_mbps = 48.0",
+            "trace = \"unsorted\"",
+            "t.toml:5: trace \"unsorted\": line 2: 1 ms comes after 2 ms; sort",
+        ),
+        (
+            "capacity_mbps = 48.0",
+            "trace = \"gone\"",
+            "t.toml:5: trace \"gone\": no such file; the path is relative",
+        ),
+        ("capacity_mbps = 48.0", "trace = \"good\"", "t.toml:11: link \"bottleneck\" follows a trace"),
+        (
+            "buffer_bdp = 2.0",
+            "buffer_bdp = 2.0\nbuffer_bytes = 1",
+            "t.toml:3: link \"bottleneck\" needs exactly one of buffer_bdp",
+        ),
+        ("buffer_bdp = 2.0", "buffer_bytes = -1", "t.toml:7: invalid value"),
+        (
+            "buffer_bdp = 2.0",
+            "buffer_bdp = 2.0\nqueue = \"red\"",
+            "t.toml:8: unknown queue \"red\"; one of droptail",
+        ),
+        (
+            "buffer_bdp = 2.0",
+            "buffer_bdp = 2.0\nrandom_loss = 1.5",
+            "t.toml:8: random_loss = 1.5 is outside 0 to 1",
+        ),
+        ("name = \"bottleneck\"", "name = \"flow\"", "t.toml:4: a link cannot be named \"flow\""),
+        (
+            "link = \"bottleneck\"",
+            "link = \"bottlneck\"",
+            "t.toml:10: no link is named \"bottlneck\"; links: bottleneck",
+        ),
+        ("at_s = 15.0", "at_s = -1.0", "t.toml:9: at_s = -1 is outside"),
+        ("capacity_mbps = 96.0", "", "t.toml:8: this [[change]] changes nothing"),
+        ("under_test = true", "path = [\"other\"]", "t.toml:14: no link is named \"other\""),
+        ("under_test = true", "path = []", "t.toml:14: the path is empty"),
+        ("under_test = true", "path = [\"bottleneck\", \"bottleneck\"]", "t.toml:14: the path goes through"),
+        (
+            "under_test = true",
+            "start_s = 20.0\nstop_s = 10.0",
+            "t.toml:15: flow \"anole\" starts at 20 s but stops at 10 s; raise stop_s",
+        ),
+        ("under_test = true", "start_s = 40.0", "t.toml:14: flow \"anole\" starts at 40 s but stops at 30 s"),
+        (
+            "under_test = true",
+            "count = 9\nstart_spacing_s = 4.0",
+            "flow \"anole\" starts at 32 s but stops at 30 s",
+        ),
+        ("under_test = true", "count = 0", "t.toml:14: count = 0"),
+        ("alg = \"anole\"", "", "t.toml:12: alg = \"…\" in [[flow]] is missing"),
+        ("duration_s = 30.0", "duration_s = 0", "t.toml:2: duration_s = 0 is outside"),
+        ("duration_s = 30.0", "", "t.toml:1: duration_s is missing"),
+        ("duration_s = 30.0", "duration_s = 30.0\nwarmup_s = 30", "t.toml:3: warmup_s = 30 leaves nothing"),
+        ("duration_s = 30.0", "duration_s = 30.0\nmss_bytes = 0", "t.toml:3: mss_bytes = 0 is outside"),
+        ("duration_s = 30.0", "duration_s = ", "t.toml:2:"),
+        ("duration_s = 30.0", "duration_s = \"x\"", "t.toml:2: invalid type: string"),
+    ];
+    for (from, to, expected) in cases {
+        let got = error(from, to);
+        assert!(got.contains(expected), "for {to:?}\n expected {expected}\n got      {got}");
+        assert!(!got.contains('\n'), "one line: {got}");
+    }
+}
+
+#[test]
+fn changes_must_be_in_order() {
+    let text = GOOD
+        .replace("[[flow]]", "[[change]]\nat_s = 3.0\nlink = \"bottleneck\"\nrandom_loss = 0.1\n[[flow]]");
+    assert!(
+        parse(&text, &[]).unwrap_err().starts_with("t.toml:13: the change at 3 s stands after a later one")
+    );
+}
+
+#[test]
+fn counted_flows_are_spread_out() {
+    let s = parse(GOOD, &["flow.count=4", "flow.start_spacing_s=4"]).unwrap();
+    let starts: Vec<f64> = s.flows.iter().map(|f| f.start.as_secs_f64()).collect();
+    assert_eq!(starts, [0.0, 4.0, 8.0, 12.0]);
+}
+
+#[test]
+fn set_reaches_every_kind_of_key() {
+    let s = parse(
+        GOOD,
+        &[
+            "bottleneck.random_loss=0.01",
+            "bottleneck.buffer_packets=10",
+            "duration_s=60",
+            "flow.alg=cubic",
+            "flow.path=[\"bottleneck\"]",
+            "param.beta=0.5",
+            "bottleneck.queue=codel",
+        ],
+    )
+    .unwrap();
+    let link = &s.links[0];
+    assert_eq!((link.random_loss, link.buffer_bytes, link.queue), (0.01, 15_000, QueueKind::CoDel));
+    assert_eq!((s.duration, s.flows[0].alg.as_str()), (Dur::from_secs_f64(60.0), "cubic"));
+    assert_eq!(s.params["beta"], 0.5);
+    assert_eq!(
+        parse(&GOOD.replace("capacity_mbps = 96.0", "random_loss = 0.0"), &["bottleneck.trace=good"])
+            .unwrap()
+            .links[0]
+            .capacity
+            .mean_rate()
+            .mbps(),
+        12.032
+    );
+}
+
+#[test]
+fn set_says_what_is_wrong() {
+    let cases = [
+        ("bottleneck.random_loss", "expected KEY=VALUE"),
+        ("bottlneck.random_loss=1", "no link \"bottlneck\"; write LINK.KEY (links: bottleneck)"),
+        ("bottleneck.random_los=1", "unknown field `random_los`"),
+        ("bottleneck.random_loss=x", "invalid type: string"),
+        ("bottleneck.random_loss=2", "t.toml, with --set: random_loss = 2 is outside 0 to 1"),
+        ("flow.counts=1", "unknown field `counts`"),
+        ("durations=1", "unknown field `durations`"),
+        ("param.x=y", "\"y\" is not a number"),
+        ("duration_s=1\nseed = 2", "invalid type: string"),
+    ];
+    for (option, expected) in cases {
+        let got = parse(GOOD, &[option]).unwrap_err();
+        assert!(got.contains(expected), "for {option:?}: {got}");
+    }
+    let two = format!("{}[[flow]]\nalg = \"cubic\"\n", GOOD.replace("under_test = true", ""));
+    assert!(parse(&two, &["flow.count=2"]).unwrap_err().contains("no [[flow]] has under_test = true"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "[a-z_\\[\\]=\" .0-9\n-]{0,200}", set in "[a-z_.=0-9\"\\[\\]-]{0,30}") {
+        let _ = parse(&text, &[&set]);
+        let _ = parse(GOOD, &[&set]);
+        let _ = parse(&format!("{GOOD}{text}"), &[]);
+    }
+}

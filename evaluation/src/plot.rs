@@ -1,0 +1,157 @@
+//! Plots as SVG text: lines over time, and points in the plane of delay and throughput.
+//!
+//! The SVG is self-contained and uses generic font families, so a page embeds it as it is.
+
+use anyhow::{Result, anyhow};
+use plotters::prelude::*;
+
+/// Colours that stay apart for colour-blind readers (Okabe and Ito 2008), in the order of use.
+const PALETTE: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(80, 80, 80),
+];
+
+const FONT: &str = "sans-serif";
+
+/// What stands around the data.
+pub struct Frame<'a> {
+    /// Above the plot.
+    pub title: &'a str,
+    /// Quantity and unit of the horizontal axis.
+    pub x: &'a str,
+    /// Quantity and unit of the vertical axis.
+    pub y: &'a str,
+    /// Width and height, pixels.
+    pub size: (u32, u32),
+}
+
+/// A named line or point set.
+pub struct Series {
+    /// Name in the legend.
+    pub label: String,
+    /// The data; points that are not finite are left out, and break a line.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Lines over a common axis; `reference` draws a dashed horizontal line with a name.
+pub fn lines(frame: &Frame<'_>, series: &[Series], reference: Option<(f64, &str)>) -> Result<String> {
+    let top = reference.map_or(0.0, |(value, _)| value);
+    draw(frame, series, top, |chart, series| {
+        if let Some((value, name)) = reference {
+            let (from, to) = (chart.x_range().start, chart.x_range().end);
+            let style = BLACK.mix(0.6).stroke_width(1);
+            chart
+                .draw_series(DashedLineSeries::new([(from, value), (to, value)], 4, 4, style))
+                .map_err(failed)?
+                .label(name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        }
+        for (i, s) in series.iter().enumerate() {
+            let style = PALETTE[i % PALETTE.len()].stroke_width(2);
+            let mut label = Some(&s.label);
+            for run in s.points.split(|p| !finite(p)).filter(|run| !run.is_empty()) {
+                let drawn = chart.draw_series(LineSeries::new(run.iter().copied(), style)).map_err(failed)?;
+                if let Some(label) = label.take() {
+                    drawn.label(label).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Points, a colour per series.
+pub fn points(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
+    draw(frame, series, 0.0, |chart, series| {
+        for (i, s) in series.iter().enumerate() {
+            let style = PALETTE[i % PALETTE.len()].filled();
+            let dots = s.points.iter().filter(|p| finite(p)).map(|&p| Circle::new(p, 6, style));
+            let drawn = chart.draw_series(dots).map_err(failed)?;
+            drawn.label(&s.label).legend(move |(x, y)| Circle::new((x + 9, y), 5, style));
+        }
+        Ok(())
+    })
+}
+
+type Chart<'a, 'b> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>>;
+
+fn draw(
+    frame: &Frame<'_>,
+    series: &[Series],
+    top: f64,
+    data: impl FnOnce(&mut Chart<'_, '_>, &[Series]) -> Result<()>,
+) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, frame.size).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        let all = || series.iter().flat_map(|s| &s.points).filter(|p| finite(p));
+        let x_max = all().map(|p| p.0).fold(0.0, f64::max);
+        let y_max = all().map(|p| p.1).fold(top, f64::max);
+        let room = |max: f64| if max > 0.0 { max * 1.08 } else { 1.0 };
+        let mut chart = ChartBuilder::on(&root)
+            .caption(frame.title, (FONT, 18))
+            .margin(12)
+            .x_label_area_size(40)
+            .y_label_area_size(56)
+            .build_cartesian_2d(0.0..room(x_max), 0.0..room(y_max))
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(BLACK.mix(0.12))
+            .x_desc(frame.x)
+            .y_desc(frame.y)
+            .label_style((FONT, 13))
+            .axis_desc_style((FONT, 14))
+            .draw()
+            .map_err(failed)?;
+        data(&mut chart, series)?;
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(BLACK.mix(0.3))
+            .label_font((FONT, 13))
+            .draw()
+            .map_err(failed)?;
+        root.present().map_err(failed)?;
+    }
+    Ok(svg)
+}
+
+fn finite(p: &(f64, f64)) -> bool {
+    p.0.is_finite() && p.1.is_finite()
+}
+
+fn failed(e: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("drawing a plot: {e}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: Frame<'_> = Frame { title: "t <&>", x: "time (s)", y: "rate (Mbps)", size: (640, 360) };
+
+    #[test]
+    fn a_line_is_broken_where_data_is_missing() {
+        let points = vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0), (4.0, 1.0)];
+        let svg = lines(&FRAME, &[Series { label: "anole".into(), points }], Some((48.0, "capacity"))).unwrap();
+        let runs = svg.matches("stroke=\"#0072B2\"").count();
+        assert_eq!(runs, 3, "two runs and the legend: {svg}");
+        assert!(svg.contains("anole") && svg.contains("capacity") && !svg.contains("NaN"));
+    }
+
+    #[test]
+    fn nothing_to_draw_is_still_a_plot() {
+        let svg = points(&FRAME, &[Series { label: "none".into(), points: vec![] }]).unwrap();
+        assert!(svg.trim_end().ends_with("</svg>"));
+    }
+}

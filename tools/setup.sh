@@ -1,0 +1,57 @@
+#!/bin/sh
+# Checks for what the build and the tests need, and installs the Debian packages that are missing when
+# it may (root or password-less sudo). Otherwise it lists what to install and stops.
+#
+#   tools/setup.sh build    what `make` and `make demo` need
+#   tools/setup.sh test     that, and what `make test` needs
+set -eu
+
+want=${1:-build}
+cd "$(dirname "$0")/.."
+
+# program:package
+needs="cc:build-essential"
+if [ "$want" = test ]; then
+    needs="$needs ip:iproute2"
+fi
+
+missing=""
+for need in $needs; do
+    command -v "${need%%:*}" >/dev/null 2>&1 || missing="$missing ${need##*:}"
+done
+
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" = 0 ]; then
+        as_root=""
+    elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        as_root="sudo"
+    else
+        echo "These Debian packages are needed and cannot be installed without root:$missing" >&2
+        echo "Install them with: sudo apt-get install$missing" >&2
+        exit 1
+    fi
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "Please install the equivalents of these Debian packages:$missing" >&2
+        exit 1
+    fi
+    echo "Installing:$missing"
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+    # shellcheck disable=SC2086 # a list of words
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >/dev/null
+fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "Rust is needed (rustup, https://rustup.rs): cargo was not found on the PATH" >&2
+    exit 1
+fi
+need=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+have=$(rustc --version | cut -d' ' -f2)
+if [ "$(printf '%s\n%s\n' "$need" "$have" | sort -V | head -n 1)" != "$need" ]; then
+    echo "Rust $need or newer is needed; this is $have. Update with: rustup update stable" >&2
+    exit 1
+fi
+if [ "$want" = test ]; then
+    for component in rustfmt clippy; do
+        cargo "$(echo "$component" | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 || rustup component add "$component"
+    done
+fi

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Everything that CI runs, in the order in which it fails fastest. `tools/test.sh lint` stops after the lints.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() {
+    printf '\n== %s (%d s)\n' "$1" "$SECONDS"
+}
+
+step "format"
+cargo fmt --all --check
+(cd datapaths/oracle && cargo fmt --check)
+
+step "lints as errors"
+cargo clippy --locked --workspace --all-targets -- -D warnings
+(cd datapaths/oracle && cargo clippy --locked --all-targets -- -D warnings)
+
+step "licences and sources"
+if cargo deny --version >/dev/null 2>&1; then
+    cargo deny --locked --log-level error check bans licenses sources
+elif [ -n "${CI:-}" ]; then
+    cargo install --locked --quiet cargo-deny
+    cargo deny --locked --log-level error check bans licenses sources
+else
+    echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"
+fi
+
+[ "${1:-}" = lint ] && exit 0
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+
+step "unit, property, golden, simulation and end-to-end tests"
+cargo build --locked --workspace --bins
+cargo test --locked --workspace
+
+step "differential test against libccp"
+(cd datapaths/oracle && cargo test --locked --release)
+
+printf '\nAll passed in %d s.\n' "$SECONDS"
