@@ -39,6 +39,7 @@ pub fn check(source: &str) -> Vec<Finding> {
     let wrong = waivers::apply(source, &mut findings);
     findings.extend(wrong);
     findings.sort_by_key(|finding| finding.position);
+    findings.dedup();
     findings
 }
 

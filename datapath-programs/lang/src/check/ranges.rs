@@ -57,6 +57,8 @@ struct State {
     ordered: Vec<(Expr, Expr)>,
     /// What registers were last assigned.
     defined: Vec<(String, Expr)>,
+    /// True where a condition bounds the round-trip time from above, which only a sample satisfies.
+    sampled: bool,
 }
 
 pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
@@ -74,7 +76,7 @@ pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Find
         }
     }
     for round in 0.. {
-        let mut run = Run { reached: invariant.clone(), findings: None };
+        let mut run = Run { program, reached: invariant.clone(), findings: None };
         run.events(events, &invariant);
         if run.reached == invariant {
             break;
@@ -88,10 +90,11 @@ pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Find
         }
         invariant = run.reached;
     }
-    Run { reached: invariant.clone(), findings: Some(findings) }.events(events, &invariant);
+    Run { program, reached: invariant.clone(), findings: Some(findings) }.events(events, &invariant);
 }
 
 struct Run<'a> {
+    program: &'a Program,
     /// The ranges of all registers at the start of an ACK, and all values assigned in this run.
     reached: Ranges,
     findings: Option<&'a mut Vec<Finding>>,
@@ -99,7 +102,8 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn events(&mut self, events: &[Event], invariant: &Ranges) {
-        let mut state = State { ranges: invariant.clone(), ordered: Vec::new(), defined: Vec::new() };
+        let mut state =
+            State { ranges: invariant.clone(), ordered: Vec::new(), defined: Vec::new(), sampled: false };
         for event in events {
             self.value(&event.condition, &state);
             let mut inside = state.clone();
@@ -117,13 +121,21 @@ impl Run<'_> {
         }
     }
 
+    fn is_local(&self, name: &str) -> bool {
+        let declared = self.program.controls.iter().any(|control| control.name == name);
+        !declared && !name.contains('.') && builtin(name).is_none()
+    }
+
     fn assign(&mut self, target: &str, value: &Value, state: &mut State) {
         let old = state.get(target);
         let mut plain = None;
         let new = match value {
             Value::Plain(expr) => {
                 plain = Some(expr.clone());
-                self.sampled(expr, state);
+                // A local is not kept; what is made of it later is looked at then.
+                if !self.is_local(target) {
+                    self.sampled(expr, state);
+                }
                 self.value(expr, state)
             }
             Value::If(condition, expr) | Value::IfNot(condition, expr) => {
@@ -134,10 +146,10 @@ impl Run<'_> {
                 self.value(expr, state).join(old)
             }
             Value::Ewma(weight, sample) => {
-                self.sampled(sample, state);
-                if matches!(sample, Expr::Name(_, name) if name == RTT) {
-                    self.no_sample(sample.position(), state);
+                if !state.sampled {
+                    self.no_sample(sample);
                 }
+                self.sampled(sample, state);
                 let range = self.value(sample, state).join(old);
                 let tenths = self.value(weight, state).high;
                 if tenths > 10 {
@@ -197,25 +209,36 @@ impl Run<'_> {
             let message = "wrapped_max compares and keeps the low 32 bits only; use max, or bound the values";
             self.report(at, Code::Truncated, message.to_string());
         }
-        arithmetic(op, x, y)
+        state.tightened(op, a, b, arithmetic(op, x, y))
     }
 
-    /// Reports arithmetic on a round-trip time that may be missing.
+    /// Reports arithmetic on a round-trip time that may be missing, also by way of locals.
     fn sampled(&mut self, expr: &Expr, state: &State) {
-        let Expr::Binary(_, op, a, b) = expr else { return };
-        for operand in [a, b] {
-            let direct = matches!(&**operand, Expr::Name(_, name) if name == RTT);
-            if direct && matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Max | Op::MaxWrap) {
-                self.no_sample(operand.position(), state);
+        if state.sampled {
+            return;
+        }
+        match expr {
+            Expr::Binary(_, op, a, b) => {
+                for operand in [a, b] {
+                    if !matches!(op, Op::Min) {
+                        self.no_sample(operand);
+                    }
+                    self.sampled(operand, state);
+                }
             }
-            self.sampled(operand, state);
+            Expr::Name(_, name) => {
+                if let Some(expr) = state.definition(name) {
+                    self.sampled(&expr, state);
+                }
+            }
+            _ => {}
         }
     }
 
-    fn no_sample(&mut self, at: Position, state: &State) {
-        if state.get(RTT).high == WORD {
-            let message = "without a round-trip sample this reads 4294967295; do it in a (when (< Flow.rtt_sample_us +infinity) …)";
-            self.report(at, Code::NoSample, message.to_string());
+    fn no_sample(&mut self, operand: &Expr) {
+        if matches!(operand, Expr::Name(_, name) if name == RTT) {
+            let message = "without a round-trip sample this reads 4294967295 and spoils what is kept; do it in a (when (< Flow.rtt_sample_us +infinity) …)";
+            self.report(operand.position(), Code::NoSample, message.to_string());
         }
     }
 
@@ -274,22 +297,39 @@ impl State {
     /// The range of an expression, without reports.
     fn range(&self, expr: &Expr) -> Range {
         match expr {
-            Expr::Binary(_, op, a, b) => arithmetic(*op, self.range(a), self.range(b)),
+            Expr::Binary(_, op, a, b) => {
+                self.tightened(*op, a, b, arithmetic(*op, self.range(a), self.range(b)))
+            }
             simple => self.simple(simple),
         }
+    }
+
+    /// What `name` was last assigned, if that still has the same value.
+    fn definition(&self, name: &str) -> Option<Expr> {
+        self.defined.iter().find(|(known, _)| known == name).map(|(_, expr)| expr.clone())
     }
 
     /// The range of `a` when `quotient` is `a / n` and `m` at most `n`: the product is at most `a`.
     fn rounded_down(&self, quotient: &Expr, m: &Expr) -> Option<Range> {
         let mut proof = Proof { state: self, steps: PROOF_STEPS };
         let quotient = match quotient {
-            Expr::Name(_, name) => proof.definition(name)?,
+            Expr::Name(_, name) => self.definition(name)?,
             expr => expr.clone(),
         };
         match &quotient {
             Expr::Binary(_, Op::Div, a, n) => proof.at_most(m, n).then(|| self.range(a)),
             _ => None,
         }
+    }
+
+    /// The guarded difference (max p b) - b is at most p, however large b is.
+    fn tightened(&self, op: Op, a: &Expr, b: &Expr, range: Range) -> Range {
+        let high = match a {
+            Expr::Binary(_, Op::Max, p, q) if op == Op::Sub && q.same(b) => self.range(p).high,
+            Expr::Binary(_, Op::Max, p, q) if op == Op::Sub && p.same(b) => self.range(q).high,
+            _ => return range,
+        };
+        Range { low: range.low.min(high), high: range.high.min(high) }
     }
 
     /// Takes a condition as true.
@@ -319,6 +359,7 @@ impl State {
             let bound = Range { low: high.low.max(low.low.saturating_add(1)).min(high.high), ..high };
             self.ranges.insert(name.clone(), bound);
         }
+        self.sampled |= less.mentions(RTT);
         self.ordered.push((less.clone(), more.clone()));
     }
 
@@ -372,7 +413,7 @@ impl Proof<'_> {
                 Expr::Binary(_, Op::Div, a, n) => self.no_more(m, n) && self.at_most(a, more),
                 _ => false,
             },
-            Expr::Name(_, name) => match self.definition(name) {
+            Expr::Name(_, name) => match self.state.definition(name) {
                 Some(expr) => self.at_most(&expr, more),
                 None => false,
             },
@@ -384,7 +425,7 @@ impl Proof<'_> {
         match more {
             Expr::Binary(_, Op::Max | Op::Add, a, b) => self.at_most(less, a) || self.at_most(less, b),
             Expr::Binary(_, Op::Min, a, b) => self.at_most(less, a) && self.at_most(less, b),
-            Expr::Name(_, name) => match self.definition(name) {
+            Expr::Name(_, name) => match self.state.definition(name) {
                 Some(expr) => self.at_most(less, &expr),
                 None => false,
             },
@@ -399,9 +440,5 @@ impl Proof<'_> {
 
     fn no_more(&self, m: &Expr, n: &Expr) -> bool {
         m.same(n) || self.state.range(m).high <= self.state.range(n).low
-    }
-
-    fn definition(&self, name: &str) -> Option<Expr> {
-        self.state.defined.iter().find(|(known, _)| known == name).map(|(_, expr)| expr.clone())
     }
 }
