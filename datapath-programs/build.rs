@@ -29,8 +29,8 @@ fn main() {
         }
         let source = fs::read_to_string(&file).unwrap_or_else(|e| fail(&format!("{shown}: {e}")));
         let compiled = anole_lang::compile(&source).unwrap_or_else(|e| {
-            let findings = anole_lang::check(&source);
-            fail(&format!("{shown}: {e}\n{}", anole_lang::render(&findings, &shown, &source)))
+            let findings = anole_lang::render(&anole_lang::check(&source), &shown, &source);
+            fail(&if findings.is_empty() { format!("{shown}: {e}") } else { findings })
         });
         check_names(&shown, &compiled.program);
         write_module(&mut out, &name, &module, &compiled);
