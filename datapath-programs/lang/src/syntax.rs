@@ -283,7 +283,7 @@ mod tests {
     fn errors_stand_where_the_mistake_is() {
         assert_eq!(failure(""), (1, 1));
         assert_eq!(failure("\n (when true (report))"), (2, 2));
-        assert_eq!(failure("(def (x 1)\n(when true (report))"), (2, 1));
+        assert_eq!(failure("(def (x 1)\n(when true (report))"), (1, 1));
         assert_eq!(failure("(def (x 1))\n(when true (report)"), (2, 1));
         assert_eq!(failure("(def (x 1))\n(when true (report)))"), (2, 21));
         assert_eq!(failure("(def\n  (x 1 2)) (when true (report))"), (2, 3));

@@ -6,7 +6,7 @@ use portus::lang::Reg;
 use std::panic::catch_unwind;
 
 /// What portus does with a program.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Compiles,
     Refuses,
