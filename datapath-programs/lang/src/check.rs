@@ -10,6 +10,7 @@
 
 mod ast;
 mod declarations;
+mod facts;
 mod lower;
 mod ranges;
 mod types;
