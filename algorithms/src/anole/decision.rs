@@ -19,7 +19,7 @@ use super::inference::infer;
 use super::params::Params;
 use super::path::Path;
 use super::utility::{Verdict, share, slope};
-use anole_model::{Dur, Rate};
+use anole_model::Rate;
 
 /// Where a rate came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,21 +122,10 @@ fn correction(path: &Path, params: &Params) -> f64 {
     1.0 + ((target - path.queue().as_secs_f64()) / horizon).clamp(-MAX_CORRECTION, MAX_CORRECTION)
 }
 
-/// Eq. 9: the rate that for one round trip drains this flow's share of the queue, down to the standing
-/// queue that an inferred rate aims at; at least half of the rate. `None` when the queue is tolerable.
-pub(super) fn drain(rate: Rate, rtt: Dur, path: &Path, params: &Params) -> Option<Rate> {
-    let ratio = rtt.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-    let target = 1.0 + params.fill * params.mu;
-    (ratio > 1.0 + params.mu).then(|| rate * (target / ratio).max(MIN_DRAIN))
-}
-
-/// A drain never goes below this share of the rate (Anole eq. 9).
-const MIN_DRAIN: f64 = 0.5;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anole_model::Time;
+    use anole_model::{Dur, Time};
 
     fn judged(mbps: f64, gradient: f64, ratio: f64) -> Option<Verdict> {
         let gradient = (gradient != 0.0).then_some(gradient);
@@ -196,15 +185,5 @@ mod tests {
         let choice = decide_at_48(evidence, 0);
         assert_eq!(choice.source, Source::Inferred);
         assert!((choice.rate.mbps() - 48.0).abs() < 0.5, "{choice:?}");
-    }
-
-    #[test]
-    fn a_long_queue_is_drained_by_at_most_half() {
-        let (params, path) = (Params::default(), path());
-        let rate = Rate::from_mbps(48.0);
-        assert_eq!(drain(rate, Dur::from_millis(60), &path, &params), None);
-        let light = drain(rate, Dur::from_millis(80), &path, &params).unwrap();
-        assert!((light.mbps() - 48.0 * 55.0 / 80.0).abs() < 1e-6, "{light}");
-        assert_eq!(drain(rate, Dur::from_millis(500), &path, &params).unwrap().mbps(), 24.0);
     }
 }

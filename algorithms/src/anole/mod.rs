@@ -18,10 +18,11 @@
 //!          └─────────────────────────────────────────────────────┴────────────────┘
 //!                              a candidate is deprecated
 //! ```
-//! One file per stage: [`ramp`], [`evaluation`], [`decision`] (with [`inference`]), [`probing`],
-//! [`acceleration`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
+//! One file per stage: [`ramp`], [`evaluation`], [`decision`] (with [`inference`]), [`drain`],
+//! [`probing`], [`acceleration`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
 //! [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
-//! - slow start ends on a rising round-trip time, and the rate it leaves is at most the delivery rate;
+//! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
+//!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
 //! - free capacity, shown by two climbs in a row that met an empty queue, starts a gentle ramp, since
 //!   steps of eq. 10 alone need seconds to find a doubled capacity;
 //! - a policy that has not answered in time is waited for one round trip, once; then the cycle tests the
@@ -30,6 +31,7 @@
 mod acceleration;
 mod confidence;
 mod decision;
+mod drain;
 mod evaluation;
 mod gradient;
 mod inference;
@@ -52,7 +54,8 @@ use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{anole_cycle, ramp as ramp_program};
 use confidence::Confidence;
-use decision::{Choice, Source, decide, drain};
+use decision::{Choice, Source, decide};
+use drain::{Drain, Reason};
 use evaluation::{Evaluation, Who, testable};
 use params::Params;
 use path::Path;
@@ -85,6 +88,8 @@ const MIN_PACKETS_PER_RTT: f64 = 2.0;
 const FREE_CLIMBS: u32 = 2;
 /// A queue below this share of the tolerated one is empty.
 const EMPTY_SHARE: f64 = 0.25;
+/// The rate held while the queue that ended a ramp is drained, share of the rate (Anole eq. 9's least).
+const AFTER_RAMP: f64 = 0.5;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
@@ -101,8 +106,8 @@ enum Stage {
     Ramp(Ramp),
     /// The candidates run for half a round trip each.
     Evaluation(Evaluation),
-    /// A long queue is worked off for one round trip; its smallest round-trip time before is kept.
-    Drain(Dur),
+    /// A queue is worked off for one round trip.
+    Drain(Drain),
     /// The rate decided on is applied for N round trips.
     Probing(Probing),
     /// Additive steps while a candidate is deprecated.
@@ -180,19 +185,15 @@ impl Anole {
         }
     }
 
-    /// r = (r_cl + r_rl)/2, but no more than is delivered: by now the queue has formed.
+    /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with.
     fn leave_ramp(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
-        let rule = Rate::from_bytes_in(self.classic.cwnd(), self.path.srtt());
-        let learned =
-            self.poll_policy(now).map_or(rule, |rate| testable(rate, self.path.top(), &self.params));
-        let rate = ((rule + learned) * 0.5).min(self.path.top());
-        self.apply(now, Choice { rate, source: Source::Previous, climb: false });
+        self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.cycle = (self.cycle + 1) & CYCLE_MASK;
         out.run(&anole_cycle::PROGRAM)
             .set(control::CYCLE, self.cycle)
             .set(control::PHASE, 2)
             .set(control::WINDOW_US, 0);
-        self.enter_hold(rtt, out);
+        self.enter_drain(Reason::Ramp, self.rate * AFTER_RAMP, rtt, out);
     }
 
     /// Tells the rule-based candidate what happened since the last report.
@@ -226,7 +227,7 @@ impl Anole {
                     self.decide(now, &evaluation, window, out);
                 }
             }
-            (Stage::Drain(before), Phase::Hold) => self.enter_probing(Some(before), out),
+            (Stage::Drain(drain), Phase::Hold) => self.on_drained(now, drain, window, out),
             (Stage::Probing(probing), Phase::Hold) => self.on_probed(now, probing, window, out),
             (Stage::Acceleration(acceleration), Phase::Hold) => {
                 self.accelerate(now, acceleration, window, out);
@@ -267,7 +268,7 @@ impl Anole {
             return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }
         let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
-        self.enter_hold(rtt, out);
+        self.enter_hold(now, rtt, out);
     }
 
     fn queue_is_empty(&self) -> bool {
@@ -301,18 +302,15 @@ impl Anole {
 
     /// Goes on at the rate in force: first a drain if the queue is long or the smallest round-trip time
     /// has to be confirmed, then probing or acceleration.
-    fn enter_hold(&mut self, rtt: Dur, out: &mut Commands) {
-        match drain(self.rate, rtt, &self.path, &self.params) {
-            Some(rate) => {
-                self.stage = Stage::Drain(rtt);
-                self.hold(rate, self.path.srtt(), out);
-            }
+    fn enter_hold(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
+        match drain::due(now, self.rate, rtt, &self.path, &self.params) {
+            Some((reason, rate)) => self.enter_drain(reason, rate, rtt, out),
             None => self.enter_probing(None, out),
         }
     }
 
     /// Holds the rate in force for N round trips, or until the next step while a candidate is deprecated.
-    fn enter_probing(&mut self, drained: Option<Dur>, out: &mut Commands) {
+    fn enter_probing(&mut self, drained: Option<Drain>, out: &mut Commands) {
         if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
             self.stage = Stage::Probing(Probing { drained, waited: false });
             self.hold(self.rate, self.path.srtt().mul_f64(self.params.probing_rtts), out);

@@ -118,9 +118,17 @@ impl Path {
     }
 
     /// Takes `rtt` for the smallest one, whatever was known.
-    pub fn reset_min_rtt(&mut self, now: Time, rtt: Dur) {
+    fn reset_min_rtt(&mut self, now: Time, rtt: Dur) {
         self.min_rtt = Some((rtt, now));
         self.fruitless_drains = 0;
+    }
+
+    /// A drain meant to confirm the smallest round-trip time saw `after`. A difference that could be the
+    /// tolerated queue of other flows confirms it: taking it over would raise it time and again.
+    pub fn confirm_min_rtt(&mut self, now: Time, after: Dur, params: &Params) {
+        let known = self.min_rtt();
+        let rtt = if after > known.mul_f64(1.0 + params.mu) { after } else { known.min(after) };
+        self.reset_min_rtt(now, rtt);
     }
 
     /// A drain ended: the smallest round-trip time before it and after it.

@@ -6,6 +6,7 @@
 
 use super::Anole;
 use super::Stage;
+use super::drain::Drain;
 use super::window::Window;
 use crate::policy::Observation;
 use anole_model::{Dur, Rate, Time};
@@ -17,8 +18,8 @@ const SANE_FACTOR: f64 = 10.0;
 /// A probing stage under way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Probing {
-    /// The round-trip time before the drain, if the stage began after one.
-    pub drained: Option<Dur>,
+    /// The drain that the stage began after.
+    pub drained: Option<Drain>,
     /// True once the stage was prolonged for a late answer.
     pub waited: bool,
 }
@@ -26,13 +27,8 @@ pub(super) struct Probing {
 impl Anole {
     /// The stage ends: what it told about r is kept, the policy asked, the next evaluation begun.
     pub(super) fn on_probed(&mut self, now: Time, probing: Probing, window: &Window, out: &mut Commands) {
-        if let (Some(before), Some((_, min))) = (probing.drained, window.rtt) {
-            self.path.saw_drain(now, before, min);
-        }
-        if self.path.min_rtt_is_stale(now, &self.params)
-            && let Some((_, min)) = window.rtt
-        {
-            self.path.reset_min_rtt(now, min);
+        if let (Some(drain), Some((_, min))) = (probing.drained, window.rtt) {
+            self.after_drain(now, drain, min);
         }
         self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
         if !probing.waited {
