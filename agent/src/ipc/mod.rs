@@ -227,7 +227,7 @@ impl<T: Transport> Endpoint<T> {
             Sent::Full => state.unsent(self.clock.now(), FULL),
             Sent::Failed => state.unsent(self.clock.now(), UNSENDABLE),
             Sent::Gone => {
-                tracing::info!(datapath = ?state.peers.addr(peer), "datapath is gone");
+                tracing::debug!(datapath = ?state.peers.addr(peer), "datapath is gone");
                 state.peers.forget(peer);
                 state.backlog.retain(|(waiting, _)| *waiting != peer);
             }
