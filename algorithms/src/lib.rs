@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classic;
+mod cubic;
 mod names;
 mod params;
 pub mod policy;

@@ -1,9 +1,49 @@
-//! One flow: its registers, its program, the agent's liveness and the fallback.
+//! One flow: its program, the agent's liveness and the fallback.
+//!
+//! **Who governs.** The agent, if a program is installed on the flow and no message to the agent has
+//! been waiting for an answer longer than max(`agent_timeout`, 4·RTT). Otherwise the fallback, native
+//! CUBIC without a pacing rate of its own.
+//!
+//! ```text
+//!                    CHANGE_PROG or UPDATE arrives (in force at the next ACK)
+//!            ┌────────────────────────────────────────────────────────────┐
+//!            │                                                            ▼
+//!   start ▶ Fallback: CUBIC per ACK; CREATE sent again            Agent: the program per ACK
+//!            ▲                                                            │
+//!            └────────────────────────────────────────────────────────────┘
+//!                    a message has waited for too long
+//! ```
+//!
+//! A message waits from the first CREATE or MEASURE sent after the last message that came for the flow,
+//! whether or not the outbox took it. An ACK on which the program aborts counts like a MEASURE: a program that
+//! always aborts sends nothing, and must not hold the flow at a frozen window. Any message for the flow
+//! is an answer; an agent with nothing to change answers with an empty UPDATE.
+//!
+//! When the agent is lost, CUBIC resumes from what the flow really used, since the window of a
+//! pacing agent may be a loose cap. CREATE is sent again every 250 ms with the current window, so that
+//! an agent that was restarted adopts the flow. The program does not run meanwhile.
+//!
+//! Two departures from libccp, which has one timer for the whole datapath that starts only on a failed
+//! send: an UPDATE for a flow without a program has no effect until a program comes (there it sets the
+//! window), and a flow keeps its program when the agent clears the table (there it runs nothing, or
+//! whatever is installed in its place).
 
-use crate::wire::{CreateMessage, FieldUpdate};
-use crate::{AckSample, Control, Outbox, Program};
+use crate::program::Program;
+use crate::register::RegisterKind;
+use crate::vm::{Abort, Machine};
+use crate::wire::{self, CreateMessage, FieldUpdate, MAX_MEASURE_BYTES, Message};
+use crate::{AckSample, Control, Cubic, Outbox};
 use anole_model::{Bounds, Dur, Time};
 use std::sync::Arc;
+
+/// The agent is lost after this many round trips without an answer, if that is longer than the
+/// configured time: an agent that reports once per RTT and loses one answer is still alive.
+const LOST_AFTER_RTTS: u64 = 4;
+/// Between two CREATE messages of a flow without an agent: short against the time that a restarted
+/// agent needs to be useful, long against the cost of one message per flow.
+const CREATE_INTERVAL: Dur = Dur::from_millis(250);
+/// RFC 6298 §2.3: the gain of the smoothed RTT is 1/8.
+const SRTT_GAIN_DIVISOR: u64 = 8;
 
 /// What a flow is created with.
 #[derive(Clone, Debug)]
@@ -57,44 +97,193 @@ pub enum FlowMessage {
 #[derive(Clone, Debug)]
 pub struct Flow {
     config: FlowConfig,
+    machine: Machine,
+    fallback: Cubic,
+    governor: Governor,
+    control: Control,
+    /// Since when a message to the agent has waited for an answer.
+    waiting_since: Option<Time>,
+    /// When CREATE is due while the fallback governs.
+    next_create: Time,
+    srtt_us: u64,
+    last_abort: Option<Abort>,
+    stats: FlowStats,
 }
 
 impl Flow {
     /// Starts a flow and announces it to the agent (CREATE). The fallback governs it until the agent
     /// answers.
     pub fn start(config: FlowConfig, now: Time, out: &mut impl Outbox) -> Flow {
-        let _ = (now, out);
-        Flow { config }
+        let cwnd = config.bounds.cwnd(u64::from(config.create.init_cwnd), config.create.mss);
+        let mut flow = Flow {
+            machine: Machine::new(),
+            fallback: Cubic::new(config.create.mss, cwnd),
+            governor: Governor::Fallback,
+            control: Control { cwnd, rate: 0 },
+            waiting_since: None,
+            next_create: now,
+            srtt_us: 0,
+            last_abort: None,
+            stats: FlowStats::default(),
+            config,
+        };
+        if flow.announce(now, out) {
+            // An agent that is merely slow must not see the flow twice.
+            flow.next_create = now + flow.config.agent_timeout;
+        }
+        flow
     }
 
     /// Takes what one ACK, loss detection or timeout tells; returns what to obey from now on.
     pub fn on_ack(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) -> Control {
-        let _ = (now, sample, out);
-        self.control()
+        self.stats.acks += 1;
+        self.smooth_rtt(sample.rtt_us);
+        if self.machine.has_program() && !self.agent_is_lost(now) {
+            self.governor = Governor::Agent;
+            self.run_program(now, sample, out);
+        } else {
+            self.run_fallback(now, sample, out);
+        }
+        self.control
     }
 
     /// Takes a message of the agent; it takes effect at the next ACK.
-    pub fn deliver(&mut self, now: Time, message: FlowMessage) {
-        let _ = (now, message);
+    pub fn deliver(&mut self, _now: Time, message: FlowMessage) {
+        self.stats.updates += 1;
+        self.waiting_since = None;
+        let fields = match message {
+            FlowMessage::Update(fields) => fields,
+            FlowMessage::ChangeProgram(program, fields) => {
+                self.machine.stage_program(program);
+                fields
+            }
+        };
+        for field in &fields {
+            self.machine.stage_field(field);
+        }
     }
 
     /// What the transport has to obey now.
     pub fn control(&self) -> Control {
-        Control { cwnd: self.config.create.init_cwnd, rate: 0 }
+        self.control
     }
 
     /// Who governs the flow now.
     pub fn governor(&self) -> Governor {
-        Governor::Fallback
+        self.governor
     }
 
     /// The flow's counters.
     pub fn stats(&self) -> FlowStats {
-        FlowStats::default()
+        self.stats
+    }
+
+    /// The raw value of a register; `None` for one that does not exist. For tests and diagnosis.
+    pub fn register(&self, kind: RegisterKind, index: u32) -> Option<u64> {
+        self.machine.register(kind, index)
+    }
+
+    /// Why the program was aborted at the latest ACK that it ran on, if it was.
+    pub fn last_abort(&self) -> Option<Abort> {
+        self.last_abort
     }
 
     /// Tells the agent that the flow has ended (MEASURE without fields).
     pub fn close(&mut self, out: &mut impl Outbox) {
-        let _ = out;
+        let mut buffer = [0; MAX_MEASURE_BYTES];
+        let sent = out.send(wire::measure(&mut buffer, self.config.sid, 0, &[]));
+        self.stats.send_failures += u64::from(sent.is_err());
+    }
+
+    fn smooth_rtt(&mut self, rtt_us: u64) {
+        // Larger samples than 2^32 µs (71 minutes) are a transport's mistake.
+        let rtt_us = rtt_us.min(u64::from(u32::MAX));
+        if self.srtt_us == 0 {
+            self.srtt_us = rtt_us;
+        } else if rtt_us > 0 {
+            self.srtt_us = (self.srtt_us * (SRTT_GAIN_DIVISOR - 1) + rtt_us) / SRTT_GAIN_DIVISOR;
+        }
+    }
+
+    fn agent_is_lost(&self, now: Time) -> bool {
+        self.waiting_since.is_some_and(|since| {
+            let patience = self.config.agent_timeout.max(Dur::from_micros(self.srtt_us) * LOST_AFTER_RTTS);
+            now.since(since) > patience
+        })
+    }
+
+    fn run_program(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) {
+        let (config, stats, waiting) = (&self.config, &mut self.stats, &mut self.waiting_since);
+        let report = |uid, values: &[u64]| {
+            let mut buffer = [0; MAX_MEASURE_BYTES];
+            let sent = out.send(wire::measure(&mut buffer, config.sid, uid, values));
+            stats.reports += u64::from(sent.is_ok());
+            stats.send_failures += u64::from(sent.is_err());
+            waiting.get_or_insert(now);
+        };
+        let outcome =
+            self.machine.run(now, sample, &config.bounds, config.create.mss, &mut self.control, report);
+        self.last_abort = outcome.err();
+        if self.last_abort.is_some() {
+            self.stats.aborts += 1;
+            self.waiting_since.get_or_insert(now);
+        }
+    }
+
+    fn run_fallback(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) {
+        if self.governor == Governor::Agent {
+            self.governor = Governor::Fallback;
+            self.stats.fallbacks += 1;
+            self.fallback = Cubic::resume(self.config.create.mss, self.operating_point(sample));
+            self.next_create = now;
+        }
+        if sample.was_timeout {
+            self.fallback.on_timeout(now);
+        } else if sample.lost_packets > 0 || sample.ecn_packets > 0 {
+            self.fallback.on_loss(now);
+        }
+        if sample.bytes_acked > 0 && self.window_is_used(sample) {
+            self.fallback.on_ack(now, u64::from(sample.bytes_acked), Dur::from_micros(sample.rtt_us));
+        }
+        let cwnd = self.config.bounds.cwnd(self.fallback.cwnd(), self.config.create.mss);
+        self.control = Control { cwnd, rate: 0 };
+        if now >= self.next_create {
+            self.announce(now, out);
+        }
+    }
+
+    /// The window that the flow really used: what was delivered in a round trip or is in flight, where
+    /// the transport tells; at most the window itself.
+    fn operating_point(&self, sample: &AckSample) -> u32 {
+        const MICROS_PER_S: u128 = 1_000_000;
+        let delivered = u128::from(sample.rate_incoming) * u128::from(self.srtt_us) / MICROS_PER_S;
+        let used = delivered.max(u128::from(sample.bytes_in_flight));
+        match u32::try_from(used) {
+            Ok(0) | Err(_) => self.control.cwnd,
+            Ok(used) => used.min(self.control.cwnd),
+        }
+    }
+
+    /// RFC 9438 §5.8: a window that the application does not use says nothing about the path. Half of it
+    /// in use is enough, as in Linux during slow start; a transport that does not tell is taken at its
+    /// ACKs.
+    fn window_is_used(&self, sample: &AckSample) -> bool {
+        let in_flight = u64::from(sample.bytes_in_flight) + u64::from(sample.bytes_acked);
+        sample.bytes_in_flight == 0 || 2 * in_flight >= u64::from(self.control.cwnd)
+    }
+
+    /// Sends CREATE; returns whether the outbox took it.
+    fn announce(&mut self, now: Time, out: &mut impl Outbox) -> bool {
+        let create = CreateMessage { init_cwnd: self.control.cwnd, ..self.config.create.clone() };
+        let mut message = Vec::new();
+        let sent = wire::encode(&Message::Create(self.config.sid, create), &mut message).is_ok()
+            && out.send(&message).is_ok();
+        self.stats.send_failures += u64::from(!sent);
+        self.waiting_since.get_or_insert(now);
+        self.next_create = now + CREATE_INTERVAL;
+        sent
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,12 +13,20 @@
 mod cubic;
 mod datapath;
 mod flow;
+mod hystart;
 mod program;
+mod register;
 mod sample;
+mod vm;
 pub mod wire;
 
 pub use cubic::Cubic;
 pub use datapath::{Datapath, FlowId, OpenError, ProgramTable, ReceiveError};
 pub use flow::{Flow, FlowConfig, FlowMessage, FlowStats, Governor};
 pub use program::{Program, ProgramError};
+pub use register::{
+    CWND_INDEX, IMPLICIT_REGISTERS, MAX_CONTROL_REGISTERS, MAX_LOCAL_REGISTERS, MAX_REPORT_REGISTERS,
+    MAX_TMP_REGISTERS, PRIMITIVES, RATE_INDEX, RegisterKind,
+};
 pub use sample::{AckSample, Control, Outbox, SendError};
+pub use vm::Abort;

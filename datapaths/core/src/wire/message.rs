@@ -1,4 +1,4 @@
-//! Messages between datapath and agent (little-endian; u16 type, u16 length, u32 flow id, body).
+//! The six messages as values.
 
 /// What CREATE tells of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,7 @@ pub struct AlgorithmName {
 impl AlgorithmName {
     /// No name: the agent chooses.
     pub const NONE: AlgorithmName = AlgorithmName { bytes: [0; 64] };
+
     /// A name, if it is short enough and holds no NUL.
     pub fn new(name: &str) -> Option<AlgorithmName> {
         let mut bytes = [0; 64];
@@ -35,6 +36,18 @@ impl AlgorithmName {
             .then(|| bytes[..name.len()].copy_from_slice(name.as_bytes()))?;
         Some(AlgorithmName { bytes })
     }
+
+    /// The name in bytes that arrived. What follows the first NUL may be anything: older datapaths do
+    /// not clear it.
+    pub(crate) fn from_bytes(bytes: [u8; 64]) -> Option<AlgorithmName> {
+        let end = bytes.iter().position(|&b| b == 0)?;
+        AlgorithmName::new(std::str::from_utf8(&bytes[..end]).ok()?)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8; 64] {
+        &self.bytes
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         let end = self.bytes.iter().position(|&b| b == 0).unwrap_or(64);
@@ -93,27 +106,4 @@ pub enum Message<'a> {
     },
     /// Datapath → agent: a datapath is there.
     Ready(u32),
-}
-
-/// Why bytes are not a message.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WireError {
-    /// Fewer bytes than the message needs.
-    #[error("{have} bytes where the message needs {need}")]
-    Truncated {
-        /// Bytes there.
-        have: usize,
-        /// Bytes needed.
-        need: usize,
-    },
-}
-
-/// Reads one message; returns it and the bytes that it took.
-pub fn decode(bytes: &[u8]) -> Result<(Message<'_>, usize), WireError> {
-    Err(WireError::Truncated { have: bytes.len(), need: 8 })
-}
-
-/// Appends a message to `out`.
-pub fn encode(message: &Message<'_>, out: &mut Vec<u8>) {
-    let _ = (message, out);
 }

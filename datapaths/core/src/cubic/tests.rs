@@ -1,0 +1,187 @@
+use super::*;
+use proptest::prelude::*;
+
+const MSS: u32 = 1000;
+const RTT: Dur = Dur::from_millis(100);
+
+/// Acknowledges one window per round trip, packet by packet, for `rounds` round trips.
+fn rounds(cubic: &mut Cubic, now: &mut Time, rounds: u32) {
+    for _ in 0..rounds {
+        let packets = (cubic.cwnd() / u64::from(MSS)).max(1);
+        for _ in 0..packets {
+            *now += RTT / packets;
+            cubic.on_ack(*now, u64::from(MSS), RTT);
+        }
+    }
+}
+
+#[test]
+fn slow_start_doubles() {
+    let (mut cubic, mut now) = (Cubic::new(MSS, 10 * MSS), Time::ZERO);
+    rounds(&mut cubic, &mut now, 3);
+    assert_eq!(cubic.cwnd(), 80 * u64::from(MSS));
+    assert!(cubic.in_slow_start());
+}
+
+#[test]
+fn one_decrease_per_round_trip() {
+    let (mut cubic, mut now) = (Cubic::new(MSS, 100 * MSS), Time::ZERO);
+    rounds(&mut cubic, &mut now, 1);
+    let before = cubic.cwnd() as f64;
+    for _ in 0..5 {
+        cubic.on_loss(now);
+    }
+    assert!((cubic.cwnd() as f64 - 0.7 * before).abs() < 1.0);
+    assert!(!cubic.in_slow_start());
+}
+
+/// After a loss at W_max the window is back at W_max after K = cbrt(W_max·(1 − β)/C), is flat there, and
+/// then grows as the cubic does (RFC 9438 §4.2).
+#[test]
+fn growth_follows_the_cubic() {
+    let w_max = 1000.0;
+    let (mut cubic, mut now) = (Cubic::resume(MSS, 1_000_000), Time::ZERO);
+    cubic.on_ack(now, 0, RTT);
+    cubic.on_loss(now);
+    now += RTT;
+    let start = now;
+    let k = (w_max * 0.3 / 0.4f64).cbrt();
+    while now.since(start).as_secs_f64() < 2.0 * k {
+        rounds(&mut cubic, &mut now, 1);
+        let t = now.since(start).as_secs_f64();
+        let expected = 0.4 * (t - k).powi(3) + w_max;
+        let window = cubic.cwnd() as f64 / f64::from(MSS);
+        assert!((window - expected).abs() < 0.03 * expected, "t {t}: {window} is not {expected}");
+    }
+}
+
+/// RFC 9438 §5.1: with a deterministic loss every 1/p packets the average window is
+/// (C·(3 + β)/(4·(1 − β)))^(1/4) · RTT^(3/4) / p^(3/4).
+#[test]
+fn steady_state_matches_the_response_function() {
+    let p: f64 = 1e-4;
+    let (mut cubic, mut now) = (Cubic::resume(MSS, 300_000), Time::ZERO);
+    let (mut since_loss, mut packets, mut losses) = (0u64, 0u64, 0);
+    let mut measured_from = Time::ZERO;
+    while losses < 220 {
+        let window = cubic.cwnd() as f64 / f64::from(MSS);
+        now += Dur::from_secs_f64(RTT.as_secs_f64() / window);
+        cubic.on_ack(now, u64::from(MSS), RTT);
+        since_loss += 1;
+        packets += 1;
+        if since_loss as f64 >= 1.0 / p {
+            cubic.on_loss(now);
+            since_loss = 0;
+            losses += 1;
+            if losses == 20 {
+                (packets, measured_from) = (0, now);
+            }
+        }
+    }
+    let average = packets as f64 * RTT.as_secs_f64() / now.since(measured_from).as_secs_f64();
+    let expected = (0.4f64 * 3.7 / (4.0 * 0.3)).powf(0.25) * (RTT.as_secs_f64() / p).powf(0.75);
+    assert!((average / expected - 1.0).abs() < 0.1, "{average} packets, {expected} expected");
+}
+
+/// RFC 9438 §4.3: where Reno would be faster (short RTT, small window), the window grows as Reno's
+/// would: α packets per round trip up to the window before the loss, then one.
+#[test]
+fn short_round_trips_are_reno_friendly() {
+    let rtt = Dur::from_millis(5);
+    let (mut cubic, mut now) = (Cubic::resume(MSS, 20_000), Time::ZERO);
+    cubic.on_ack(now, 0, rtt);
+    cubic.on_loss(now);
+    now += rtt;
+    let round = |cubic: &mut Cubic, now: &mut Time| {
+        let window = cubic.cwnd();
+        *now += rtt;
+        cubic.on_ack(*now, window, rtt);
+        (cubic.cwnd() - window) as f64 / f64::from(MSS)
+    };
+    round(&mut cubic, &mut now);
+    let growth = round(&mut cubic, &mut now);
+    assert!((growth - ALPHA_FRIENDLY).abs() < 0.05, "{growth} packets per round trip");
+    while cubic.cwnd() < 21_000 {
+        round(&mut cubic, &mut now);
+    }
+    let growth = round(&mut cubic, &mut now);
+    assert!((growth - 1.0).abs() < 0.05, "{growth} packets per round trip");
+}
+
+#[test]
+fn fast_convergence_gives_up_more() {
+    let (mut cubic, now) = (Cubic::resume(MSS, 100_000), Time::ZERO);
+    cubic.on_ack(now, 0, RTT);
+    cubic.on_loss(now);
+    assert_eq!(cubic.w_max, 100.0);
+    cubic.on_loss(now + RTT);
+    assert!((cubic.w_max - 70.0 * 0.85).abs() < 1e-9);
+}
+
+#[test]
+fn a_timeout_restarts_and_a_second_one_keeps_the_threshold() {
+    let (mut cubic, mut now) = (Cubic::resume(MSS, 100_000), Time::ZERO);
+    rounds(&mut cubic, &mut now, 1);
+    cubic.on_timeout(now);
+    let threshold = cubic.ssthresh;
+    assert_eq!(cubic.cwnd(), u64::from(MSS));
+    assert!(cubic.in_slow_start());
+    cubic.on_timeout(now + RTT * 10);
+    assert_eq!(cubic.ssthresh, threshold);
+    now += RTT * 20;
+    rounds(&mut cubic, &mut now, 8);
+    assert!(!cubic.in_slow_start());
+    // The first stage after a timeout is flat at the threshold: K = 0.
+    assert!(cubic.epoch.is_some_and(|epoch| epoch.k_s == 0.0));
+}
+
+#[test]
+fn rebase_moves_the_operating_point() {
+    let (mut cubic, mut now) = (Cubic::new(MSS, 10_000), Time::ZERO);
+    cubic.rebase(200_000);
+    assert!(!cubic.in_slow_start());
+    rounds(&mut cubic, &mut now, 5);
+    assert!((200_000..210_000).contains(&cubic.cwnd()), "{}", cubic.cwnd());
+}
+
+#[test]
+fn batches_grow_like_single_acks() {
+    let (mut single, mut batch) = (Cubic::resume(MSS, 100_000), Cubic::resume(MSS, 100_000));
+    let mut now = Time::ZERO;
+    for cubic in [&mut single, &mut batch] {
+        cubic.on_ack(now, 0, RTT);
+        cubic.on_loss(now);
+    }
+    now += RTT;
+    for _ in 0..100 {
+        let mut at = now;
+        rounds(&mut single, &mut at, 1);
+        now += RTT;
+        batch.on_ack(now, batch.cwnd(), RTT);
+    }
+    let ratio = batch.cwnd() as f64 / single.cwnd() as f64;
+    assert!((0.97..1.03).contains(&ratio), "{ratio}");
+}
+
+proptest! {
+    #[test]
+    fn the_window_is_always_sane(
+        mss: u32, init: u32,
+        events in prop::collection::vec((0u8..6, any::<u64>(), any::<u64>()), 0..200),
+    ) {
+        let mut cubic = Cubic::new(mss, init);
+        let mut now = Time::ZERO;
+        for (kind, a, b) in events {
+            now += Dur::from_nanos(a >> (b % 64));
+            match kind {
+                0 => cubic.on_loss(now),
+                1 => cubic.on_timeout(now),
+                2 => cubic.rebase(a as u32),
+                3 => cubic.on_ack(now, a, Dur::from_nanos(b)),
+                _ => cubic.on_ack(now, a % 100_000, Dur::from_nanos(b % 1_000_000_000)),
+            }
+            prop_assert!(cubic.cwnd.is_finite() && cubic.cwnd >= LOSS_WINDOW_PACKETS);
+            prop_assert!(cubic.cwnd <= MAX_WINDOW_PACKETS && cubic.cwnd() >= 1);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use super::*;
+use crate::wire::{AlgorithmName, FieldUpdate, Install, encode};
+use crate::{Governor, RegisterKind};
+
+fn create() -> CreateMessage {
+    CreateMessage {
+        init_cwnd: 10_000,
+        mss: 1000,
+        src_ip: 0,
+        src_port: 0,
+        dst_ip: 0,
+        dst_port: 0,
+        algorithm: AlgorithmName::NONE,
+    }
+}
+
+fn datapath() -> Datapath {
+    Datapath::new(Bounds::DEFAULT, Dur::from_millis(500))
+}
+
+fn bytes(messages: &[Message<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for message in messages {
+        encode(message, &mut out).expect("within the limits");
+    }
+    out
+}
+
+fn install(uid: u32) -> Message<'static> {
+    Message::Install(Install { uid, expressions: &[], instructions: &[] })
+}
+
+#[test]
+fn several_messages_in_one_datagram() {
+    let (mut datapath, mut out) = (datapath(), Vec::new());
+    let id = datapath.open(Time::ZERO, create(), &mut out).expect("there is room");
+    let fields = vec![FieldUpdate { kind: 2, index: 4, value: 33_000 }];
+    let updates = vec![FieldUpdate { kind: 0, index: 3, value: 8 }];
+    let datagram = bytes(&[
+        install(1),
+        install(2),
+        Message::ChangeProgram { sid: id.0, uid: 2, updates: fields },
+        Message::Update(id.0, updates),
+    ]);
+    assert_eq!(datapath.receive(Time::ZERO, &datagram), Ok(()));
+    let control = datapath.on_ack(Time::from_micros(1), id, &AckSample::default(), &mut out);
+    assert_eq!(control.map(|c| c.cwnd), Some(33_000));
+    let flow = datapath.flow(id).expect("open");
+    assert_eq!(flow.register(RegisterKind::Control, 3), Some(8));
+    assert_eq!((flow.governor(), flow.stats().updates), (Governor::Agent, 2));
+}
+
+#[test]
+fn a_bad_message_does_not_hide_the_ones_behind_it() {
+    let mut datapath = datapath();
+    let id = datapath.open(Time::ZERO, create(), &mut Vec::new()).expect("there is room");
+    let datagram = bytes(&[
+        install(1),
+        Message::ChangeProgram { sid: id.0, uid: 77, updates: vec![] },
+        Message::ChangeProgram { sid: 99, uid: 1, updates: vec![] },
+        Message::ChangeProgram { sid: id.0, uid: 1, updates: vec![] },
+    ]);
+    assert_eq!(datapath.receive(Time::ZERO, &datagram), Err(ReceiveError::UnknownProgram(77)));
+    assert_eq!(datapath.flow(id).map(|flow| flow.stats().updates), Some(1));
+    for wrong in [Message::Ready(1), Message::Create(1, create())] {
+        assert_eq!(datapath.receive(Time::ZERO, &bytes(&[wrong])), Err(ReceiveError::WrongDirection));
+    }
+    assert!(matches!(datapath.receive(Time::ZERO, &[]), Err(ReceiveError::Wire(_))));
+    for sid in [0, u32::MAX] {
+        let update = bytes(&[Message::Update(sid, vec![])]);
+        assert_eq!(datapath.receive(Time::ZERO, &update), Err(ReceiveError::UnknownFlow(sid)));
+    }
+}
+
+#[test]
+fn the_table_is_cleared_by_the_first_program_and_replaces_by_id() {
+    let mut datapath = datapath();
+    for uid in 1..=256 {
+        assert_eq!(datapath.receive(Time::ZERO, &bytes(&[install(uid)])), Ok(()));
+    }
+    assert_eq!(datapath.receive(Time::ZERO, &bytes(&[install(257)])), Err(ReceiveError::TableFull));
+    assert_eq!(datapath.receive(Time::ZERO, &bytes(&[install(256)])), Ok(()));
+    assert_eq!(datapath.receive(Time::ZERO, &bytes(&[install(1)])), Ok(()));
+    assert!(datapath.programs.get(1).is_some() && datapath.programs.get(2).is_none());
+}
+
+#[test]
+fn flow_ids_are_reused_and_closing_is_told() {
+    let (mut datapath, mut out) = (datapath(), Vec::new());
+    let ids: Vec<_> =
+        (0..3).map(|_| datapath.open(Time::ZERO, create(), &mut out).expect("there is room")).collect();
+    assert_eq!(ids, [FlowId(1), FlowId(2), FlowId(3)]);
+    datapath.close(FlowId(2), &mut out);
+    assert_eq!(out.last().map(|message| message[..8].to_vec()), Some(vec![1, 0, 16, 0, 2, 0, 0, 0]));
+    assert!(datapath.flow(FlowId(2)).is_none());
+    assert_eq!(datapath.on_ack(Time::ZERO, FlowId(2), &AckSample::default(), &mut out), None);
+    assert_eq!(datapath.open(Time::ZERO, create(), &mut out), Ok(FlowId(2)));
+    datapath.ready(5, &mut out);
+    assert_eq!(out.last().map(Vec::as_slice), Some(&[5, 0, 12, 0, 0, 0, 0, 0, 5, 0, 0, 0][..]));
+}

@@ -1,0 +1,306 @@
+//! The agent's liveness in virtual time: never came, late, lost, back, restarted, unreachable.
+
+use super::*;
+use crate::SendError;
+use crate::wire::{AlgorithmName, Install, decode};
+
+const MSS: u32 = 1000;
+const RTT_US: u64 = 50_000;
+const TIMEOUT: Dur = Dur::from_millis(500);
+
+/// An outbox that can be cut off.
+#[derive(Default)]
+struct Wire {
+    sent: Vec<Vec<u8>>,
+    down: bool,
+}
+
+impl Outbox for Wire {
+    fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        if self.down {
+            return Err(SendError);
+        }
+        self.sent.push(message.to_vec());
+        Ok(())
+    }
+}
+
+impl Wire {
+    fn creates(&self) -> Vec<CreateMessage> {
+        let message = |bytes: &Vec<u8>| match decode(bytes).expect("own messages decode").0 {
+            Message::Create(1, create) => Some(create),
+            _ => None,
+        };
+        self.sent.iter().filter_map(message).collect()
+    }
+}
+
+/// A flow on a virtual clock that gets one ACK per millisecond.
+struct Run {
+    flow: Flow,
+    wire: Wire,
+    now: Time,
+    sample: AckSample,
+}
+
+impl Run {
+    fn start(down: bool) -> Run {
+        let create = CreateMessage {
+            init_cwnd: 10 * MSS,
+            mss: MSS,
+            src_ip: 0,
+            src_port: 0,
+            dst_ip: 0,
+            dst_port: 0,
+            algorithm: AlgorithmName::NONE,
+        };
+        let config = FlowConfig { sid: 1, create, bounds: Bounds::DEFAULT, agent_timeout: TIMEOUT };
+        let mut wire = Wire { down, ..Wire::default() };
+        let now = Time::from_secs_f64(1.0);
+        let sample = AckSample { bytes_acked: MSS, packets_acked: 1, rtt_us: RTT_US, ..AckSample::default() };
+        Run { flow: Flow::start(config, now, &mut wire), wire, now, sample }
+    }
+
+    fn acks(&mut self, millis: u64) {
+        for _ in 0..millis {
+            self.now += Dur::from_millis(1);
+            self.flow.on_ack(self.now, &self.sample, &mut self.wire);
+        }
+    }
+
+    fn change(&mut self, program: &Arc<Program>, cwnd: u64, rate: u64) {
+        let fields = [(CWND, cwnd), (RATE, rate)].map(|(index, value)| FieldUpdate { kind: 2, index, value });
+        self.flow.deliver(self.now, FlowMessage::ChangeProgram(Arc::clone(program), fields.to_vec()));
+    }
+
+    fn update(&mut self, fields: &[FieldUpdate]) {
+        self.flow.deliver(self.now, FlowMessage::Update(fields.to_vec()));
+    }
+}
+
+const CWND: u32 = crate::CWND_INDEX;
+const RATE: u32 = crate::RATE_INDEX;
+
+fn program(uid: u32, code: &[[u8; 16]], condition: u32, event: u32) -> Arc<Program> {
+    let definitions = code.len() as u32 - condition - event;
+    let expression: Vec<u8> = [definitions, condition, definitions + condition, event]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    let install = Install { uid, expressions: &expression, instructions: code.as_flattened() };
+    Arc::new(Program::install(&install).expect("valid"))
+}
+
+fn instruction(op: u8, result: (u8, u8), left: (u8, u8), right: (u8, u8)) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[0] = op;
+    for (at, (kind, index)) in [(1, result), (6, left), (11, right)] {
+        bytes[at] = kind;
+        bytes[at + 1] = index;
+    }
+    bytes
+}
+
+/// Reports `Micros` every time that it passes 120·85 = 10 200 µs (operands here have one byte).
+fn reporter(uid: u32) -> Arc<Program> {
+    program(
+        uid,
+        &[
+            instruction(2, (5, 0), (5, 0), (1, 0)), // (def (Report (volatile us 0)))
+            instruction(12, (7, 0), (1, 120), (1, 85)), // tmp0 = 120·85
+            instruction(6, (2, 0), (2, 3), (7, 0)), // when Micros > tmp0
+            instruction(1, (5, 0), (5, 0), (2, 3)), // Report.us = Micros
+            instruction(1, (2, 3), (2, 3), (1, 0)), // Micros = 0
+            instruction(1, (2, 2), (2, 2), (1, 1)), // report
+        ],
+        2,
+        3,
+    )
+}
+
+/// Divides by zero on every ACK.
+fn aborter(uid: u32) -> Arc<Program> {
+    program(
+        uid,
+        &[
+            instruction(1, (2, 0), (2, 0), (1, 1)), // when true
+            instruction(3, (7, 0), (1, 1), (1, 0)), // 1/0
+        ],
+        1,
+        1,
+    )
+}
+
+#[test]
+fn the_agent_never_comes() {
+    let mut run = Run::start(false);
+    run.acks(40);
+    // Slow start: every byte acknowledged is a byte more.
+    assert_eq!(run.flow.control(), Control { cwnd: 50 * MSS, rate: 0 });
+    run.acks(460);
+    assert_eq!(run.wire.creates().len(), 2, "the first, and one after 500 ms");
+    run.acks(1000);
+    assert_eq!(run.wire.creates().len(), 6, "then one each 250 ms");
+    let last = run.wire.creates().pop().expect("there are six");
+    assert_eq!(last.init_cwnd, run.flow.control().cwnd, "the agent is told the window in force");
+    assert_eq!(run.flow.governor(), Governor::Fallback);
+    assert_eq!(run.flow.stats().fallbacks, 0, "it governed from the start");
+    run.sample.lost_packets = 1;
+    let before = run.flow.control().cwnd;
+    run.acks(1);
+    assert!(run.flow.control().cwnd < before * 3 / 4, "the fallback answers losses");
+}
+
+#[test]
+fn the_agent_is_late() {
+    let mut run = Run::start(true);
+    assert_eq!(run.flow.stats().send_failures, 1);
+    run.acks(2000);
+    run.wire.down = false;
+    run.acks(250);
+    assert_eq!(run.wire.creates().len(), 1);
+    run.change(&reporter(1), 70_000, 2_000_000);
+    assert_eq!(run.flow.governor(), Governor::Fallback, "commands take effect at the next ACK");
+    run.acks(1);
+    assert_eq!(run.flow.governor(), Governor::Agent);
+    assert_eq!(run.flow.control(), Control { cwnd: 70_000, rate: 2_000_000 });
+}
+
+#[test]
+fn an_agent_that_answers_keeps_the_flow() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 70_000, 0);
+    for _ in 0..30 {
+        run.acks(100);
+        run.update(&[]);
+    }
+    assert_eq!(run.flow.governor(), Governor::Agent);
+    assert_eq!(run.flow.stats().fallbacks, 0);
+    assert_eq!(run.flow.stats().reports, 3000 / 11);
+    assert_eq!(run.wire.creates().len(), 1);
+}
+
+#[test]
+fn a_program_that_does_not_report_asks_for_no_answer() {
+    let quiet = program(1, &[instruction(1, (2, 0), (2, 0), (1, 1))], 1, 0);
+    let mut run = Run::start(false);
+    run.change(&quiet, 70_000, 0);
+    run.acks(5000);
+    assert_eq!(run.flow.governor(), Governor::Agent);
+}
+
+#[test]
+fn the_agent_is_lost_and_comes_back_with_an_update() {
+    let mut run = Run::start(false);
+    // A pacing agent with a loose cap: 1 MB of window, of which 40 kB are in use.
+    run.change(&reporter(1), 1_000_000, 800_000);
+    run.sample.rate_incoming = 800_000;
+    run.sample.bytes_in_flight = 38_000;
+    run.acks(12 + 500);
+    assert_eq!(run.flow.governor(), Governor::Agent, "the first report waits since 500 ms, not longer");
+    run.acks(1);
+    assert_eq!(run.flow.governor(), Governor::Fallback);
+    assert_eq!(run.flow.stats().fallbacks, 1);
+    let control = run.flow.control();
+    assert_eq!(control.rate, 0);
+    assert!((40_000..42_000).contains(&control.cwnd), "resumed from what was in use: {}", control.cwnd);
+    assert_eq!(run.wire.creates().len(), 2, "announced again at once");
+    let reports = run.flow.stats().reports;
+    run.acks(500);
+    assert_eq!(run.flow.stats().reports, reports, "the program does not run meanwhile");
+    assert_eq!(run.wire.creates().len(), 4);
+    run.update(&[FieldUpdate { kind: 2, index: CWND, value: 50_000 }]);
+    run.acks(1);
+    assert_eq!(run.flow.governor(), Governor::Agent);
+    assert_eq!(run.flow.control().cwnd, 50_000);
+    run.acks(100);
+    assert!(run.flow.stats().reports > reports, "the program goes on");
+    run.acks(500);
+    assert_eq!(run.flow.stats().fallbacks, 2, "and is watched again");
+}
+
+#[test]
+fn a_restarted_agent_adopts_the_flow_with_its_own_programs() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 70_000, 0);
+    run.acks(600);
+    assert_eq!(run.flow.governor(), Governor::Fallback);
+    run.wire.sent.clear();
+    run.change(&reporter(9), 60_000, 0);
+    run.acks(12);
+    assert_eq!(run.flow.governor(), Governor::Agent);
+    assert_eq!(run.flow.control().cwnd, 60_000);
+    let report = run.wire.sent.last().expect("a report after 11 ms");
+    assert!(matches!(decode(report), Ok((Message::Measure { sid: 1, uid: 9, .. }, _))));
+}
+
+#[test]
+fn a_long_round_trip_gives_the_agent_more_time() {
+    let mut run = Run::start(false);
+    run.sample.rtt_us = 400_000;
+    run.change(&reporter(1), 70_000, 0);
+    run.acks(12 + 1600);
+    assert_eq!(run.flow.governor(), Governor::Agent);
+    run.acks(1);
+    assert_eq!(run.flow.governor(), Governor::Fallback);
+}
+
+#[test]
+fn an_unreachable_agent_is_lost_as_well() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 70_000, 0);
+    run.acks(5);
+    run.wire.down = true;
+    run.acks(600);
+    assert_eq!(run.flow.governor(), Governor::Fallback);
+    assert!(run.flow.stats().send_failures > 40);
+    assert_eq!(run.flow.stats().reports, 0);
+    run.wire.down = false;
+    run.acks(250);
+    assert_eq!(run.wire.creates().len(), 2);
+}
+
+#[test]
+fn a_program_that_always_aborts_loses_the_flow() {
+    let mut run = Run::start(false);
+    run.change(&aborter(1), 70_000, 0);
+    run.acks(1);
+    assert_eq!(run.flow.last_abort(), Some(Abort::DivisionByZero));
+    assert_eq!(run.flow.control().cwnd, 70_000, "what came with the program is in force");
+    run.acks(502);
+    assert_eq!(run.flow.governor(), Governor::Fallback);
+    assert_eq!(run.flow.stats().aborts, 501);
+}
+
+#[test]
+fn what_leaves_is_bounded_and_registers_are_raw() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 1, u64::MAX);
+    run.acks(1);
+    assert_eq!(run.flow.control(), Control { cwnd: 2 * MSS, rate: 4_000_000_000 });
+    assert_eq!(run.flow.register(RegisterKind::Implicit, CWND), Some(1));
+    assert_eq!(run.flow.register(RegisterKind::Implicit, RATE), Some(u64::MAX));
+    run.acks(1);
+    assert_eq!(run.flow.register(RegisterKind::Implicit, CWND), Some(2000), "read back from the transport");
+}
+
+#[test]
+fn staged_updates_stay_few_however_many_arrive() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 70_000, 0);
+    for value in 0..10_000 {
+        run.update(&[FieldUpdate { kind: 0, index: (value % 110) as u32, value }]);
+        run.update(&[FieldUpdate { kind: 5, index: 0, value }]);
+    }
+    run.acks(1);
+    assert_eq!(run.flow.register(RegisterKind::Control, 89), Some(9_989));
+    assert_eq!(run.flow.register(RegisterKind::Report, 0), Some(0), "no agent sets a report register");
+}
+
+#[test]
+fn closing_says_so() {
+    let mut run = Run::start(false);
+    run.flow.close(&mut run.wire);
+    let last = run.wire.sent.last().expect("the end");
+    assert_eq!(decode(last), Ok((Message::Measure { sid: 1, uid: 0, values: vec![] }, 16)));
+}

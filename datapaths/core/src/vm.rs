@@ -1,0 +1,264 @@
+//! Runs a flow's program, once per ACK.
+//!
+//! The meaning of every operation, and the order of what happens around a run, are libccp's
+//! (`machine.c`, `ccp_invoke`):
+//! 1. `Cwnd` and `Rate` take the values that the transport obeys now.
+//! 2. A staged program becomes the running one: volatile definitions are set, then the others, then
+//!    `Micros` restarts. Registers that it does not define keep what an earlier program left.
+//! 3. Staged registers are set. A staged window or rate other than 0 goes to the transport even when
+//!    the program then aborts.
+//! 4. The expressions are evaluated in order until one is true and does not fall through. Arithmetic is
+//!    on u64; overflow, underflow and division by zero abort the run half-way: what was written stays,
+//!    nothing is reported, and the transport keeps its window and rate.
+//! 5. `Cwnd` and `Rate` other than 0 go to the transport.
+//! 6. If asked for, the report registers are sent, then volatile definitions are set again.
+//!
+//! `Micros` is the time since the program started or since `Micros` was last set. libccp moves its
+//! zero at every write; here the zero is worked out once after the run, which is the same, because time
+//! does not pass within a run.
+//!
+//! Multiplication is checked as libccp checks it, by `result < left`, which misses some overflows; the
+//! wrapped result is then the result in both.
+
+use crate::program::{Instruction, Op, Program};
+use crate::register::{RegisterFile, RegisterKind, Slot};
+use crate::wire::FieldUpdate;
+use crate::{AckSample, Control};
+use anole_model::{Bounds, Time};
+use std::sync::Arc;
+
+/// Why a run was given up half-way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Abort {
+    /// A sum beyond 2^64 − 1.
+    #[error("addition overflows")]
+    AddOverflow,
+    /// A quotient by zero.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// A product beyond 2^64 − 1, as far as libccp's check sees it.
+    #[error("multiplication overflows")]
+    MulOverflow,
+    /// A difference below zero.
+    #[error("subtraction underflows")]
+    SubUnderflow,
+}
+
+/// The registers and the program of one flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    registers: RegisterFile,
+    program: Option<Arc<Program>>,
+    staged_program: Option<Arc<Program>>,
+    /// At most one entry for each register that an agent may set.
+    staged_fields: Vec<(Slot, u64)>,
+    /// When `Micros` was 0, µs; wraps.
+    micros_zero: u64,
+}
+
+impl Machine {
+    pub fn new() -> Machine {
+        Machine {
+            registers: RegisterFile::new(),
+            program: None,
+            staged_program: None,
+            staged_fields: Vec::new(),
+            micros_zero: 0,
+        }
+    }
+
+    pub fn has_program(&self) -> bool {
+        self.program.is_some() || self.staged_program.is_some()
+    }
+
+    /// Stages a program change; what was staged before is forgotten.
+    pub fn stage_program(&mut self, program: Arc<Program>) {
+        self.staged_fields.clear();
+        self.staged_program = Some(program);
+    }
+
+    /// Stages a register. Those that no agent may set are skipped.
+    pub fn stage_field(&mut self, update: &FieldUpdate) {
+        let slot = match RegisterKind::from_wire(update.kind) {
+            Some(kind @ (RegisterKind::Control | RegisterKind::VolatileControl)) => {
+                Slot::of(kind, update.index)
+            }
+            Some(RegisterKind::Implicit) => Slot::of(RegisterKind::Implicit, update.index)
+                .filter(|slot| *slot == Slot::CWND || *slot == Slot::RATE),
+            _ => None,
+        };
+        let Some(slot) = slot else { return };
+        match self.staged_fields.iter_mut().find(|(known, _)| *known == slot) {
+            Some((_, value)) => *value = update.value,
+            None => self.staged_fields.push((slot, update.value)),
+        }
+    }
+
+    /// A register's raw value.
+    pub fn register(&self, kind: RegisterKind, index: u32) -> Option<u64> {
+        Slot::of(kind, index).map(|slot| self.registers.get(slot))
+    }
+
+    /// One ACK: updates `control`, calls `report` with the program's id and the values if the program
+    /// asks for it.
+    pub fn run(
+        &mut self,
+        now: Time,
+        sample: &AckSample,
+        bounds: &Bounds,
+        mss: u32,
+        control: &mut Control,
+        report: impl FnOnce(u32, &[u64]),
+    ) -> Result<(), Abort> {
+        let now_us = now.as_micros();
+        self.registers.set(Slot::CWND, u64::from(control.cwnd));
+        self.registers.set(Slot::RATE, u64::from(control.rate));
+        if let Some(program) = self.staged_program.take() {
+            self.start(program, now_us);
+        }
+        if !self.staged_fields.is_empty() {
+            for (slot, value) in self.staged_fields.drain(..) {
+                self.registers.set(slot, value);
+            }
+            obey(&self.registers, bounds, mss, control);
+        }
+        let Some(program) = &self.program else { return Ok(()) };
+        self.registers.load_primitives(primitives(now_us, sample));
+        self.registers.set(Slot::MICROS, now_us.wrapping_sub(self.micros_zero));
+        let outcome = evaluate(program, &mut self.registers);
+        self.micros_zero = now_us.wrapping_sub(self.registers.get(Slot::MICROS));
+        outcome?;
+        obey(&self.registers, bounds, mss, control);
+        if self.registers.get(Slot::SHOULD_REPORT) != 0 {
+            report(program.uid(), self.registers.reports(program.reports()));
+            for definition in program.definitions().iter().filter(|d| d.volatile) {
+                self.registers.set(definition.slot, definition.value);
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, program: Arc<Program>, now_us: u64) {
+        self.registers.load_constants(program.constants());
+        for volatile in [true, false] {
+            for definition in program.definitions().iter().filter(|d| d.volatile == volatile) {
+                self.registers.set(definition.slot, definition.value);
+            }
+        }
+        self.micros_zero = now_us;
+        self.program = Some(program);
+    }
+}
+
+/// Hands the window and the rate to the transport, within the bounds; 0 leaves them as they are.
+#[inline(always)]
+fn obey(registers: &RegisterFile, bounds: &Bounds, mss: u32, control: &mut Control) {
+    let (cwnd, rate) = (registers.get(Slot::CWND), registers.get(Slot::RATE));
+    if cwnd != 0 {
+        control.cwnd = bounds.cwnd(cwnd, mss);
+    }
+    if rate != 0 {
+        control.rate = bounds.rate(rate);
+    }
+}
+
+/// The primitives in the order of their numbers on the wire.
+#[inline(always)]
+fn primitives(now_us: u64, sample: &AckSample) -> [u64; 15] {
+    [
+        u64::from(sample.bytes_acked),
+        u64::from(sample.bytes_misordered),
+        u64::from(sample.ecn_bytes),
+        u64::from(sample.ecn_packets),
+        u64::from(sample.lost_packets),
+        now_us,
+        u64::from(sample.packets_acked),
+        u64::from(sample.packets_misordered),
+        u64::from(sample.bytes_in_flight),
+        u64::from(sample.bytes_pending),
+        u64::from(sample.packets_in_flight),
+        sample.rate_incoming,
+        sample.rate_outgoing,
+        if sample.rtt_us == 0 { u64::from(u32::MAX) } else { sample.rtt_us },
+        u64::from(sample.was_timeout),
+    ]
+}
+
+fn evaluate(program: &Program, registers: &mut RegisterFile) -> Result<(), Abort> {
+    for flag in [Slot::EVENT_FLAG, Slot::SHOULD_FALLTHROUGH, Slot::SHOULD_REPORT] {
+        registers.set(flag, 0);
+    }
+    for expression in program.expressions() {
+        execute(program.code(&expression.condition), registers)?;
+        if registers.get(Slot::EVENT_FLAG) != 0 {
+            execute(program.code(&expression.event), registers)?;
+            // The event may have cleared the flag itself; then the next expression is evaluated.
+            if registers.get(Slot::EVENT_FLAG) != 0 && registers.get(Slot::SHOULD_FALLTHROUGH) == 0 {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn execute(code: &[Instruction], registers: &mut RegisterFile) -> Result<(), Abort> {
+    for instruction in code {
+        let left = registers.get(instruction.left);
+        let right = registers.get(instruction.right);
+        let value = match instruction.op {
+            Op::Add => left.checked_add(right).ok_or(Abort::AddOverflow)?,
+            Op::Bind => right,
+            Op::Def => registers.get(instruction.result),
+            Op::Div => left.checked_div(right).ok_or(Abort::DivisionByZero)?,
+            Op::Equal => u64::from(left == right),
+            Op::Ewma => ewma(left, registers.get(instruction.result), right),
+            Op::Greater => u64::from(left > right),
+            Op::If if left != 0 => right,
+            Op::If => registers.get(instruction.result),
+            Op::Less => u64::from(left < right),
+            Op::Max => left.max(right),
+            Op::MaxWrap => max_wrapped(left, right),
+            Op::Min => left.min(right),
+            Op::Mul => {
+                let product = left.wrapping_mul(right);
+                if product < left && right > 0 {
+                    return Err(Abort::MulOverflow);
+                }
+                product
+            }
+            Op::NotIf if left == 0 => right,
+            Op::NotIf => registers.get(instruction.result),
+            Op::Sub => left.checked_sub(right).ok_or(Abort::SubUnderflow)?,
+        };
+        registers.set(instruction.result, value);
+    }
+    Ok(())
+}
+
+/// (weight·old + (10 − weight)·new) / 10, modulo 2^64; the new value alone while the old one is 0.
+fn ewma(weight: u64, old: u64, new: u64) -> u64 {
+    const DENOMINATOR: u64 = 10;
+    if old == 0 {
+        return new;
+    }
+    let kept = weight.wrapping_mul(old);
+    let added = DENOMINATOR.wrapping_sub(weight).wrapping_mul(new);
+    kept.wrapping_add(added) / DENOMINATOR
+}
+
+/// The later of two 32-bit sequence numbers that may have wrapped; 0 is no number.
+fn max_wrapped(a: u64, b: u64) -> u64 {
+    let distance = |from: u32, to: u32| if to > from { to - from } else { u32::MAX - from + to };
+    if a == 0 {
+        return b;
+    }
+    if b == 0 {
+        return a;
+    }
+    let (a, b) = (a as u32, b as u32);
+    if distance(b, a) < distance(a, b) { u64::from(a) } else { u64::from(b) }
+}
+
+#[cfg(test)]
+mod tests;
