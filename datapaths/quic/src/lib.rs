@@ -24,6 +24,6 @@ pub use client::{Amount, ClientOptions, Transfer, TransferReport};
 pub use congestion::CongestionControl;
 pub use error::QuicError;
 pub use meter::{Control, Meter, Reading};
-pub use server::{Received, Server, ServerOptions};
+pub use server::{Ended, Received, Server, ServerOptions};
 pub use tls::Certificate;
 pub use transport::DatagramSize;

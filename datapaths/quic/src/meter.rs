@@ -31,8 +31,7 @@ const GOVERNOR_AGENT: u8 = 1;
 const GOVERNOR_FALLBACK: u8 = 2;
 
 /// Who sets the window and the pacing rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Control {
     /// One of the stack's own controllers.
     #[default]
@@ -43,9 +42,20 @@ pub enum Control {
     Fallback,
 }
 
+impl Control {
+    /// The name in traces and summaries.
+    pub fn name(self) -> &'static str {
+        match self {
+            Control::Stack => "stack",
+            Control::Agent => "agent",
+            Control::Fallback => "fallback",
+        }
+    }
+}
+
 /// One reading of a [`Meter`]. Counts are of QUIC packets that ask for an acknowledgement, bytes are
 /// those of UDP payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Packets sent.
     pub sent_packets: u64,
@@ -71,6 +81,18 @@ pub struct Reading {
     pub updates: u64,
     /// Times that the fallback took over.
     pub fallbacks: u64,
+}
+
+impl Reading {
+    /// Latest round-trip time, ms.
+    pub fn rtt_ms(&self) -> Option<f64> {
+        self.rtt_us.map(|us| us as f64 / 1e3)
+    }
+
+    /// Pacing rate asked of the stack, Mbps.
+    pub fn pacing_mbps(&self) -> Option<f64> {
+        self.pacing_bytes_per_s.map(|rate| rate as f64 * 8e-6)
+    }
 }
 
 impl Meter {
