@@ -26,14 +26,14 @@ pub enum HostError {
     },
     /// The socket could not be bound or configured.
     #[error(
-        "cannot bind the datapath's socket {}: {source}; it has to lie beside the agent's socket, in a directory that this user may write to",
+        "cannot bind the datapath's socket {}: {reason}; it has to lie beside the agent's socket, in a directory that this user may write to",
         path.display()
     )]
     Bind {
         /// The socket's path.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The receive thread could not be started.
     #[error("cannot start the datapath's receive thread: {0}")]
@@ -64,7 +64,7 @@ impl AgentSocket {
         if own.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
             return Err(HostError::PathTooLong { path: own });
         }
-        let bind = |source| HostError::Bind { path: own.clone(), source };
+        let bind = |reason| HostError::Bind { path: own.clone(), reason };
         let socket = UnixDatagram::bind(&own).map_err(bind)?;
         // From here on the file is removed on every way out.
         let socket = AgentSocket { socket, own: own.clone(), agent: agent.to_owned() };

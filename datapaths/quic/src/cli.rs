@@ -133,7 +133,8 @@ fn size(text: &str) -> Result<u64, String> {
         Some(b'G' | b'g') => (&text[..text.len() - 1], 1_000_000_000),
         _ => (text, 1),
     };
-    let number: u64 = digits.parse().map_err(|_| "not a number of bytes, such as 25000000 or 25M".to_string())?;
+    let number: u64 =
+        digits.parse().map_err(|_| "not a number of bytes, such as 25000000 or 25M".to_string())?;
     match number.checked_mul(factor) {
         Some(bytes) if bytes > 0 => Ok(bytes),
         _ => Err("has to be at least 1 byte and less than 2^64".to_string()),
@@ -171,7 +172,8 @@ mod tests {
 
     #[test]
     fn bounds() {
-        let parse = |args: &[&str]| Cli::try_parse_from([&["anole-quic", "send", "127.0.0.1:1"], args].concat());
+        let parse =
+            |args: &[&str]| Cli::try_parse_from([&["anole-quic", "send", "127.0.0.1:1"], args].concat());
         assert!(parse(&["--size", "1M", "--duration", "3"]).is_err());
         assert!(parse(&["--connections", "0"]).is_err());
         assert!(parse(&["--alg", "anole"]).is_err());

@@ -9,12 +9,12 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum QuicError {
     /// The UDP socket could not be bound.
-    #[error("cannot bind UDP {address}: {source}{}", hint(source))]
+    #[error("cannot bind UDP {address}: {reason}{}", hint(reason))]
     Bind {
         /// The address asked for.
         address: SocketAddr,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The certificate could not be read, written, made or used.
     #[error("certificate {}: {reason}; give the file that `anole-quic serve` wrote", path.display())]

@@ -67,7 +67,8 @@ pub async fn run(options: Send) -> Result<(), Failure> {
 
 fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
     if options.cc != Cc::AnoleCcp && options.agent.is_some() {
-        let error = anyhow!("--agent goes with --cc anole-ccp; --cc {} is the stack's own", options.cc.name());
+        let error =
+            anyhow!("--agent goes with --cc anole-ccp; --cc {} is the stack's own", options.cc.name());
         return Err(Failure::Usage(error));
     }
     match options.cc {

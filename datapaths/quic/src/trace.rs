@@ -21,12 +21,12 @@ pub enum TraceError {
         path: PathBuf,
     },
     /// The file could not be made or written.
-    #[error("--trace {}: {source}; choose a file in a directory that exists, is writable and has space", path.display())]
+    #[error("--trace {}: {reason}; choose a file in a directory that exists, is writable and has space", path.display())]
     Write {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -54,7 +54,7 @@ impl Trace {
             Some("json") => Format::Json,
             _ => return Err(TraceError::Format { path: target.to_owned() }),
         };
-        let failed = |source| TraceError::Write { path: target.to_owned(), source };
+        let failed = |reason| TraceError::Write { path: target.to_owned(), reason };
         if target.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
@@ -79,7 +79,7 @@ impl Trace {
             Format::Json => self.add_json(time_s, connection, reading),
         };
         self.rows += 1;
-        written.map_err(|source| TraceError::Write { path: self.target.clone(), source })
+        written.map_err(|reason| TraceError::Write { path: self.target.clone(), reason })
     }
 
     fn add_csv(&mut self, time_s: f64, connection: usize, r: &Reading) -> io::Result<()> {
@@ -112,7 +112,7 @@ impl Trace {
 
     /// Completes the trace: from now on the file stands under its name.
     pub fn finish(mut self) -> Result<(), TraceError> {
-        let failed = |source| TraceError::Write { path: self.target.clone(), source };
+        let failed = |reason| TraceError::Write { path: self.target.clone(), reason };
         if self.format == Format::Json {
             write!(self.out, "\n]\n").map_err(failed)?;
         }
@@ -133,7 +133,8 @@ mod tests {
     use super::*;
 
     fn rows() -> [Reading; 2] {
-        let first = Reading { sent_packets: 3, rtt_us: Some(20_500), cwnd_bytes: 14_720, ..Reading::default() };
+        let first =
+            Reading { sent_packets: 3, rtt_us: Some(20_500), cwnd_bytes: 14_720, ..Reading::default() };
         [first, Reading { pacing_bytes_per_s: Some(1_000_000), ..first }]
     }
 

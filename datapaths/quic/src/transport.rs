@@ -58,7 +58,7 @@ pub(crate) fn endpoint(
     address: SocketAddr,
     server: Option<noq::ServerConfig>,
 ) -> Result<Endpoint, QuicError> {
-    let bind = |source| QuicError::Bind { address, source };
+    let bind = |reason| QuicError::Bind { address, reason };
     let socket = UdpSocket::bind(address).map_err(bind)?;
     enlarge_buffers(&socket);
     Endpoint::new(EndpointConfig::default(), server, socket, Arc::new(noq::TokioRuntime)).map_err(bind)
