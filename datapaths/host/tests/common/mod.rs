@@ -1,5 +1,6 @@
 //! A small agent for tests: installs `rate-hold`, gives every flow one window and rate, and answers
 //! every report.
+#![allow(dead_code, reason = "every test file is a crate of its own and uses a part of this")]
 
 use anole_datapath::wire::{self, FieldUpdate, Install, Message};
 use anole_programs::{CWND, RATE, rate_hold};

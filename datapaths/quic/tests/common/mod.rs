@@ -1,12 +1,13 @@
 //! What the transfer tests share.
+#![allow(dead_code, reason = "every test file is a crate of its own and uses a part of this")]
 
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{Emulator, EmulatorOptions, Network, NetworkLink, Record, Route};
 use anole_model::{Dur, Rate};
 use anole_quic::{
-    Amount, ClientOptions, CongestionControl, DatagramSize, QuicError, Server, ServerOptions, Transfer,
-    TransferReport,
+    Amount, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Server, ServerOptions,
+    Transfer, TransferReport,
 };
 use anole_sim::link::{Capacity, LinkConfig, QueueKind};
 use std::sync::Arc;
@@ -42,6 +43,20 @@ pub struct Run {
 
 /// One transfer from a client through an emulated link to a server, all in this process.
 pub async fn through_link(link: NetworkLink, cc: &CongestionControl, amount: Amount) -> Run {
+    watched_through_link(link, cc, amount, |_| async {}).await.0
+}
+
+/// The same, with something else going on meanwhile.
+pub async fn watched_through_link<F, W>(
+    link: NetworkLink,
+    cc: &CongestionControl,
+    amount: Amount,
+    watch: W,
+) -> (Run, F::Output)
+where
+    F: Future,
+    W: FnOnce(Arc<Meter>) -> F,
+{
     let idle_timeout = Duration::from_secs(5);
     let server =
         Arc::new(Server::bind(&ServerOptions { listen: ([127, 0, 0, 1], 0).into(), idle_timeout }).unwrap());
@@ -62,10 +77,11 @@ pub async fn through_link(link: NetworkLink, cc: &CongestionControl, amount: Amo
         datagram: DatagramSize::Fixed(1472),
     };
     let transfer = Transfer::connect(options, cc).await.unwrap();
-    let report = transfer.run(amount).await;
+    let watch = watch(transfer.meter());
+    let (report, watched) = tokio::join!(transfer.run(amount), watch);
     let _ = tokio::time::timeout(Duration::from_secs(1), ends.recv()).await;
     let received = server.received_from(emulator.exit(0)).map_or(0, |received| received.bytes());
     let record = emulator.finish().unwrap();
     task.abort();
-    Run { report, received, record }
+    (Run { report, received, record }, watched)
 }
