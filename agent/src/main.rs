@@ -1,3 +1,57 @@
-//! The agent of anole-ccp.
+//! `anole-ccp`, the agent: portus, our own IPC below it, the pure algorithms above it.
+//!
+//! ```text
+//!   datapaths ⇄ ipc::unix | ipc::netlink     datagrams
+//!             ⇄ ipc::guard, ipc::peers       checked messages, bounded tables, answers
+//!             ⇄ portus                       flows, fold programs
+//!             ⇄ adapter                      reports in, commands out
+//!             ⇄ anole_algorithms             pure
+//! ```
+
+#![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a binary reads clocks, files and sockets")]
-fn main() {}
+
+mod adapter;
+mod cli;
+mod ipc;
+mod logging;
+mod plan;
+mod run;
+mod shared;
+mod show;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use clap::Parser;
+use cli::{Cli, Command, Options};
+use std::process::ExitCode;
+
+/// Why the program ends early.
+#[derive(Debug)]
+pub enum Failure {
+    /// What the user gave cannot be used: exit code 2.
+    Usage(anyhow::Error),
+    /// What was asked for went wrong: exit code 1.
+    Run(anyhow::Error),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Some(Command::Algs { json }) => show::algorithms(json),
+        Some(Command::Check { file }) => show::check(&file),
+        None => {
+            let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config);
+            file.and_then(|file| run::run(cli.options.or(file)))
+        }
+    };
+    let (code, error) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Usage(error)) => (2, error),
+        Err(Failure::Run(error)) => (1, error),
+    };
+    // Nobody may be left to read it, and then the code alone has to do.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("anole-ccp: {error:#}\n").as_bytes());
+    ExitCode::from(code)
+}

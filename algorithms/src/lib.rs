@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+mod anole;
 pub mod classic;
+mod cubic;
 mod names;
 mod params;
 pub mod policy;

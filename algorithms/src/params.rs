@@ -40,7 +40,6 @@ pub(crate) fn check(known: &[Parameter], given: &BTreeMap<String, f64>) -> Resul
 
 /// Declares a struct of `f64` parameters with its list of [`Parameter`]s. Each line reads
 /// `name = default, min..=max, "meaning, unit, source";`.
-#[allow(unused_macros, reason = "the first algorithm with parameters follows")]
 macro_rules! parameters {
     ($(#[$meta:meta])* $vis:vis struct $Name:ident {
         $($field:ident = $default:expr, $min:literal ..= $max:literal, $doc:literal;)*
@@ -73,7 +72,6 @@ macro_rules! parameters {
         }
     };
 }
-#[allow(unused_imports, reason = "the first algorithm with parameters follows")]
 pub(crate) use parameters;
 
 #[cfg(test)]

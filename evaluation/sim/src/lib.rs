@@ -1,10 +1,15 @@
 //! A deterministic packet-level simulator.
 //!
-//! [`scenario`] reads what to simulate; [`link`] models a bottleneck and serves the real-time emulator
-//! as well.
+//! [`scenario`] reads what to simulate, [`plan`] chooses the algorithms, [`run`] simulates, [`result`] is
+//! what comes out. [`link`] models a bottleneck and serves the real-time emulator as well.
 
 #![forbid(unsafe_code)]
 
+mod engine;
 pub mod histogram;
 pub mod link;
+pub mod plan;
+pub mod result;
 pub mod scenario;
+
+pub use engine::{AgentScript, run};

@@ -1,0 +1,180 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The anole-ccp agent: congestion control for the flows of CCP datapaths.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// What to do instead of running the agent.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// TOML file with the same settings (names with _ for -, parameters in a table [param]); what is
+    /// given on the command line comes first.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The settings.
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// What to do instead of running the agent.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Lists the algorithms: name, kind, fold programs, parameters, source.
+    Algs {
+        /// As one JSON array.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Checks a fold program: compiles it, measures it against the limits, finds the pitfalls.
+    Check {
+        /// The program.
+        #[arg(value_name = "FILE.ccp")]
+        file: PathBuf,
+    },
+}
+
+/// Settings of a run; the same in the file and on the command line.
+#[derive(Clone, Debug, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// How datapaths are reached [default: unix]
+    #[arg(long, value_enum)]
+    pub ipc: Option<IpcKind>,
+    /// Algorithm of flows that ask for none, or for one that does not exist [default: anole]
+    #[arg(long, value_name = "NAME")]
+    pub alg: Option<String>,
+    /// Rule-based candidate of algorithms that have one
+    #[arg(long, value_name = "NAME")]
+    pub classic: Option<String>,
+    /// Learned candidate of algorithms that have one: NAME, FILE, none, or fault:KIND
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<String>,
+    /// Path of the agent's Unix socket, mode 0600 [default: /run/anole-ccp/agent.sock for root,
+    /// $XDG_RUNTIME_DIR/anole-ccp.sock for others, /tmp/anole-ccp-UID/agent.sock where that is not set]
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Changes a parameter of every algorithm that has it (anole-ccp algs lists them); may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
+    #[serde(deserialize_with = "parameter_table")]
+    pub param: Vec<(String, f64)>,
+    /// Seed of all randomness in the algorithms [default: 1]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Form of the log on stderr [default: text]
+    #[arg(long, value_enum)]
+    pub log: Option<LogFormat>,
+    /// Least severity that is logged [default: info]
+    #[arg(long, value_enum)]
+    pub log_level: Option<LogLevel>,
+    /// Writes one JSON line per ended flow to this file, which is replaced
+    #[arg(long, value_name = "FILE")]
+    pub stats: Option<PathBuf>,
+}
+
+/// How datapaths are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IpcKind {
+    /// Unix datagrams, from other processes.
+    Unix,
+    /// Netlink, from a kernel module; needs root.
+    Netlink,
+    /// eBPF in the kernel; not part of this build.
+    Bpf,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<LogLevel> for tracing::Level {
+    fn from(level: LogLevel) -> tracing::Level {
+        match level {
+            LogLevel::Error => tracing::Level::ERROR,
+            LogLevel::Warn => tracing::Level::WARN,
+            LogLevel::Info => tracing::Level::INFO,
+            LogLevel::Debug => tracing::Level::DEBUG,
+            LogLevel::Trace => tracing::Level::TRACE,
+        }
+    }
+}
+
+fn parameter(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let value: f64 = value.trim().parse().map_err(|_| format!("\"{value}\" is not a number"))?;
+    Ok((name.trim().to_string(), value))
+}
+
+fn parameter_table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, f64)>, D::Error> {
+    BTreeMap::<String, f64>::deserialize(deserializer).map(|table| table.into_iter().collect())
+}
+
+impl Options {
+    /// These settings, and those of `other` where these say nothing.
+    pub fn or(self, other: Options) -> Options {
+        Options {
+            ipc: self.ipc.or(other.ipc),
+            alg: self.alg.or(other.alg),
+            classic: self.classic.or(other.classic),
+            policy: self.policy.or(other.policy),
+            socket: self.socket.or(other.socket),
+            // The last of two values for one name counts.
+            param: other.param.into_iter().chain(self.param).collect(),
+            seed: self.seed.or(other.seed),
+            log: self.log.or(other.log),
+            log_level: self.log_level.or(other.log_level),
+            stats: self.stats.or(other.stats),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_command_line_comes_before_the_file() {
+        let file: Options =
+            toml::from_str("alg = \"cubic\"\nseed = 4\nipc = \"unix\"\n[param]\na = 1\nb = 2.5\n").unwrap();
+        let cli = Cli::parse_from(["anole-ccp", "--alg", "reno", "--param", "b=3"]);
+        let both = cli.options.or(file);
+        assert_eq!((both.alg.as_deref(), both.seed, both.ipc), (Some("reno"), Some(4), Some(IpcKind::Unix)));
+        let params: BTreeMap<_, _> = both.param.into_iter().collect();
+        assert_eq!(params, BTreeMap::from([("a".to_string(), 1.0), ("b".to_string(), 3.0)]));
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_by_name() {
+        let error = toml::from_str::<Options>("algo = \"cubic\"").unwrap_err().to_string();
+        assert!(error.contains("algo") && error.contains("line 1"), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! The kernel datapath, over netlink (NETLINK_USERSOCK, multicast group 22, as ccp-kernel speaks it).
+//!
+//! Any local process may send to that group. Only what comes from port id 0, the kernel itself, is
+//! heard; netlink(7) lets no process take that id. A datagram carries one netlink message, 16 bytes of
+//! header and then CCP's bytes.
+
+use super::guard::Refusal;
+use super::unix::{sent, wait_readable};
+use super::{Received, Sent, Transport};
+use anole_model::Dur;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recvmsg, sendto, socket,
+};
+use std::io::IoSliceMut;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The group that ccp-kernel sends to, as a bit of the bind mask.
+const GROUP_MASK: u32 = 1 << (22 - 1);
+/// The agent's port id ("ACCP"). The kernel gives an id to one socket only, which keeps a second agent
+/// away, and chooses ids for others from process ids, which end far below.
+const PORT: u32 = 0x4143_4350;
+/// nlmsghdr: u32 length, u16 type, u16 flags, u32 sequence, u32 port id (RFC 3549 §2.3.2).
+const HEADER_BYTES: usize = 16;
+/// Port id of the kernel.
+const KERNEL: u32 = 0;
+
+/// A netlink socket.
+#[derive(Debug)]
+pub struct Netlink(OwnedFd);
+
+/// Why there is no netlink socket.
+#[derive(Debug, thiserror::Error)]
+pub enum NetlinkError {
+    /// Another agent is there.
+    #[error("--ipc netlink: another agent is running on this host's netlink; stop it first")]
+    Taken,
+    /// The system refuses.
+    #[error("--ipc netlink: cannot {what} ({errno}); it needs root")]
+    Refused {
+        /// What was tried.
+        what: &'static str,
+        /// The system's word.
+        errno: Errno,
+    },
+}
+
+impl Netlink {
+    /// Joins the group.
+    pub fn open() -> Result<Netlink, NetlinkError> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkUserSock)
+            .map_err(|errno| NetlinkError::Refused { what: "open a socket", errno })?;
+        match bind(fd.as_raw_fd(), &NetlinkAddr::new(PORT, GROUP_MASK)) {
+            Ok(()) => Ok(Netlink(fd)),
+            Err(Errno::EADDRINUSE) => Err(NetlinkError::Taken),
+            Err(errno) => Err(NetlinkError::Refused { what: "join multicast group 22", errno }),
+        }
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> Result<Received<()>, Errno> {
+        let mut header = [0; HEADER_BYTES];
+        let (bytes, from, truncated) = {
+            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(buffer)];
+            let got = recvmsg::<NetlinkAddr>(self.0.as_raw_fd(), &mut parts, None, MsgFlags::empty())?;
+            (got.bytes, got.address.map(|from| from.pid()), got.flags.contains(MsgFlags::MSG_TRUNC))
+        };
+        Ok(frame(&header, bytes, from, truncated))
+    }
+}
+
+/// Judges the netlink part of a datagram of `bytes` bytes.
+fn frame(header: &[u8; HEADER_BYTES], bytes: usize, from: Option<u32>, truncated: bool) -> Received<()> {
+    if from != Some(KERNEL) {
+        return Received::Refused(Refusal::Credentials);
+    }
+    if truncated {
+        return Received::Refused(Refusal::Oversized);
+    }
+    let [a, b, c, d, ..] = *header;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    // The kernel pads a datagram to four bytes; the header's length counts without.
+    if length < HEADER_BYTES || length > bytes {
+        return Received::Refused(Refusal::Framing);
+    }
+    Received::Datagram(length - HEADER_BYTES, ())
+}
+
+impl Transport for Netlink {
+    type Addr = ();
+    const NAME: &'static str = "netlink";
+
+    fn receive(&self, buffer: &mut [u8], wait: Dur) -> Received<()> {
+        if wait_readable(&self.0, wait) == Err(Errno::EBADF) {
+            return Received::Refused(Refusal::Socket);
+        }
+        match self.read(buffer) {
+            Err(Errno::EAGAIN | Errno::EINTR) => Received::Nothing,
+            Err(_) => Received::Refused(Refusal::Socket),
+            Ok(received) => received,
+        }
+    }
+
+    fn send(&self, message: &[u8], (): &()) -> Sent {
+        let length = (HEADER_BYTES + message.len()) as u32;
+        let mut datagram = Vec::with_capacity(HEADER_BYTES + message.len());
+        datagram.extend(length.to_le_bytes());
+        datagram.extend([0; HEADER_BYTES - 4]);
+        datagram.extend(message);
+        match sendto(self.0.as_raw_fd(), &datagram, &NetlinkAddr::new(KERNEL, 0), MsgFlags::MSG_DONTWAIT) {
+            Ok(_) => Sent::Whole,
+            // Nobody in the kernel listens yet; the module may be loaded later.
+            Err(Errno::ECONNREFUSED) => Sent::Failed,
+            Err(error) => sent(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(length: u32) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[..4].copy_from_slice(&length.to_le_bytes());
+        header
+    }
+
+    #[test]
+    fn only_the_kernel_is_heard_and_lengths_are_checked() {
+        assert!(matches!(frame(&header(28), 28, Some(0), false), Received::Datagram(12, ())));
+        assert!(matches!(frame(&header(26), 28, Some(0), false), Received::Datagram(10, ())));
+        for from in [None, Some(1), Some(u32::MAX)] {
+            assert!(matches!(frame(&header(28), 28, from, false), Received::Refused(Refusal::Credentials)));
+        }
+        for (length, bytes) in [(0, 28), (15, 28), (29, 28), (u32::MAX, 28), (28, 3)] {
+            assert!(matches!(
+                frame(&header(length), bytes, Some(0), false),
+                Received::Refused(Refusal::Framing)
+            ));
+        }
+        assert!(matches!(frame(&header(9999), 1041, Some(0), true), Received::Refused(Refusal::Oversized)));
+    }
+
+    #[test]
+    fn it_opens_where_it_may_and_a_process_is_not_heard() {
+        let agent = match Netlink::open() {
+            Ok(agent) => agent,
+            Err(reason) => {
+                eprintln!("skipped: {reason}");
+                return;
+            }
+        };
+        assert!(matches!(Netlink::open(), Err(NetlinkError::Taken)));
+        let stranger = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkUserSock,
+        )
+        .unwrap();
+        let spoof = [header(28).as_slice(), &[5, 0, 12, 0, 0, 0, 0, 0, 1, 0, 0, 0]].concat();
+        let group = NetlinkAddr::new(0, GROUP_MASK);
+        if let Err(reason) = sendto(stranger.as_raw_fd(), &spoof, &group, MsgFlags::empty()) {
+            eprintln!("skipped: a process cannot send to the group ({reason})");
+            return;
+        }
+        let mut buffer = [0; 64];
+        // Other processes of the host may send to the group as well; none of it is heard.
+        let heard = agent.receive(&mut buffer, Dur::from_millis(200));
+        assert!(matches!(heard, Received::Refused(Refusal::Credentials)));
+    }
+}

@@ -1,0 +1,245 @@
+//! Where the agent's socket is, and who may have it.
+//!
+//! Beside the socket lies a lock file, `PATH.lock`, which the running agent holds by flock(2) and in
+//! which it writes its process id: the lock goes with the process, however it ends, so a socket whose
+//! lock is free is stale and replaced. Datapaths bind their own sockets in the same directory.
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::geteuid;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+/// Length of `sun_path` in unix(7), the terminating NUL included.
+const SUN_PATH_BYTES: usize = 108;
+/// What a datapath appends to the path for its own socket: `.dp.`, a pid, a dot and a number.
+const DATAPATH_SUFFIX_BYTES: usize = 24;
+/// The longest usable path.
+const MAX_PATH_BYTES: usize = SUN_PATH_BYTES - 1 - DATAPATH_SUFFIX_BYTES;
+
+/// Why there is no socket. Each message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The path does not fit an address.
+    #[error(
+        "--socket {}: {length} bytes, and at most {MAX_PATH_BYTES} fit (datapaths append up to \
+         {DATAPATH_SUFFIX_BYTES} to a socket address of {SUN_PATH_BYTES}); give a shorter path", path.display())]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+        /// Its length.
+        length: usize,
+    },
+    /// Another agent is there.
+    #[error("--socket {}: another agent ({holder}) is running there; stop it, or give another path", path.display())]
+    Taken {
+        /// The path.
+        path: PathBuf,
+        /// Who has it.
+        holder: String,
+    },
+    /// Something else is there.
+    #[error("--socket {}: this exists and is not a socket; move it away, or give another path", path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The directory of a default path belongs to somebody else.
+    #[error("{} belongs to another user; give --socket PATH in a directory of your own", path.display())]
+    ForeignDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error("--socket {}: cannot {what} ({source}); the directory has to exist and be writable", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// The system's word.
+        source: io::Error,
+    },
+}
+
+/// The socket when none is given: `/run/anole-ccp/agent.sock` for root, `$XDG_RUNTIME_DIR/anole-ccp.sock`
+/// for others, `/tmp/anole-ccp-UID/agent.sock` where that is not set.
+pub fn default_socket() -> PathBuf {
+    let uid = geteuid();
+    if uid.is_root() {
+        return "/run/anole-ccp/agent.sock".into();
+    }
+    match std::env::var("XDG_RUNTIME_DIR") {
+        Ok(runtime) if !runtime.is_empty() => Path::new(&runtime).join("anole-ccp.sock"),
+        _ => format!("/tmp/anole-ccp-{uid}/agent.sock").into(),
+    }
+}
+
+/// A bound socket and the right to it; removes the socket when dropped.
+#[derive(Debug)]
+pub struct Bound {
+    /// The socket.
+    pub socket: UnixDatagram,
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // The lock file stays: removing it would let two agents lock two files of one name.
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(socket = %self.path.display(), %error, "the socket could not be removed");
+        }
+    }
+}
+
+/// Binds the agent's socket, for this user alone (mode 0600).
+pub fn bind(path: &Path) -> Result<Bound, SocketError> {
+    let length = path.as_os_str().len();
+    if length > MAX_PATH_BYTES {
+        return Err(SocketError::TooLong { path: path.into(), length });
+    }
+    if path == default_socket() {
+        own_directory(path)?;
+    }
+    let lock = lock(path)?;
+    clear(path)?;
+    let before = umask(Mode::S_IRWXG | Mode::S_IRWXO | Mode::S_IXUSR);
+    let bound = UnixDatagram::bind(path);
+    umask(before);
+    let socket = bound.map_err(|source| io_error(path, "bind the socket", source))?;
+    Ok(Bound { socket, path: path.into(), _lock: lock })
+}
+
+/// Makes the directory of a default path, and refuses one that another user laid there.
+fn own_directory(path: &Path) -> Result<(), SocketError> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(io_error(path, "create its directory", error));
+        }
+        _ => {}
+    }
+    let found =
+        fs::symlink_metadata(directory).map_err(|source| io_error(path, "look at its directory", source))?;
+    if found.uid() == geteuid().as_raw() && found.is_dir() {
+        Ok(())
+    } else {
+        Err(SocketError::ForeignDirectory { path: directory.into() })
+    }
+}
+
+fn lock(path: &Path) -> Result<Flock<File>, SocketError> {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".lock");
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .open(&name)
+        .map_err(|source| io_error(path, "open the lock file beside it", source))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut lock) => {
+            let pid = std::process::id();
+            lock.rewind()
+                .and_then(|()| lock.set_len(0))
+                .and_then(|()| writeln!(lock, "{pid}"))
+                .map_err(|source| io_error(path, "write the lock file beside it", source))?;
+            Ok(lock)
+        }
+        Err((mut file, Errno::EWOULDBLOCK)) => {
+            let mut pid = String::new();
+            let read = (&mut file).take(32).read_to_string(&mut pid);
+            let holder = match (read, pid.trim()) {
+                (Ok(_), pid) if !pid.is_empty() => format!("pid {pid}"),
+                _ => "its pid is not known yet".to_string(),
+            };
+            Err(SocketError::Taken { path: path.into(), holder })
+        }
+        Err((_, error)) => Err(io_error(path, "lock the file beside it", error.into())),
+    }
+}
+
+/// Removes a stale socket; refuses anything else.
+fn clear(path: &Path) -> Result<(), SocketError> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(|source| io_error(path, "look at it", source))?,
+    };
+    if !found.file_type().is_socket() {
+        return Err(SocketError::NotASocket { path: path.into() });
+    }
+    // Somebody without our lock may listen there: an agent of another make.
+    let probe = UnixDatagram::unbound().and_then(|probe| probe.connect(path));
+    if probe.is_ok() {
+        let holder = "of another program that does not tell its pid".to_string();
+        return Err(SocketError::Taken { path: path.into(), holder });
+    }
+    fs::remove_file(path).map_err(|source| io_error(path, "remove the stale socket", source))
+}
+
+fn io_error(path: &Path, what: &'static str, source: io::Error) -> SocketError {
+    SocketError::Io { path: path.into(), what, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn the_socket_is_for_its_owner_alone_and_goes_with_the_agent() {
+        let directory = directory();
+        let path = directory.path().join("a.sock");
+        let bound = bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(bound);
+        assert!(!path.exists());
+        bind(&path).unwrap();
+    }
+
+    #[test]
+    fn a_second_agent_is_told_who_is_there() {
+        let directory = directory();
+        let path = directory.path().join("a.sock");
+        let _first = bind(&path).unwrap();
+        let error = bind(&path).unwrap_err().to_string();
+        assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
+        assert!(error.contains("a.sock"), "{error}");
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_foreign_one_is_not() {
+        let directory = directory();
+        let path = directory.path().join("a.sock");
+        let foreign = UnixDatagram::bind(&path).unwrap();
+        assert!(matches!(bind(&path), Err(SocketError::Taken { .. })));
+        drop(foreign);
+        assert!(path.exists());
+        bind(&path).unwrap();
+    }
+
+    #[test]
+    fn paths_that_cannot_be_are_refused_with_the_way_out() {
+        let directory = directory();
+        let file = directory.path().join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(matches!(bind(&file), Err(SocketError::NotASocket { .. })));
+        assert_eq!(fs::read(&file).unwrap(), b"x");
+        let long = directory.path().join("x".repeat(120));
+        assert!(matches!(bind(&long), Err(SocketError::TooLong { .. })));
+        let missing = directory.path().join("no/such/a.sock");
+        assert!(matches!(bind(&missing), Err(SocketError::Io { .. })));
+    }
+}

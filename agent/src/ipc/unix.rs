@@ -1,0 +1,195 @@
+//! Datapaths in other processes of this host, over Unix datagrams.
+//!
+//! Only processes of this user and of root are heard: the kernel puts the sender's credentials beside
+//! every datagram (SO_PASSCRED in unix(7)).
+
+use super::guard::Refusal;
+use super::socket_path::{self, Bound, SocketError};
+use super::{Received, Sent, Transport};
+use anole_model::Dur;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, UnixCredentials, recvmsg, sendto, setsockopt,
+    sockopt,
+};
+use nix::unistd::geteuid;
+use std::io::IoSliceMut;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+/// Room asked of the kernel for datagrams in both directions: one that waits costs about 1 KiB, so
+/// thousands of flows may report while an algorithm computes. The kernel caps it.
+const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+
+/// Length of the address of a socket with a name: the family and 1 to 108 bytes (unix(7)). The kernel
+/// gives 0 for one without, and 111 for a name of 108 bytes; nix panics on the one and reads too far for
+/// the other when it is asked for the name.
+const NAMED_BYTES: RangeInclusive<u32> = 3..=110;
+
+/// The agent's socket.
+#[derive(Debug)]
+pub struct Unix {
+    bound: Bound,
+    uid: u32,
+}
+
+impl Unix {
+    /// Binds the socket at `path`.
+    pub fn bind(path: &Path) -> Result<Unix, SocketError> {
+        let bound = socket_path::bind(path)?;
+        let set = || -> std::io::Result<()> {
+            bound.socket.set_nonblocking(true)?;
+            setsockopt(&bound.socket, sockopt::PassCred, &true)?;
+            setsockopt(&bound.socket, sockopt::RcvBuf, &SOCKET_BUFFER_BYTES)?;
+            setsockopt(&bound.socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES)?;
+            Ok(())
+        };
+        set().map_err(|source| SocketError::Io { path: path.into(), what: "set its options", source })?;
+        Ok(Unix { bound, uid: geteuid().as_raw() })
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> Result<Received<UnixAddr>, Errno> {
+        let mut parts = [IoSliceMut::new(buffer)];
+        let mut control = nix::cmsg_space!(UnixCredentials);
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let fd = self.bound.socket.as_raw_fd();
+        let got = recvmsg::<UnixAddr>(fd, &mut parts, Some(&mut control), flags)?;
+        let sender = got.cmsgs()?.find_map(|message| match message {
+            ControlMessageOwned::ScmCredentials(credentials) => Some(credentials.uid()),
+            _ => None,
+        });
+        Ok(match (sender, got.address) {
+            (Some(uid), _) if uid != self.uid && uid != 0 => Received::Refused(Refusal::Credentials),
+            (None, _) => Received::Refused(Refusal::Credentials),
+            _ if got.flags.contains(MsgFlags::MSG_TRUNC) => Received::Refused(Refusal::Oversized),
+            (_, Some(from)) if NAMED_BYTES.contains(&from.len()) => Received::Datagram(got.bytes, from),
+            _ => Received::Refused(Refusal::NoAddress),
+        })
+    }
+}
+
+impl Transport for Unix {
+    type Addr = UnixAddr;
+    const NAME: &'static str = "unix";
+
+    fn receive(&self, buffer: &mut [u8], wait: Dur) -> Received<UnixAddr> {
+        match self.read(buffer) {
+            Err(Errno::EAGAIN) => {}
+            Err(Errno::EINTR) => return Received::Nothing,
+            Err(_) => return Received::Refused(Refusal::Socket),
+            Ok(received) => return received,
+        }
+        if wait_readable(&self.bound.socket, wait) == Err(Errno::EBADF) {
+            return Received::Refused(Refusal::Socket);
+        }
+        match self.read(buffer) {
+            Err(Errno::EAGAIN | Errno::EINTR) => Received::Nothing,
+            Err(_) => Received::Refused(Refusal::Socket),
+            Ok(received) => received,
+        }
+    }
+
+    fn send(&self, message: &[u8], to: &UnixAddr) -> Sent {
+        match sendto(self.bound.socket.as_raw_fd(), message, to, MsgFlags::MSG_DONTWAIT) {
+            Ok(_) => Sent::Whole,
+            Err(error) => sent(error),
+        }
+    }
+}
+
+/// Sleeps until there is something to read, a signal comes or the time is over. A sleep is a whole
+/// number of milliseconds, rounded up so that nothing spins before it is due.
+pub fn wait_readable(socket: &impl AsFd, wait: Dur) -> Result<(), Errno> {
+    let millis = wait.as_micros().div_ceil(1000).min(1000) as u16;
+    let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::from(millis)).map(|_| ())
+}
+
+/// What an error of a send means.
+pub fn sent(error: Errno) -> Sent {
+    match error {
+        Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR | Errno::ENOMEM => Sent::Full,
+        Errno::ECONNREFUSED | Errno::ENOENT | Errno::ENOTDIR | Errno::EPROTOTYPE | Errno::ECONNRESET => {
+            Sent::Gone
+        }
+        _ => Sent::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{ControlMessage, sendmsg};
+    use std::os::unix::net::UnixDatagram;
+
+    #[test]
+    fn datagrams_carry_their_sender_and_the_nameless_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent");
+        let agent = Unix::bind(&path).unwrap();
+        let mut buffer = [0; 64];
+        let nothing = agent.receive(&mut buffer, Dur::from_millis(1));
+        assert!(matches!(nothing, Received::Nothing));
+
+        let nameless = UnixDatagram::unbound().unwrap();
+        nameless.send_to(b"hello", &path).unwrap();
+        let refused = agent.receive(&mut buffer, Dur::from_millis(100));
+        assert!(matches!(refused, Received::Refused(Refusal::NoAddress)));
+
+        let datapath = UnixDatagram::bind(directory.path().join("dp")).unwrap();
+        datapath.send_to(b"hello", &path).unwrap();
+        let Received::Datagram(5, from) = agent.receive(&mut buffer, Dur::from_millis(100)) else {
+            panic!("a named sender is heard")
+        };
+        assert_eq!(agent.send(b"answer", &from), Sent::Whole);
+        assert_eq!(datapath.recv(&mut buffer).unwrap(), 6);
+
+        datapath.send_to(&[7; 65], &path).unwrap();
+        let refused = agent.receive(&mut buffer, Dur::from_millis(100));
+        assert!(matches!(refused, Received::Refused(Refusal::Oversized)));
+    }
+
+    #[test]
+    fn another_user_is_not_heard() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: only root may send under another user's id");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent");
+        let agent = Unix::bind(&path).unwrap();
+        let sender = UnixDatagram::bind(directory.path().join("dp")).unwrap();
+        let mut buffer = [0; 64];
+        for (uid, heard) in [(0, true), (65_534, false)] {
+            let pid = std::process::id() as i32;
+            let credentials = UnixCredentials::from(nix::libc::ucred { pid, uid, gid: 0 });
+            let control = [ControlMessage::ScmCredentials(&credentials)];
+            let parts = [std::io::IoSlice::new(b"hello")];
+            let to = UnixAddr::new(&path).unwrap();
+            sendmsg(sender.as_raw_fd(), &parts, &control, MsgFlags::empty(), Some(&to)).unwrap();
+            match agent.receive(&mut buffer, Dur::from_millis(100)) {
+                Received::Datagram(5, _) => assert!(heard, "user {uid} is heard"),
+                Received::Refused(Refusal::Credentials) => assert!(!heard, "user {uid} is not heard"),
+                _ => panic!("user {uid}: nothing came"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_socket_and_a_gone_one_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent");
+        let agent = Unix::bind(&path).unwrap();
+        let name = directory.path().join("dp");
+        let datapath = UnixDatagram::bind(&name).unwrap();
+        let to = UnixAddr::new(&name).unwrap();
+        let first_refusal = (0..100_000).map(|_| agent.send(b"x", &to)).find(|sent| *sent != Sent::Whole);
+        assert_eq!(first_refusal, Some(Sent::Full));
+        drop(datapath);
+        assert_eq!(agent.send(b"x", &to), Sent::Gone);
+        std::fs::remove_file(&name).unwrap();
+        assert_eq!(agent.send(b"x", &to), Sent::Gone);
+    }
+}

@@ -1,0 +1,95 @@
+//! Structured logs on stderr, and counters that speak at most once a minute each.
+
+use crate::cli::LogFormat;
+use anole_model::{Dur, Time};
+use std::collections::BTreeMap;
+use tracing_subscriber::EnvFilter;
+
+/// A kind of trouble is logged once in this time.
+const LOG_EVERY: Dur = Dur::from_millis(60_000);
+
+/// Sends logs of `level` and above to stderr, and panics with them.
+pub fn start(format: LogFormat, level: tracing::Level) {
+    // portus reports each READY and each foreign message as news: whoever sends them would fill the log.
+    let portus = if level == tracing::Level::INFO { tracing::Level::WARN } else { level };
+    let filter = EnvFilter::new(format!("{level},portus={portus}"));
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // A closed stderr must not end the agent: its own report of the error would panic.
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => logs.with_target(false).init(),
+        LogFormat::Json => logs.json().flatten_event(true).with_target(false).init(),
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, reason = panic_text(panic.payload()), "panic");
+    }));
+}
+
+/// What a panic said.
+pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
+}
+
+/// Counts of trouble, each kind logged at once and then at most once a minute.
+#[derive(Debug, Default)]
+pub struct Tally {
+    kinds: BTreeMap<&'static str, Count>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    total: u64,
+    unlogged: u64,
+    logged: Option<Time>,
+}
+
+/// Numbers for a log line that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Since the start.
+    pub total: u64,
+    /// Since the last line.
+    pub new: u64,
+}
+
+impl Tally {
+    /// It happened again; the numbers when a line is due.
+    pub fn count(&mut self, now: Time, kind: &'static str) -> Option<Due> {
+        let count = self.kinds.entry(kind).or_default();
+        count.total += 1;
+        count.unlogged += 1;
+        if count.logged.is_some_and(|logged| now.since(logged) < LOG_EVERY) {
+            return None;
+        }
+        count.logged = Some(now);
+        Some(Due { total: count.total, new: std::mem::take(&mut count.unlogged) })
+    }
+
+    /// Logs the totals.
+    pub fn summary(&self) {
+        for (kind, count) in &self.kinds {
+            tracing::info!(kind, total = count.total, "trouble since the start");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_speaks_once_a_minute_and_counts_everything() {
+        let mut tally = Tally::default();
+        let at = |seconds: u64| Time::ZERO + Dur::from_millis(1000 * seconds);
+        assert_eq!(tally.count(at(0), "a"), Some(Due { total: 1, new: 1 }));
+        for second in 1..60 {
+            assert_eq!(tally.count(at(second), "a"), None);
+        }
+        assert_eq!(tally.count(at(30), "b"), Some(Due { total: 1, new: 1 }));
+        assert_eq!(tally.count(at(60), "a"), Some(Due { total: 61, new: 60 }));
+    }
+}

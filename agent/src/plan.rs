@@ -1,0 +1,189 @@
+//! What the agent runs for which flow, settled before the first datagram.
+
+use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Spec};
+use anole_programs::Program;
+use std::collections::BTreeMap;
+
+/// Settings of the algorithms, checked and frozen.
+#[derive(Clone)]
+pub struct Plan {
+    specs: Vec<Spec>,
+    default: Spec,
+    classic: Option<String>,
+    policy: Option<String>,
+    params: BTreeMap<String, f64>,
+    seed: u64,
+}
+
+/// What the user asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// Algorithm of flows that ask for none.
+    pub alg: String,
+    /// Rule slot.
+    pub classic: Option<String>,
+    /// Learned slot.
+    pub policy: Option<String>,
+    /// Parameters.
+    pub params: BTreeMap<String, f64>,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// Which flag is wrong, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A flag's value is refused by the algorithms.
+    #[error("{flag}: {source}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// The reason.
+        source: BuildError,
+    },
+    /// No algorithm has this parameter.
+    #[error("--param {name}: no algorithm has this parameter{}", nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    UnknownParameter {
+        /// The name.
+        name: String,
+        /// The nearest one.
+        nearest: Option<&'static str>,
+    },
+}
+
+/// A flow for trial builds.
+const TRIAL: FlowInfo = FlowInfo { mss: 1448, init_cwnd: 14_480 };
+/// Names less alike than this (Jaro–Winkler) are no suggestion.
+const ALIKE: f64 = 0.75;
+
+impl Plan {
+    /// Checks a wish against every algorithm, by building each once.
+    pub fn new(specs: &[Spec], wish: Wish) -> Result<Plan, PlanError> {
+        let default = anole_algorithms::find(&wish.alg);
+        let default = specs.iter().find(|spec| spec.name == wish.alg).copied().map_or(default.copied(), Ok);
+        let default = default.map_err(|source| PlanError::Flag { flag: "--alg", source })?;
+        let Wish { classic, policy, params, seed, .. } = wish;
+        let plan = Plan { specs: specs.to_vec(), default, classic, policy, params, seed };
+        plan.check_parameter_names()?;
+        for spec in &plan.specs {
+            (spec.build)(&plan.parts(spec, TRIAL, 0)).map_err(|source| {
+                let flag = match source {
+                    BuildError::UnknownAlgorithm { .. } => "--alg",
+                    BuildError::UnknownClassic { .. } => "--classic",
+                    BuildError::UnknownPolicy { .. } => "--policy",
+                    _ => "--param",
+                };
+                PlanError::Flag { flag, source }
+            })?;
+        }
+        Ok(plan)
+    }
+
+    fn check_parameter_names(&self) -> Result<(), PlanError> {
+        let known = || self.specs.iter().flat_map(|spec| spec.parameters).map(|parameter| parameter.name);
+        match self.params.keys().find(|name| !known().any(|known| known == name.as_str())) {
+            None => Ok(()),
+            Some(name) => {
+                let alike = known().map(|known| (strsim::jaro_winkler(name, known), known));
+                let nearest = alike.filter(|(score, _)| *score >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+                Err(PlanError::UnknownParameter {
+                    name: name.clone(),
+                    nearest: nearest.map(|(_, known)| known),
+                })
+            }
+        }
+    }
+
+    /// The algorithm for a flow that asks for `name`; an error says what the default stands in for.
+    pub fn choose(&self, name: &str) -> Result<&Spec, (&Spec, BuildError)> {
+        if name.is_empty() {
+            return Ok(&self.default);
+        }
+        match self.specs.iter().find(|spec| spec.name == name) {
+            Some(spec) => Ok(spec),
+            None => {
+                let nearest = anole_algorithms::find(name).err();
+                let error = nearest.unwrap_or_else(|| BuildError::UnknownAlgorithm {
+                    name: name.to_string(),
+                    nearest: None,
+                });
+                Err((&self.default, error))
+            }
+        }
+    }
+
+    /// An algorithm for the agent's `number`th flow.
+    pub fn build(&self, spec: &Spec, flow: FlowInfo, number: u64) -> Result<Box<dyn Algorithm>, BuildError> {
+        (spec.build)(&self.parts(spec, flow, number))
+    }
+
+    fn parts(&self, spec: &Spec, flow: FlowInfo, number: u64) -> Build {
+        let its = |name: &str| spec.parameters.iter().any(|parameter| parameter.name == name);
+        let params = self.params.iter().filter(|(name, _)| its(name));
+        Build {
+            flow,
+            classic: self.classic.clone(),
+            policy: self.policy.clone(),
+            params: params.map(|(name, &value)| (name.clone(), value)).collect(),
+            seed: flow_seed(self.seed, number),
+        }
+    }
+
+    /// Every program of every algorithm, once.
+    pub fn programs(&self) -> Vec<&'static Program> {
+        let mut programs: Vec<&'static Program> =
+            self.specs.iter().flat_map(|spec| spec.programs).copied().collect();
+        programs.sort_by_key(|program| program.name);
+        programs.dedup_by_key(|program| program.name);
+        programs
+    }
+
+    /// The default algorithm's name.
+    pub fn default_name(&self) -> &'static str {
+        self.default.name
+    }
+}
+
+/// A seed of its own for each flow: one step of SplitMix64 (Steele et al., OOPSLA 2014), whose outputs
+/// for consecutive states look independent.
+fn flow_seed(seed: u64, number: u64) -> u64 {
+    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(alg: &str) -> Wish {
+        Wish { alg: alg.to_string(), seed: 1, ..Wish::default() }
+    }
+
+    #[test]
+    fn flows_have_seeds_of_their_own_and_the_same_ones_each_time() {
+        let seeds: std::collections::BTreeSet<u64> = (0..1000).map(|n| flow_seed(1, n)).collect();
+        assert_eq!(seeds.len(), 1000);
+        assert_eq!(flow_seed(7, 3), flow_seed(7, 3));
+        assert_ne!(flow_seed(7, 3), flow_seed(8, 3));
+    }
+
+    #[test]
+    fn wrong_wishes_name_their_flag() {
+        let specs = anole_algorithms::all();
+        let error = |wish| Plan::new(specs, wish).err().unwrap().to_string();
+        assert!(error(wish("ren")).starts_with("--alg: unknown algorithm \"ren\"; did you mean reno?"));
+        let params = BTreeMap::from([("no_such_thing".to_string(), 1.0)]);
+        assert!(error(Wish { params, ..wish("reno") }).starts_with("--param no_such_thing: no algorithm"));
+    }
+
+    #[test]
+    fn an_empty_or_unknown_name_gets_the_default() {
+        let plan = Plan::new(anole_algorithms::all(), wish("reno")).unwrap();
+        assert_eq!(plan.choose("").ok().unwrap().name, "reno");
+        let (stand_in, error) = plan.choose("renno").err().unwrap();
+        assert_eq!(stand_in.name, "reno");
+        assert!(error.to_string().contains("did you mean reno?"), "{error}");
+    }
+}

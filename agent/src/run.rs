@@ -1,0 +1,133 @@
+//! Runs the agent until a signal.
+
+use crate::adapter::Adapter;
+use crate::cli::{IpcKind, LogFormat, LogLevel, Options};
+use crate::ipc::netlink::Netlink;
+use crate::ipc::unix::Unix;
+use crate::ipc::{Endpoint, Transport, default_socket};
+use crate::plan::{Plan, Wish};
+use crate::shared::{Clock, Shared};
+use crate::stats::Stats;
+use crate::{Failure, logging};
+use anyhow::{Context, anyhow};
+use portus::ipc::BackendBuilder;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The algorithm when none is named.
+const DEFAULT_ALGORITHM: &str = "anole";
+/// The seed when none is given: any fixed number makes two runs equal.
+const DEFAULT_SEED: u64 = 1;
+/// Exit code when a second signal ends the agent at once.
+const HURRIED_EXIT: i32 = 1;
+
+/// Reads a settings file.
+pub fn read_config(path: &Path) -> Result<Options, Failure> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("--config {}: cannot read it", path.display()))
+        .map_err(Failure::Usage)?;
+    toml::from_str(&text).map_err(|error| Failure::Usage(anyhow!("--config {}: {error}", path.display())))
+}
+
+/// Runs the agent with these settings.
+pub fn run(options: Options) -> Result<(), Failure> {
+    let level = options.log_level.unwrap_or(LogLevel::Info);
+    logging::start(options.log.unwrap_or(LogFormat::Text), level.into());
+    let ipc = options.ipc.unwrap_or(IpcKind::Unix);
+    if ipc == IpcKind::Bpf {
+        return Err(Failure::Usage(anyhow!(
+            "--ipc bpf is not available in this build; use --ipc unix for datapaths in other processes, \
+             or --ipc netlink for a kernel module"
+        )));
+    }
+    if ipc != IpcKind::Unix && options.socket.is_some() {
+        return Err(Failure::Usage(anyhow!("--socket goes with --ipc unix only")));
+    }
+    let wish = Wish {
+        alg: options.alg.unwrap_or_else(|| DEFAULT_ALGORITHM.to_string()),
+        classic: options.classic,
+        policy: options.policy,
+        params: options.param.into_iter().collect(),
+        seed: options.seed.unwrap_or(DEFAULT_SEED),
+    };
+    let asked = wish.clone();
+    let plan = Plan::new(anole_algorithms::all(), wish).map_err(|error| Failure::Usage(error.into()))?;
+    let stats = match &options.stats {
+        None => Stats::default(),
+        Some(path) => Stats::create(path)
+            .with_context(|| format!("--stats {}: cannot create it", path.display()))
+            .map_err(Failure::Usage)?,
+    };
+    let begin = |place: &str| {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            place,
+            alg = plan.default_name(),
+            classic = asked.classic,
+            policy = asked.policy,
+            params = ?asked.params,
+            seed = asked.seed,
+            "agent starts"
+        );
+    };
+    match ipc {
+        IpcKind::Unix => {
+            let path = options.socket.unwrap_or_else(default_socket);
+            let transport = Unix::bind(&path).map_err(|error| Failure::Usage(error.into()))?;
+            begin(&path.display().to_string());
+            serve(transport, plan.clone(), stats)
+        }
+        IpcKind::Netlink | IpcKind::Bpf => {
+            let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
+            begin(Netlink::NAME);
+            serve(transport, plan.clone(), stats)
+        }
+    }
+}
+
+/// Runs portus over a transport until a signal.
+fn serve<T: Transport>(transport: T, plan: Plan, stats: Stats) -> Result<(), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag clear and sets it, a second one exits.
+        signal_hook::flag::register_conditional_shutdown(signal, HURRIED_EXIT, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("the signal handlers cannot be installed")
+            .map_err(Failure::Run)?;
+    }
+    serve_until(transport, plan, stats, stop)
+}
+
+/// Runs portus over a transport until `stop` is set.
+pub fn serve_until<T: Transport>(
+    transport: T,
+    plan: Plan,
+    stats: Stats,
+    stop: Arc<AtomicBool>,
+) -> Result<(), Failure> {
+    let running = Arc::new(AtomicBool::new(true));
+    let (clock, shared) = (Clock::start(), Shared::default());
+    let stats = Rc::new(RefCell::new(stats));
+    let programs = plan.programs();
+    let endpoint = Endpoint::new(transport, &programs, clock, shared.clone(), stop, Arc::clone(&running));
+    let adapter = Adapter::new(plan, clock, shared.clone(), Rc::clone(&stats));
+    let ended = portus::RunBuilder::new(BackendBuilder { sock: endpoint })
+        .default_alg(adapter)
+        .with_stop_handle(running)
+        .run();
+    if let Some(why) = shared.refusal() {
+        return Err(Failure::Run(anyhow!(why)));
+    }
+    ended.map_err(|error| Failure::Run(anyhow!("portus: {}", error.0)))?;
+    match stats.borrow().error() {
+        Some(error) => Err(Failure::Run(anyhow!("{error}"))),
+        None => {
+            tracing::info!("agent stops");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `anole-ccp algs` and `anole-ccp check`.
+
+use crate::Failure;
+use anole_algorithms::Spec;
+use anole_lang::Severity;
+use anyhow::{Context, anyhow};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Lists the algorithms on stdout.
+pub fn algorithms(as_json: bool) -> Result<(), Failure> {
+    let all = anole_algorithms::all();
+    let text = if as_json {
+        format!("{}\n", all.iter().map(describe).collect::<serde_json::Value>())
+    } else {
+        table(all)
+    };
+    print(&text)
+}
+
+fn describe(spec: &Spec) -> serde_json::Value {
+    let programs: Vec<&str> = spec.programs.iter().map(|program| program.name).collect();
+    let parameters: Vec<_> = spec
+        .parameters
+        .iter()
+        .map(|parameter| json!({"name": parameter.name, "default": parameter.default, "doc": parameter.doc}))
+        .collect();
+    json!({"name": spec.name, "kind": spec.kind, "summary": spec.summary, "programs": programs,
+           "parameters": parameters, "source": spec.source})
+}
+
+fn table(all: &[Spec]) -> String {
+    let mut text = String::new();
+    for spec in all {
+        let programs: Vec<&str> = spec.programs.iter().map(|program| program.name).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{} ({})  {}", spec.name, spec.kind, spec.summary);
+        let _ = writeln!(text, "    programs: {}", programs.join(", "));
+        let _ = writeln!(text, "    source: {}", spec.source);
+        for parameter in spec.parameters {
+            let _ = writeln!(text, "    --param {}={}  {}", parameter.name, parameter.default, parameter.doc);
+        }
+    }
+    text
+}
+
+/// Checks a fold program; the findings and what it takes of the limits go to stdout.
+pub fn check(file: &Path) -> Result<(), Failure> {
+    let name = file.display().to_string();
+    let source = std::fs::read_to_string(file)
+        .with_context(|| format!("{name}: cannot read it"))
+        .map_err(Failure::Usage)?;
+    let findings = anole_lang::check(&source);
+    print(&anole_lang::render(&findings, &name, &source))?;
+    if anole_lang::has_errors(&findings) {
+        let errors = findings.iter().filter(|finding| finding.severity() == Severity::Error).count();
+        let noun = if errors == 1 { "error" } else { "errors" };
+        return Err(Failure::Run(anyhow!("{name}: {errors} {noun}; the program cannot be used")));
+    }
+    let compiled = anole_lang::compile(&source).map_err(|error| Failure::Run(anyhow!("{name}:{error}")))?;
+    print(&format!("{name}: {}\n", compiled.summary()))
+}
+
+/// Writes to stdout; a reader that has seen enough is no error.
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Run(anyhow!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,201 @@
+//! CUBIC (RFC 9438) over the `cubic` program: the window grows per ACK in the datapath, which evaluates
+//! W(t) = C·(t − K)³ + W_max; the decreases are taken here.
+//!
+//! On a loss, once per round trip (RFC 9438 §4.6, 4.7):
+//!   W_max = cwnd, or cwnd·(1 + β)/2 when it lies below the W_max before (fast convergence)
+//!   cwnd = ssthresh = β·cwnd, K = ∛((W_max − cwnd)/C)
+//! Slow start ends without a loss when the smallest round-trip time of a round has risen by an eighth
+//! (HyStart, RFC 9406 §4.2; its conservative phase is left out, as in Linux).
+//!
+//! Deviations: the round trip in which further losses are ignored is measured in time; no window is
+//! restored after a spurious loss; no pacing rate is set, so the transport paces by the window.
+
+use crate::params::parameters;
+use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
+use anole_model::{Bounds, Dur, Time};
+use anole_programs::cubic::{self, control};
+
+parameters! {
+    /// What a user may change.
+    struct Params {
+        beta = 0.7, 0.1..=0.95, "What is left of the window after a loss (RFC 9438 §4.6).";
+        fast_convergence = 1.0, 0.0..=1.0, "1: leave room for newer flows by a smaller W_max (RFC 9438 §4.7).";
+        hystart = 1.0, 0.0..=1.0, "1: leave slow start when the round-trip time rises (RFC 9406 §4.2).";
+    }
+}
+
+/// CUBIC in the registry.
+pub(crate) const SPEC: Spec = Spec {
+    name: "cubic",
+    kind: "rule",
+    summary: "Cubic growth around the window of the last loss: the default of Linux",
+    programs: &[&cubic::PROGRAM],
+    parameters: Params::PARAMETERS,
+    source: "RFC 9438",
+    build,
+};
+
+/// Steepness of the cubic, segments/s³ (RFC 9438 §5.1); the program has the same figure.
+const C: f64 = 0.4;
+/// Smallest window after a loss, segments (RFC 9438 §4.6).
+const MIN_CWND_PACKETS: u64 = 2;
+/// The rise that ends slow start is the round-trip time over this … (RFC 9406 §4.3, RTT_DIVISOR).
+const HYSTART_DIVISOR: u64 = 8;
+/// … within these bounds (RFC 9406 §4.3, MIN_RTT_THRESH and MAX_RTT_THRESH).
+const HYSTART_RISE_US: core::ops::RangeInclusive<u64> = 4_000..=16_000;
+/// Windows below this leave slow start by loss only, segments (as in Linux, hystart_low_window).
+const HYSTART_LOW_PACKETS: u64 = 16;
+/// Reports before the first round-trip sample come this far apart.
+const FIRST_INTERVAL: Dur = Dur::from_millis(100);
+
+fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
+    Ok(Box::new(Cubic::new(what.flow, Params::with(&what.params)?)))
+}
+
+struct Cubic {
+    flow: FlowInfo,
+    params: Params,
+    ssthresh: u64,
+    w_max: u64,
+    min_rtt_us: u64,
+    /// Losses found before this time belong to the decrease already made.
+    recovery_until: Time,
+}
+
+impl Cubic {
+    fn new(flow: FlowInfo, params: Params) -> Cubic {
+        let (ssthresh, w_max, min_rtt_us) = (u64::MAX, 0, u64::MAX);
+        Cubic { flow, params, ssthresh, w_max, min_rtt_us, recovery_until: Time::ZERO }
+    }
+
+    fn mss(&self) -> u64 {
+        u64::from(self.flow.mss.max(1))
+    }
+
+    /// Begins an epoch at `cwnd` bytes that heads for `w_max`.
+    fn begin_epoch(&self, cwnd: u64, out: &mut Commands) {
+        let segments = self.w_max.saturating_sub(cwnd) as f64 / self.mss() as f64;
+        let k_s = (segments / C).cbrt();
+        let bounded = |bytes| Bounds::DEFAULT.cwnd(bytes, self.flow.mss);
+        out.cwnd(bounded(cwnd))
+            .set(control::SSTHRESH, bounded(self.ssthresh))
+            .set(control::W_MAX, bounded(self.w_max))
+            .set(control::K_MS, (k_s * 1e3).round() as u32)
+            .set(control::FRIENDLY, bounded(cwnd))
+            .set(control::FRESH, 1);
+    }
+
+    /// Remembers the window of a loss and returns what is left of it.
+    fn decrease(&mut self, now: Time, cwnd: u64, rtt_us: u64) -> u64 {
+        let beta = self.params.beta;
+        self.recovery_until = now + Dur::from_micros(rtt_us);
+        let converge = self.params.fast_convergence > 0.5 && cwnd < self.w_max;
+        self.w_max = if converge { (cwnd as f64 * (1.0 + beta) / 2.0) as u64 } else { cwnd };
+        self.ssthresh = ((cwnd as f64 * beta) as u64).max(MIN_CWND_PACKETS * self.mss());
+        self.ssthresh
+    }
+
+    fn slow_start_is_over(&self, seen: &cubic::Report) -> bool {
+        let rise =
+            (self.min_rtt_us / HYSTART_DIVISOR).clamp(*HYSTART_RISE_US.start(), *HYSTART_RISE_US.end());
+        self.params.hystart > 0.5
+            && seen.cwnd < self.ssthresh
+            && seen.cwnd >= HYSTART_LOW_PACKETS * self.mss()
+            && seen.min_rtt_us != u64::MAX
+            && seen.min_rtt_us > self.min_rtt_us.saturating_add(rise)
+    }
+}
+
+impl Algorithm for Cubic {
+    fn start(&mut self, _now: Time, out: &mut Commands) {
+        out.run(&cubic::PROGRAM)
+            .cwnd(Bounds::DEFAULT.cwnd(u64::from(self.flow.init_cwnd), self.flow.mss))
+            .set(control::MSS, self.flow.mss)
+            .set(control::INTERVAL_US, FIRST_INTERVAL.as_micros() as u32);
+    }
+
+    fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands) {
+        if report.program.name != cubic::PROGRAM.name {
+            return;
+        }
+        let Some(seen) = cubic::Report::read(report.values) else { return };
+        self.min_rtt_us = self.min_rtt_us.min(seen.min_rtt_us.max(1));
+        if seen.timeout > 0 {
+            self.decrease(now, seen.cwnd, seen.rtt_us);
+            self.begin_epoch(self.mss(), out);
+        } else if seen.lost > 0 {
+            if now >= self.recovery_until {
+                let cwnd = self.decrease(now, seen.cwnd, seen.rtt_us);
+                self.begin_epoch(cwnd, out);
+            }
+        } else if self.slow_start_is_over(&seen) {
+            self.ssthresh = seen.cwnd;
+            self.w_max = seen.cwnd;
+            self.begin_epoch(seen.cwnd, out);
+        }
+        // Every report is answered: the datapath takes silence for the agent's death.
+        out.set(control::INTERVAL_US, seen.rtt_us.clamp(1_000, 1_000_000) as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
+
+    fn answer(
+        cubic: &mut Cubic,
+        at_ms: u64,
+        lost: u64,
+        timeout: u64,
+        min_rtt_us: u64,
+        cwnd: u64,
+    ) -> Commands {
+        let mut out = Commands::default();
+        let values = [1000, lost, timeout, min_rtt_us, min_rtt_us, cwnd];
+        let report = Report { program: &cubic::PROGRAM, values: &values };
+        cubic.on_report(Time::from_micros(at_ms * 1000), &report, &mut out);
+        out
+    }
+
+    fn field(out: &Commands, name: &str) -> Option<u32> {
+        out.fields().iter().find(|(r, _)| r.name == name).map(|&(_, value)| value)
+    }
+
+    #[test]
+    fn a_loss_begins_an_epoch_with_the_k_of_the_rfc() {
+        let mut cubic = Cubic::new(FLOW, Params::default());
+        let out = answer(&mut cubic, 100, 1, 0, 50_000, 100_000);
+        assert_eq!(field(&out, "Cwnd"), Some(70_000));
+        assert_eq!(field(&out, "w_max"), Some(100_000));
+        // ∛(30 segments / 0.4) = 4.217 s
+        assert_eq!(field(&out, "k_ms"), Some(4217));
+        assert_eq!(field(&out, "fresh"), Some(1));
+    }
+
+    #[test]
+    fn one_decrease_per_round_trip_and_fast_convergence_after() {
+        let mut cubic = Cubic::new(FLOW, Params::default());
+        answer(&mut cubic, 100, 1, 0, 50_000, 100_000);
+        assert_eq!(field(&answer(&mut cubic, 149, 1, 0, 50_000, 70_000), "Cwnd"), None);
+        let out = answer(&mut cubic, 150, 1, 0, 50_000, 80_000);
+        assert_eq!((field(&out, "Cwnd"), field(&out, "w_max")), (Some(56_000), Some(68_000)));
+    }
+
+    #[test]
+    fn a_timeout_falls_back_to_the_smallest_window() {
+        let mut cubic = Cubic::new(FLOW, Params::default());
+        let out = answer(&mut cubic, 100, 0, 1, 50_000, 100_000);
+        assert_eq!((field(&out, "Cwnd"), field(&out, "ssthresh")), (Some(2000), Some(70_000)));
+    }
+
+    #[test]
+    fn a_rise_of_an_eighth_ends_slow_start() {
+        let mut cubic = Cubic::new(FLOW, Params::default());
+        assert_eq!(field(&answer(&mut cubic, 100, 0, 0, 50_000, 40_000), "ssthresh"), None);
+        assert_eq!(field(&answer(&mut cubic, 150, 0, 0, 56_000, 80_000), "ssthresh"), None);
+        assert_eq!(field(&answer(&mut cubic, 200, 0, 0, 56_300, 90_000), "ssthresh"), Some(90_000));
+        assert_eq!(field(&answer(&mut cubic, 250, 0, 0, 60_000, 91_000), "ssthresh"), None);
+    }
+}

@@ -1,0 +1,92 @@
+# anole-cycle: one control cycle of Anole; the datapath changes rates and tells windows apart by itself.
+#
+# The clock starts when the agent changes to this program. The pacing rate is `low` for `window_us`,
+# `high` for `window_us`, then `hold`, which the agent changes when it has decided. A mark takes effect
+# at the first ACK past it. The agent sets Cwnd as a cap; pacing governs.
+#
+# An ACK tells about the rate at which its packet left, so ACKs are sorted by the time their packet was
+# sent, Micros - rtt, whatever the queue did meanwhile:
+#   window 0: sent while `low` was in force; reported at the first ACK of a packet sent later
+#   window 1: sent while `high` was in force; reported likewise
+#   window 2: sent since the last report; reported `hold_us` after the last report, again and again
+# Packets sent before the program started enter no sum. A timeout reports at once.
+#
+# The sums give the least-squares slope of the round-trip time over send time, with its standard error:
+# t is counted from the beginning of the window, t and rtt are in units of 16 us, so that n samples of
+# t^2 stay below 2^64 for windows up to a minute. A call without a round-trip sample (a loss detection)
+# reads it as 2^32 - 1, which puts it into no window. `acked` and `lost` count everything since the last
+# report.
+
+(def
+    (low 0) # pacing rate of window 0, bytes/s
+    (high 0) # pacing rate of window 1, bytes/s
+    (hold 0) # pacing rate afterwards, bytes/s
+    (window_us 25000) # length of windows 0 and 1: half a round trip, us
+    (hold_us 150000) # time between two reports of window 2, us
+    (cycle 0) # number of this cycle, so that a late report of the one before is known
+    (phase 0) # window that is open: 0, 1 or 2; state of the program
+    (begin_us 0) # beginning of the open window in send time, us; state of the program
+    (since_us 0) # time of the last report, us; state of the program
+    (Report
+        (volatile window 0) # 4 * cycle + the window that was open
+        (volatile acked 0) # bytes acknowledged since the last report
+        (volatile covered 0) # bytes acknowledged that were sent in the window
+        (volatile lost 0) # packets found lost since the last report
+        (volatile timeout false) # a retransmission timeout happened since the last report
+        (volatile elapsed_us 0) # time since the last report, us
+        (rtt_us 0) # last round-trip time, us
+        (volatile min_rtt_us +infinity) # smallest round-trip time in the window, us
+        (volatile n 0) # round-trip samples in the window
+        (volatile sum_t 0) # sum of t, 16 us
+        (volatile sum_rtt 0) # sum of rtt, 16 us
+        (volatile sum_tt 0) # sum of t^2, (16 us)^2
+        (volatile sum_trtt 0) # sum of t*rtt, (16 us)^2
+        (volatile sum_rttrtt 0) # sum of rtt^2, (16 us)^2
+        (volatile inflight 0) # bytes in flight at the last ACK
+    )
+)
+(when true
+    (:= Rate hold)
+    (:= Report.acked (+ Report.acked Ack.bytes_acked))
+    (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+    (:= Report.timeout (|| Report.timeout Flow.was_timeout))
+    (:= Report.inflight Flow.bytes_in_flight)
+    (:= past (+ Flow.rtt_sample_us (+ begin_us window_us)))
+    (:= due (+ since_us hold_us))
+    (:= next (+ Micros 1))
+    (fallthrough)
+)
+(when (< Micros (* 2 window_us))
+    (:= Rate high)
+    (fallthrough)
+)
+(when (< Micros window_us)
+    (:= Rate low)
+    (fallthrough)
+)
+(when (< Flow.rtt_sample_us 2000000000)
+    (:= Report.rtt_us Flow.rtt_sample_us)
+    (fallthrough)
+)
+(when (&& (> next (+ begin_us Flow.rtt_sample_us)) (|| (> phase 1) (< Micros past)))
+    (:= Report.covered (+ Report.covered Ack.bytes_acked))
+    (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
+    (:= t (/ (- (max Micros (+ begin_us Flow.rtt_sample_us)) (+ begin_us Flow.rtt_sample_us)) 16))
+    (:= y (/ Flow.rtt_sample_us 16))
+    (:= Report.n (+ Report.n 1))
+    (:= Report.sum_t (+ Report.sum_t t))
+    (:= Report.sum_rtt (+ Report.sum_rtt y))
+    (:= Report.sum_tt (+ Report.sum_tt (* t t)))
+    (:= Report.sum_trtt (+ Report.sum_trtt (* t y)))
+    (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* y y)))
+    (fallthrough)
+)
+(when (|| Flow.was_timeout (|| (&& (> phase 1) (> Micros due)) (&& (< phase 2) (> next past))))
+    (:= Report.window (+ (* 4 cycle) phase))
+    (:= Report.elapsed_us (- (max Micros since_us) since_us))
+    (:= since_us Micros)
+    (:= phase (min 2 (+ phase 1)))
+    (:= begin_us (+ begin_us window_us))
+    (:= begin_us (if (> phase 1) Micros))
+    (report)
+)

@@ -1,0 +1,222 @@
+//! One flow of the simulation: sender, receiver and the reverse path between them.
+
+use super::agent::{Agent, ToAgent};
+use super::measure::Measure;
+use super::receiver::{Arrival, Data, Receiver};
+use super::sender::Sender;
+use crate::link::Packet;
+use crate::scenario::HEADER_BYTES;
+use anole_datapath::wire::{AlgorithmName, CreateMessage};
+use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
+use anole_model::{Dur, Time};
+use std::collections::VecDeque;
+
+/// RFC 6928: ten segments.
+pub(crate) const INITIAL_WINDOW_PACKETS: u32 = 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Running(FlowId),
+    Over,
+}
+
+/// What a flow needs for each of its steps.
+pub(super) struct Around<'a> {
+    pub now: Time,
+    pub datapath: &'a mut Datapath,
+    pub agent: &'a mut Agent,
+}
+
+impl Around<'_> {
+    fn outbox(&mut self) -> (&mut Datapath, ToAgent<'_>) {
+        (self.datapath, ToAgent { agent: self.agent, now: self.now })
+    }
+}
+
+pub(super) struct SimFlow {
+    number: u32,
+    mss: u32,
+    pub start: Time,
+    stop: Time,
+    phase: Phase,
+    sender: Sender,
+    receiver: Receiver,
+    acks: VecDeque<(Time, Arrival)>,
+    last_ack_at: Time,
+    alg: String,
+    pub measure: Measure,
+    /// When it was over, and whether because everything was delivered.
+    pub ended: Option<(Time, bool)>,
+    /// The datapath's counters, taken when the flow was over.
+    stats: FlowStats,
+}
+
+/// What a flow is made of.
+pub(super) struct FlowConfig {
+    pub number: u32,
+    pub mss: u32,
+    pub alg: String,
+    pub start: Time,
+    pub stop: Time,
+    pub bytes: Option<u64>,
+    pub delayed_ack: bool,
+    pub duration: Dur,
+}
+
+impl SimFlow {
+    pub fn new(config: FlowConfig) -> SimFlow {
+        SimFlow {
+            number: config.number,
+            mss: config.mss,
+            start: config.start,
+            stop: config.stop,
+            phase: Phase::Waiting,
+            sender: Sender::new(config.mss, config.bytes),
+            receiver: Receiver::new(config.delayed_ack),
+            acks: VecDeque::new(),
+            last_ack_at: Time::ZERO,
+            alg: config.alg,
+            measure: Measure::new(config.duration),
+            ended: None,
+            stats: FlowStats::default(),
+        }
+    }
+
+    /// When something happens here next.
+    pub fn next_event(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Waiting => Some(self.start),
+            Phase::Over => None,
+            Phase::Running(_) => {
+                let ack = self.acks.front().map(|&(at, _)| at);
+                let timers = [ack, self.sender.next_timer(), self.receiver.deadline()];
+                Some(timers.into_iter().flatten().fold(self.stop, Time::min))
+            }
+        }
+    }
+
+    /// Does what is due; `send` takes the packets that go out, `reverse` is the delay of an ACK.
+    pub fn poll(&mut self, mut around: Around<'_>, reverse: Dur, mut send: impl FnMut(Packet<Data>)) {
+        let now = around.now;
+        if self.phase == Phase::Waiting {
+            self.open(&mut around);
+        }
+        let Phase::Running(id) = self.phase else { return };
+        if now >= self.stop {
+            return self.end(around, id, now, false);
+        }
+        if let Some(arrival) = self.receiver.take_overdue(now) {
+            self.acknowledge(now + reverse, arrival);
+        }
+        while let Some(&(at, _)) = self.acks.front()
+            && at <= now
+        {
+            let sample = self.take_ack(now);
+            self.tell(&mut around, id, &sample);
+        }
+        if let Some(sample) = self.sender.on_timer(now) {
+            self.tell(&mut around, id, &sample);
+        }
+        while let Some(data) = self.sender.next_packet(now) {
+            send(Packet { size: data.bytes + HEADER_BYTES, flow: self.number, data });
+        }
+    }
+
+    /// A data packet reaches the receiver at `at` (which may be later than now, by the flow's own delay).
+    pub fn arrive(&mut self, at: Time, reverse: Dur, packet: &Packet<Data>, around: Around<'_>) {
+        let Phase::Running(id) = self.phase else { return };
+        let (acks, last_ack_at) = (&mut self.acks, &mut self.last_ack_at);
+        let arrival = self.receiver.receive(at, &packet.data, |arrival| {
+            push_ack(acks, last_ack_at, at + reverse, arrival);
+        });
+        self.measure.arrival(at, packet.size, arrival.new_bytes, at.since(packet.data.sent_at));
+        if self.sender.total_segments().is_some_and(|total| self.receiver.next() >= total) {
+            self.end(around, id, at, true);
+        }
+    }
+
+    /// Packets sent and retransmitted so far.
+    pub fn sent(&self) -> (u64, u64) {
+        (self.sender.sent_packets, self.sender.retransmitted_packets)
+    }
+
+    /// The datapath's counters.
+    pub fn stats(&self, datapath: &Datapath) -> FlowStats {
+        match self.phase {
+            Phase::Running(id) => datapath.flow(id).map_or(self.stats, |flow| flow.stats()),
+            _ => self.stats,
+        }
+    }
+
+    fn open(&mut self, around: &mut Around<'_>) {
+        let create = CreateMessage {
+            init_cwnd: INITIAL_WINDOW_PACKETS * self.mss,
+            mss: self.mss,
+            src_ip: 0,
+            src_port: self.number,
+            dst_ip: 0,
+            dst_port: 0,
+            algorithm: AlgorithmName::new(&self.alg).unwrap_or(AlgorithmName::NONE),
+        };
+        let now = around.now;
+        let (datapath, mut out) = around.outbox();
+        match datapath.open(now, create, &mut out) {
+            Ok(id) => {
+                self.phase = Phase::Running(id);
+                if let Some(flow) = datapath.flow(id) {
+                    self.sender.set_control(flow.control());
+                }
+            }
+            // A scenario has far fewer flows than there are ids; a flow without one never sends.
+            Err(_) => self.phase = Phase::Over,
+        }
+    }
+
+    fn end(&mut self, mut around: Around<'_>, id: FlowId, at: Time, complete: bool) {
+        self.stats = self.stats(around.datapath);
+        let (datapath, mut out) = around.outbox();
+        datapath.close(id, &mut out);
+        self.phase = Phase::Over;
+        self.ended = Some((at, complete));
+        self.acks.clear();
+    }
+
+    fn tell(&mut self, around: &mut Around<'_>, id: FlowId, sample: &AckSample) {
+        let now = around.now;
+        let (datapath, mut out) = around.outbox();
+        if let Some(control) = datapath.on_ack(now, id, sample, &mut out) {
+            self.sender.set_control(control);
+        }
+    }
+
+    /// Takes the first ACK, all of its arrivals.
+    fn take_ack(&mut self, now: Time) -> AckSample {
+        let acks = &mut self.acks;
+        let mut more = true;
+        let mut newest = None;
+        let sample = self.sender.on_ack(
+            now,
+            std::iter::from_fn(|| {
+                let (_, arrival) = if more { acks.pop_front()? } else { return None };
+                more = arrival.more;
+                newest = Some(arrival.sent_at);
+                Some(arrival)
+            }),
+        );
+        if let Some(sent_at) = newest {
+            self.measure.rtt(now, now.since(sent_at));
+        }
+        sample
+    }
+
+    fn acknowledge(&mut self, at: Time, arrival: Arrival) {
+        push_ack(&mut self.acks, &mut self.last_ack_at, at, arrival);
+    }
+}
+
+/// ACKs never overtake each other, whatever happens to the delay.
+fn push_ack(acks: &mut VecDeque<(Time, Arrival)>, last_ack_at: &mut Time, at: Time, arrival: Arrival) {
+    *last_ack_at = at.max(*last_ack_at);
+    acks.push_back((*last_ack_at, arrival));
+}

@@ -1,0 +1,82 @@
+//! What is counted of one flow, and the figures that come out.
+
+use crate::histogram::Histogram;
+use crate::result::Series;
+use anole_model::{Dur, Time};
+
+/// Length of one point of a series.
+pub(super) const SERIES_STEP: Dur = Dur::from_millis(100);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    wire_bytes: u64,
+    rtt_sum_us: u64,
+    rtts: u64,
+}
+
+/// Counters of one flow since the end of the warm-up, and its series since the beginning.
+#[derive(Clone, Debug)]
+pub(super) struct Measure {
+    /// Bytes on the wire that arrived.
+    pub wire_bytes: u64,
+    /// Payload that arrived, each byte once.
+    pub payload_bytes: u64,
+    pub one_way_delay: Histogram,
+    pub rtt: Histogram,
+    bins: Vec<Bin>,
+}
+
+impl Measure {
+    pub fn new(duration: Dur) -> Measure {
+        let bins = duration.as_nanos().div_ceil(SERIES_STEP.as_nanos()) as usize;
+        Measure {
+            wire_bytes: 0,
+            payload_bytes: 0,
+            one_way_delay: Histogram::new(),
+            rtt: Histogram::new(),
+            bins: vec![Bin::default(); bins],
+        }
+    }
+
+    /// Forgets everything but the series.
+    pub fn reset(&mut self) {
+        self.wire_bytes = 0;
+        self.payload_bytes = 0;
+        self.one_way_delay.clear();
+        self.rtt.clear();
+    }
+
+    pub fn arrival(&mut self, now: Time, wire_bytes: u32, new_payload: u32, delay: Dur) {
+        self.wire_bytes += u64::from(wire_bytes);
+        self.payload_bytes += u64::from(new_payload);
+        self.one_way_delay.add(delay);
+        if let Some(bin) = self.bin(now) {
+            bin.wire_bytes += u64::from(wire_bytes);
+        }
+    }
+
+    pub fn rtt(&mut self, now: Time, rtt: Dur) {
+        self.rtt.add(rtt);
+        if let Some(bin) = self.bin(now) {
+            bin.rtt_sum_us += rtt.as_micros();
+            bin.rtts += 1;
+        }
+    }
+
+    fn bin(&mut self, now: Time) -> Option<&mut Bin> {
+        self.bins.get_mut((now.as_nanos() / SERIES_STEP.as_nanos()) as usize)
+    }
+
+    pub fn series(&self) -> Series {
+        let dt_s = SERIES_STEP.as_secs_f64();
+        Series {
+            dt_s,
+            throughput_mbps: self.bins.iter().map(|b| b.wire_bytes as f64 * 8.0 / 1e6 / dt_s).collect(),
+            rtt_ms: self
+                .bins
+                .iter()
+                .map(|b| (b.rtts > 0).then(|| b.rtt_sum_us as f64 / 1e3 / b.rtts as f64))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! The simulation: flows over links, with the agent beside them, in virtual time.
+//!
+//! ```text
+//!  sender ──▶ link ──▶ … ──▶ link ──▶ own delay ──▶ receiver
+//!    ▲ │                                               │
+//!    │ └── datapath runtime ◀──messages──▶ agent       │
+//!    └───────────────── reverse delays ◀───────────────┘
+//! ```
+//!
+//! The sender obeys window and pacing rate of the real datapath runtime, which runs the real fold
+//! programs on every ACK; the agent runs the real algorithms. ACKs are never lost or queued. Deliberately
+//! a machine with few event sources: each link, each flow, the agent and the timetable has one next
+//! event, and one heap orders them. One seed gives one result; there is no clock here.
+
+mod agent;
+mod flow;
+mod heap;
+mod measure;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+mod timetable;
+
+pub use agent::AgentScript;
+pub(crate) use flow::INITIAL_WINDOW_PACKETS;
+
+use crate::link::{Link, LinkConfig, Packet};
+use crate::plan::FlowPlan;
+use crate::result::{Applied, FlowResult, LinkResult, RunResult};
+use crate::scenario::{LinkChange, Scenario};
+use agent::{Agent, Event, ToAgent};
+use anole_datapath::Datapath;
+use anole_model::{Bounds, Dur, Rate, Time};
+use flow::{Around, FlowConfig, SimFlow};
+use heap::Heap;
+use receiver::Data;
+use std::collections::VecDeque;
+use timetable::Entry;
+
+/// The datapath's default patience with a silent agent.
+const AGENT_TIMEOUT: Dur = Dur::from_millis(500);
+/// READY's id; libccp's datapaths use small numbers of their own kind.
+const DATAPATH_ID: u32 = 1;
+/// How often progress is told, in virtual time.
+const PROGRESS_STEP: Dur = Dur::from_millis(100);
+
+/// What a random stream is for; each gets its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Link(usize),
+    Algorithm(usize),
+    Changes(usize),
+}
+
+/// A seed for one purpose, from the seed of the run (the finaliser of SplitMix64).
+pub(crate) fn stream(seed: u64, purpose: Stream) -> u64 {
+    let (kind, index) = match purpose {
+        Stream::Link(index) => (1, index),
+        Stream::Algorithm(index) => (2, index),
+        Stream::Changes(index) => (3, index),
+    };
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(kind + 8 * (index as u64 + 1)));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Simulates a scenario. `progress` is told the virtual time now and then.
+pub fn run(
+    scenario: &Scenario,
+    plans: Vec<FlowPlan>,
+    seed: u64,
+    script: AgentScript,
+    progress: &mut dyn FnMut(Time),
+) -> RunResult {
+    let mut simulation = Simulation::new(scenario, plans, seed, script);
+    simulation.run(progress);
+    simulation.result(seed)
+}
+
+/// Counters at the end of the warm-up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    sent: u64,
+    retransmitted: u64,
+    lost: u64,
+}
+
+struct Simulation<'a> {
+    scenario: &'a Scenario,
+    now: Time,
+    heap: Heap,
+    links: Vec<Link<Data>>,
+    flows: Vec<SimFlow>,
+    datapath: Datapath,
+    agent: Agent,
+    timetable: VecDeque<(Time, Entry)>,
+    /// Delay of ACKs over each link, when it does not follow the data's.
+    reverse: Vec<Option<Dur>>,
+    /// Packets sent in the present step, before they enter their first link.
+    outgoing: Vec<Packet<Data>>,
+    before: Vec<Before>,
+    lost_at_end: Vec<Option<u64>>,
+    /// Goodput counters when all flows had started, and when the first was over.
+    all_active: Option<Vec<u64>>,
+    one_over: Option<Vec<u64>>,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(scenario: &'a Scenario, plans: Vec<FlowPlan>, seed: u64, script: AgentScript) -> Simulation<'a> {
+        let links: Vec<Link<Data>> = scenario
+            .links
+            .iter()
+            .enumerate()
+            .map(|(index, spec)| {
+                Link::new(LinkConfig {
+                    capacity: spec.capacity.clone(),
+                    delay: spec.one_way_delay,
+                    buffer_bytes: spec.buffer_bytes,
+                    random_loss: spec.random_loss,
+                    queue: spec.queue,
+                    full_packet: scenario.full_packet(),
+                    seed: stream(seed, Stream::Link(index)),
+                })
+            })
+            .collect();
+        let flows: Vec<SimFlow> = scenario
+            .flows
+            .iter()
+            .zip(&plans)
+            .zip(0..)
+            .map(|((spec, plan), number)| {
+                SimFlow::new(FlowConfig {
+                    number,
+                    mss: scenario.mss,
+                    alg: plan.alg.clone(),
+                    start: spec.start,
+                    stop: spec.stop,
+                    bytes: spec.bytes,
+                    delayed_ack: spec.delayed_ack,
+                    duration: scenario.duration,
+                })
+            })
+            .collect();
+        let mut simulation = Simulation {
+            scenario,
+            now: Time::ZERO,
+            heap: Heap::new(links.len() + flows.len() + 2),
+            reverse: scenario.links.iter().map(|link| link.reverse_delay).collect(),
+            outgoing: Vec::new(),
+            before: vec![Before::default(); flows.len()],
+            lost_at_end: vec![None; flows.len()],
+            all_active: None,
+            one_over: None,
+            links,
+            flows,
+            datapath: Datapath::new(Bounds::DEFAULT, AGENT_TIMEOUT),
+            agent: Agent::new(script, plans),
+            timetable: timetable::timetable(scenario, seed),
+        };
+        let Simulation { datapath, agent, .. } = &mut simulation;
+        datapath.ready(DATAPATH_ID, &mut ToAgent { agent, now: Time::ZERO });
+        for index in 0..simulation.flows.len() {
+            simulation.reschedule_flow(index);
+        }
+        simulation.reschedule_rest();
+        simulation
+    }
+
+    /// Sources are numbered: links, flows, agent, timetable.
+    fn run(&mut self, progress: &mut dyn FnMut(Time)) {
+        let (links, flows) = (self.links.len(), self.flows.len());
+        let mut tell_at = Time::ZERO;
+        loop {
+            let (at, source) = self.heap.first();
+            if at > self.scenario.end() {
+                break;
+            }
+            self.now = at;
+            if at >= tell_at {
+                progress(at);
+                tell_at = at + PROGRESS_STEP;
+            }
+            if source < links {
+                self.poll_link(source);
+            } else if source < links + flows {
+                self.poll_flow(source - links);
+            } else if source == links + flows {
+                self.poll_agent();
+            } else {
+                self.poll_timetable();
+            }
+        }
+        self.now = self.scenario.end();
+        progress(self.now);
+    }
+
+    fn poll_link(&mut self, index: usize) {
+        while let Some((_, mut packet)) = self.links[index].pop(self.now) {
+            packet.data.hop += 1;
+            let flow = packet.flow as usize;
+            match self.scenario.flows[flow].path.get(packet.data.hop as usize) {
+                Some(&next) => {
+                    self.links[next].offer(self.now, packet);
+                    self.heap.set(next, self.links[next].next_event());
+                }
+                None => self.arrive(flow, &packet),
+            }
+        }
+        self.heap.set(index, self.links[index].next_event());
+    }
+
+    fn arrive(&mut self, flow: usize, packet: &Packet<Data>) {
+        let at = self.now + self.scenario.flows[flow].extra_delay;
+        let reverse = self.reverse_delay(flow);
+        let Simulation { flows, datapath, agent, now, .. } = self;
+        flows[flow].arrive(at, reverse, packet, Around { now: *now, datapath, agent });
+        if self.flows[flow].ended.is_some() {
+            self.note_end(flow);
+        }
+        self.reschedule_flow(flow);
+    }
+
+    fn poll_flow(&mut self, index: usize) {
+        let reverse = self.reverse_delay(index);
+        let Simulation { flows, datapath, agent, now, outgoing, .. } = self;
+        flows[index].poll(Around { now: *now, datapath, agent }, reverse, |packet| outgoing.push(packet));
+        if !self.outgoing.is_empty() {
+            let first = self.scenario.flows[index].path[0];
+            for packet in self.outgoing.drain(..) {
+                self.links[first].offer(self.now, packet);
+            }
+            self.heap.set(first, self.links[first].next_event());
+        }
+        if self.flows[index].ended.is_some() {
+            self.note_end(index);
+        }
+        self.reschedule_flow(index);
+    }
+
+    fn poll_agent(&mut self) {
+        while let Some(event) = self.agent.poll(self.now) {
+            match event {
+                Event::Arrived => {
+                    let Simulation { datapath, agent, now, .. } = self;
+                    datapath.ready(DATAPATH_ID, &mut ToAgent { agent, now: *now });
+                }
+                // A refused message changes nothing, as with a real agent that sends nonsense.
+                Event::Datagram(datagram) => drop(self.datapath.receive(self.now, &datagram)),
+            }
+        }
+        self.reschedule_rest();
+    }
+
+    fn poll_timetable(&mut self) {
+        while let Some(&(at, entry)) = self.timetable.front()
+            && at <= self.now
+        {
+            self.timetable.pop_front();
+            match entry {
+                Entry::Change(link, change) => self.change(link, &change),
+                Entry::WarmUpOver => self.warm_up_over(),
+                Entry::AllStarted => self.all_active = Some(self.payload_bytes()),
+            }
+        }
+        self.reschedule_rest();
+    }
+
+    fn change(&mut self, index: usize, change: &LinkChange) {
+        let (now, link) = (self.now, &mut self.links[index]);
+        if let Some(rate) = change.capacity {
+            link.set_rate(now, rate);
+        }
+        if let Some(delay) = change.one_way_delay {
+            link.set_delay(now, delay);
+        }
+        if let Some(loss) = change.random_loss {
+            link.set_random_loss(now, loss);
+        }
+        if let Some(bytes) = change.buffer_bytes {
+            link.set_buffer_bytes(now, bytes);
+        }
+        self.heap.set(index, link.next_event());
+    }
+
+    fn warm_up_over(&mut self) {
+        for link in &mut self.links {
+            link.reset_stats(self.now);
+        }
+        for index in 0..self.flows.len() {
+            let lost = self.lost(index);
+            self.flows[index].measure.reset();
+            let (sent, retransmitted) = self.flows[index].sent();
+            self.before[index] = Before { sent, retransmitted, lost };
+        }
+    }
+
+    fn note_end(&mut self, index: usize) {
+        if self.lost_at_end[index].is_none() {
+            self.lost_at_end[index] = Some(self.lost(index));
+            if self.one_over.is_none() {
+                self.one_over = Some(self.payload_bytes());
+            }
+        }
+    }
+
+    /// Changes when the agent or the timetable are due; flows talk to the agent, so it is asked after
+    /// every step of theirs.
+    fn reschedule_rest(&mut self) {
+        let first = self.links.len() + self.flows.len();
+        self.heap.set(first, self.agent.next_event());
+        self.heap.set(first + 1, self.timetable.front().map(|&(at, _)| at));
+    }
+
+    fn reschedule_flow(&mut self, index: usize) {
+        self.heap.set(self.links.len() + index, self.flows[index].next_event());
+        self.heap.set(self.links.len() + self.flows.len(), self.agent.next_event());
+    }
+
+    /// From the receiver back to the sender.
+    fn reverse_delay(&self, flow: usize) -> Dur {
+        let spec = &self.scenario.flows[flow];
+        let links = spec.path.iter().map(|&link| self.reverse[link].unwrap_or(self.links[link].delay()));
+        links.fold(spec.extra_delay, |sum, delay| sum + delay)
+    }
+
+    fn lost(&self, flow: usize) -> u64 {
+        self.links.iter().map(|link| link.lost_of(flow as u32)).sum()
+    }
+
+    fn payload_bytes(&self) -> Vec<u64> {
+        self.flows.iter().map(|flow| flow.measure.payload_bytes).collect()
+    }
+
+    fn result(&mut self, seed: u64) -> RunResult {
+        let scenario = self.scenario;
+        let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
+        let flows: Vec<FlowResult> = (0..self.flows.len()).map(|index| self.flow_result(index)).collect();
+        let measured = self.now.since(Time::ZERO + scenario.warmup);
+        let (links, now) = (&mut self.links, self.now);
+        let optimal = links.iter_mut().map(|link| link.offered_bytes(now)).reduce(f64::min);
+        RunResult {
+            scenario: scenario.name.clone(),
+            mode: "sim",
+            alg: flows.get(under_test).map(|flow| flow.alg.clone()).unwrap_or_default(),
+            seed,
+            version: env!("CARGO_PKG_VERSION"),
+            wall_s: 0.0,
+            links: scenario
+                .links
+                .iter()
+                .zip(links)
+                .map(|(spec, link)| {
+                    let stats = link.stats(now);
+                    LinkResult {
+                        name: spec.name.clone(),
+                        utilization: stats.utilization,
+                        loss_rate: stats.loss_rate,
+                        queue_delay_mean_ms: stats.queue_delay_mean.map(Dur::as_millis_f64),
+                        queue_delay_p95_ms: stats.queue_delay_p95.map(Dur::as_millis_f64),
+                    }
+                })
+                .collect(),
+            jain_index: self.jain(),
+            optimal_mbps: optimal.map(|bytes| Rate::from_bytes_per_s(bytes / measured.as_secs_f64()).mbps()),
+            flows,
+        }
+    }
+
+    fn flow_result(&self, index: usize) -> FlowResult {
+        let (flow, before) = (&self.flows[index], self.before[index]);
+        let (ended, complete) = flow.ended.unwrap_or((self.now, false));
+        let active = ended.since(flow.start.max(Time::ZERO + self.scenario.warmup));
+        let mbps = |bytes| (!active.is_zero()).then(|| Rate::from_bytes_in(bytes, active).mbps());
+        let (sent, retransmitted) = flow.sent();
+        let sent = sent - before.sent;
+        let lost = self.lost_at_end[index].unwrap_or_else(|| self.lost(index)) - before.lost;
+        let share = |part: u64| (sent > 0).then(|| part as f64 / sent as f64);
+        let (stats, telemetry) = (flow.stats(&self.datapath), self.agent.telemetry(index));
+        let has_agent = stats.updates > 0;
+        FlowResult {
+            alg: self.agent.alg(index).to_string(),
+            start_s: flow.start.as_secs_f64(),
+            stop_s: ended.as_secs_f64(),
+            throughput_mbps: mbps(flow.measure.wire_bytes),
+            goodput_mbps: mbps(flow.measure.payload_bytes),
+            owd_mean_ms: flow.measure.one_way_delay.mean().map(Dur::as_millis_f64),
+            owd_p95_ms: flow.measure.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
+            rtt_mean_ms: flow.measure.rtt.mean().map(Dur::as_millis_f64),
+            rtt_p95_ms: flow.measure.rtt.quantile(0.95).map(Dur::as_millis_f64),
+            loss_rate: share(lost),
+            retransmit_rate: share(retransmitted - before.retransmitted),
+            fct_s: complete.then(|| ended.since(flow.start).as_secs_f64()),
+            applied: applied(&telemetry.applied),
+            decisions: has_agent.then_some(telemetry.decisions),
+            inferences: has_agent.then_some(telemetry.inferences),
+            reports: has_agent.then_some(stats.reports),
+            updates: has_agent.then_some(stats.updates),
+            series: flow.measure.series(),
+        }
+    }
+
+    /// Jain's index, (Σx)² / (n·Σx²), over the time in which all flows were active.
+    fn jain(&self) -> Option<f64> {
+        let from = self.all_active.as_ref()?;
+        let to = self.one_over.clone().unwrap_or_else(|| self.payload_bytes());
+        let goodputs = from.iter().zip(&to).map(|(from, to)| to.checked_sub(*from).map(|bytes| bytes as f64));
+        let goodputs: Vec<f64> = goodputs.collect::<Option<_>>()?;
+        let sum: f64 = goodputs.iter().sum();
+        let squares: f64 = goodputs.iter().map(|x| x * x).sum();
+        (squares > 0.0).then(|| sum * sum / (goodputs.len() as f64 * squares))
+    }
+}
+
+fn applied(times: &anole_algorithms::Applied) -> Option<Applied> {
+    let seconds = [times.rule, times.learned, times.inferred, times.previous].map(Dur::as_secs_f64);
+    let total: f64 = seconds.iter().sum();
+    let [rule, learned, inferred, previous] = seconds.map(|s| s / total);
+    (total > 0.0).then_some(Applied { rule, learned, inferred, previous })
+}

@@ -1,0 +1,164 @@
+//! The receiving end of a flow: what arrived, in order or not, and when to acknowledge it.
+//!
+//! An ACK names the transmissions that it acknowledges, as a SACK option or a QUIC ACK frame would; the
+//! reverse path loses nothing, so that each arrival is named once. By default every packet is
+//! acknowledged at once. With delayed ACKs (RFC 5681 §4.2) every second full packet is, and at once when
+//! it is out of order or fills a hole; a lone packet waits for 40 ms, as in Linux (TCP_DELACK_MIN).
+
+use anole_model::{Dur, Time};
+use std::collections::VecDeque;
+
+/// Linux: include/net/tcp.h, TCP_DELACK_MIN (HZ/25).
+const DELAYED_ACK: Dur = Dur::from_millis(40);
+
+/// What travels with a data packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Data {
+    /// Number of the transmission; a retransmission has a new one.
+    pub transmission: u64,
+    /// Number of the segment.
+    pub segment: u64,
+    /// When it was sent.
+    pub sent_at: Time,
+    /// Links that it has passed.
+    pub hop: u32,
+    /// Payload, bytes.
+    pub bytes: u32,
+}
+
+/// A packet as an ACK reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    pub transmission: u64,
+    pub segment: u64,
+    pub sent_at: Time,
+    /// Payload that had not arrived before, bytes.
+    pub new_bytes: u32,
+    /// It arrived above a hole.
+    pub misordered: bool,
+    /// The next arrival belongs to the same ACK.
+    pub more: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    delayed_ack: bool,
+    /// The first segment that has not arrived.
+    next: u64,
+    /// Which of the segments from `next` on have arrived.
+    ahead: VecDeque<bool>,
+    held: Option<(Time, Arrival)>,
+}
+
+impl Receiver {
+    pub fn new(delayed_ack: bool) -> Receiver {
+        Receiver { delayed_ack, next: 0, ahead: VecDeque::new(), held: None }
+    }
+
+    /// Takes a packet; `acknowledge` is called for every arrival that is acknowledged now.
+    pub fn receive(&mut self, now: Time, data: &Data, mut acknowledge: impl FnMut(Arrival)) -> Arrival {
+        let fills_hole = !self.ahead.is_empty();
+        let new = self.note(data.segment);
+        let arrival = Arrival {
+            transmission: data.transmission,
+            segment: data.segment,
+            sent_at: data.sent_at,
+            new_bytes: if new { data.bytes } else { 0 },
+            misordered: data.segment >= self.next,
+            more: false,
+        };
+        let held = self.held.take();
+        if self.delayed_ack && held.is_none() && new && !arrival.misordered && !fills_hole {
+            self.held = Some((now + DELAYED_ACK, arrival));
+            return arrival;
+        }
+        if let Some((_, held)) = held {
+            acknowledge(Arrival { more: true, ..held });
+        }
+        acknowledge(arrival);
+        arrival
+    }
+
+    /// When a held ACK has to go.
+    pub fn deadline(&self) -> Option<Time> {
+        self.held.map(|(at, _)| at)
+    }
+
+    /// The held ACK, if its time has come.
+    pub fn take_overdue(&mut self, now: Time) -> Option<Arrival> {
+        self.held.take_if(|(at, _)| *at <= now).map(|(_, arrival)| arrival)
+    }
+
+    /// All segments below this one have arrived.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Notes a segment; false if it was there already.
+    fn note(&mut self, segment: u64) -> bool {
+        let Some(offset) = segment.checked_sub(self.next) else { return false };
+        if offset == 0 {
+            self.next += 1;
+            self.ahead.pop_front();
+            while self.ahead.front() == Some(&true) {
+                self.ahead.pop_front();
+                self.next += 1;
+            }
+            return true;
+        }
+        let offset = offset as usize;
+        if self.ahead.len() <= offset {
+            self.ahead.resize(offset + 1, false);
+        }
+        !std::mem::replace(&mut self.ahead[offset], true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn data(segment: u64) -> Data {
+        Data { transmission: segment, segment, sent_at: Time::ZERO, hop: 0, bytes: 100 }
+    }
+
+    fn receive(receiver: &mut Receiver, segment: u64) -> Vec<(u64, bool)> {
+        let mut acks = Vec::new();
+        receiver.receive(Time::ZERO, &data(segment), |a| acks.push((a.segment, a.more)));
+        acks
+    }
+
+    #[test]
+    fn delayed_acks_cover_two_packets_and_never_a_hole() {
+        let mut r = Receiver::new(true);
+        assert_eq!(receive(&mut r, 0), []);
+        assert_eq!(receive(&mut r, 1), [(0, true), (1, false)]);
+        assert_eq!(receive(&mut r, 3), [(3, false)]);
+        assert_eq!(receive(&mut r, 2), [(2, false)]);
+        assert_eq!(receive(&mut r, 4), []);
+        assert_eq!(receive(&mut r, 6), [(4, true), (6, false)]);
+        assert_eq!(receive(&mut r, 5), [(5, false)]);
+        assert_eq!(receive(&mut r, 7), []);
+        assert_eq!(r.deadline(), Some(Time::from_micros(40_000)));
+        assert_eq!(r.take_overdue(Time::from_micros(39_999)), None);
+        assert_eq!(r.take_overdue(Time::from_micros(40_000)).unwrap().segment, 7);
+        assert_eq!(r.next(), 8);
+    }
+
+    proptest! {
+        #[test]
+        fn counts_each_segment_once(segments in proptest::collection::vec(0u64..40, 0..200)) {
+            let mut r = Receiver::new(false);
+            let mut seen = BTreeSet::new();
+            for s in segments {
+                let arrival = r.receive(Time::ZERO, &data(s), |_| ());
+                prop_assert_eq!(arrival.new_bytes > 0, seen.insert(s));
+                let next = (0..).find(|n| !seen.contains(n)).unwrap();
+                prop_assert_eq!(r.next(), next);
+                prop_assert_eq!(arrival.misordered, s > next);
+            }
+        }
+    }
+}

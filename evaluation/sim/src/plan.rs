@@ -1,0 +1,83 @@
+//! Which algorithm each flow of a scenario runs, checked before anything is simulated.
+
+use crate::scenario::Scenario;
+use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo};
+use std::collections::BTreeMap;
+
+/// The flow has no agent: the datapath's own CUBIC governs it.
+pub const NATIVE: &str = "native";
+
+/// What the user asks of the flows under test; `None` leaves what the scenario says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Algorithm.
+    pub alg: Option<String>,
+    /// Rule slot.
+    pub classic: Option<String>,
+    /// Learned slot.
+    pub policy: Option<String>,
+}
+
+/// Why a scenario cannot be simulated with these algorithms.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// An option about the flows under test, but there are none.
+    #[error(
+        "scenario \"{0}\" has no flow under test; add under_test = true to a [[flow]], or leave --alg, --classic, --policy and param. out"
+    )]
+    NothingUnderTest(String),
+    /// An algorithm of a real transport.
+    #[error("\"{0}\" is a real transport's own algorithm; it runs in `anole-eval emulate` only. Here, use the name without \"{prefix}:\"", prefix = .0.split(':').next().unwrap_or_default())]
+    TransportOnly(String),
+    /// The registry refused.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// The algorithm of one flow.
+#[derive(Clone, Debug)]
+pub struct FlowPlan {
+    /// Its name, as in results.
+    pub alg: String,
+    build: Option<Build>,
+}
+
+impl FlowPlan {
+    /// A new instance; `None` for a flow that the datapath governs by itself.
+    pub(crate) fn algorithm(&self, flow: FlowInfo) -> Option<Box<dyn Algorithm>> {
+        let build = Build { flow, ..self.build.clone()? };
+        anole_algorithms::build(&self.alg, &build).ok()
+    }
+}
+
+/// Chooses and checks the algorithm of every flow.
+pub fn plan(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Vec<FlowPlan>, PlanError> {
+    let asked = *choice != Choice::default() || !scenario.params.is_empty();
+    if asked && !scenario.flows.iter().any(|flow| flow.under_test) {
+        return Err(PlanError::NothingUnderTest(scenario.name.clone()));
+    }
+    let nothing = Choice::default();
+    let plans = scenario.flows.iter().enumerate().map(|(index, flow)| {
+        let choice = if flow.under_test { choice } else { &nothing };
+        let alg = choice.alg.clone().unwrap_or_else(|| flow.alg.clone());
+        if alg == NATIVE {
+            return Ok(FlowPlan { alg, build: None });
+        }
+        if alg.starts_with("quic:") || alg.starts_with("linux:") {
+            return Err(PlanError::TransportOnly(alg));
+        }
+        let build = Build {
+            flow: FlowInfo {
+                mss: scenario.mss,
+                init_cwnd: crate::engine::INITIAL_WINDOW_PACKETS * scenario.mss,
+            },
+            classic: choice.classic.clone().or_else(|| flow.classic.clone()),
+            policy: choice.policy.clone().or_else(|| flow.policy.clone()),
+            params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
+            seed: crate::engine::stream(seed, crate::engine::Stream::Algorithm(index)),
+        };
+        anole_algorithms::build(&alg, &build)?;
+        Ok(FlowPlan { alg, build: Some(build) })
+    });
+    plans.collect()
+}

@@ -1,0 +1,111 @@
+//! The result of one run, as `--json` prints it: one object with these keys, in this order.
+//!
+//! A figure that could not be measured is null, never 0. Times are in seconds or milliseconds and rates
+//! in Mbps (10^6 bits per second), as the names say.
+
+use serde::Serialize;
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunResult {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// `sim`, `quic` or `kernel`.
+    pub mode: &'static str,
+    /// Algorithm of the flows under test; without such flows, of the first one.
+    pub alg: String,
+    /// Seed of this run.
+    pub seed: u64,
+    /// Version of anole-ccp.
+    pub version: &'static str,
+    /// How long the run took.
+    pub wall_s: f64,
+    /// Every link.
+    pub links: Vec<LinkResult>,
+    /// Every flow.
+    pub flows: Vec<FlowResult>,
+    /// Jain's index over the goodputs while all flows were active.
+    pub jain_index: Option<f64>,
+    /// Mean capacity after warm-up, of the slowest link.
+    pub optimal_mbps: Option<f64>,
+}
+
+/// One link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkResult {
+    /// Name.
+    pub name: String,
+    /// Bytes sent over bytes that could have been sent.
+    pub utilization: Option<f64>,
+    /// Packets lost over packets that came.
+    pub loss_rate: Option<f64>,
+    /// Time spent in the queue.
+    pub queue_delay_mean_ms: Option<f64>,
+    /// Its 95th percentile, over packets.
+    pub queue_delay_p95_ms: Option<f64>,
+}
+
+/// One flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowResult {
+    /// Its algorithm.
+    pub alg: String,
+    /// When it started.
+    pub start_s: f64,
+    /// When it stopped, or had delivered everything.
+    pub stop_s: f64,
+    /// Bytes on the wire delivered to the receiver over the time active after warm-up.
+    pub throughput_mbps: Option<f64>,
+    /// The same of payload, each byte once.
+    pub goodput_mbps: Option<f64>,
+    /// Send to arrival of each data packet.
+    pub owd_mean_ms: Option<f64>,
+    /// Its 95th percentile, over packets.
+    pub owd_p95_ms: Option<f64>,
+    /// Round-trip time, as the sender measured it.
+    pub rtt_mean_ms: Option<f64>,
+    /// Its 95th percentile, over samples.
+    pub rtt_p95_ms: Option<f64>,
+    /// Packets lost over packets sent.
+    pub loss_rate: Option<f64>,
+    /// Packets retransmitted over packets sent.
+    pub retransmit_rate: Option<f64>,
+    /// Flow completion time of a flow with a size.
+    pub fct_s: Option<f64>,
+    /// Share of time in which each kind of rate was in force.
+    pub applied: Option<Applied>,
+    /// Decisions of the algorithm.
+    pub decisions: Option<u64>,
+    /// Runs of the learned policy.
+    pub inferences: Option<u64>,
+    /// Reports from datapath to agent.
+    pub reports: Option<u64>,
+    /// Messages from agent to datapath that concern the flow.
+    pub updates: Option<u64>,
+    /// The run over time.
+    pub series: Series,
+}
+
+/// Shares of time, of those in which a candidate or something else was in force.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Applied {
+    /// The rule-based candidate.
+    pub rule: f64,
+    /// The learned candidate.
+    pub learned: f64,
+    /// An inferred rate.
+    pub inferred: f64,
+    /// The rate before.
+    pub previous: f64,
+}
+
+/// Values over time, from the start of the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// Length of one point.
+    pub dt_s: f64,
+    /// Bytes on the wire delivered in each point.
+    pub throughput_mbps: Vec<f64>,
+    /// Mean round-trip time in each point.
+    pub rtt_ms: Vec<Option<f64>>,
+}
