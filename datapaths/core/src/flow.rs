@@ -35,7 +35,7 @@
 use crate::program::Program;
 use crate::register::RegisterKind;
 use crate::vm::{Abort, Machine};
-use crate::wire::{self, CreateMessage, FieldUpdate, MAX_MEASURE_BYTES, Message};
+use crate::wire::{self, CreateMessage, FieldUpdate, MAX_MEASURE_BYTES};
 use crate::{AckSample, Control, Cubic, Outbox};
 use anole_model::{Bounds, Dur, Time};
 use std::sync::Arc;
@@ -293,9 +293,7 @@ impl Flow {
     /// Sends CREATE; returns whether the outbox took it.
     fn announce(&mut self, now: Time, out: &mut impl Outbox) -> bool {
         let create = CreateMessage { init_cwnd: self.control.cwnd, ..self.config.create.clone() };
-        let mut message = Vec::new();
-        let sent = wire::encode(&Message::Create(self.config.sid, create), &mut message).is_ok()
-            && out.send(&message).is_ok();
+        let sent = out.send(&wire::create(self.config.sid, &create)).is_ok();
         self.stats.send_failures += u64::from(!sent);
         self.waiting_since.get_or_insert(now);
         self.next_create = now + CREATE_INTERVAL;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::SendError;
-use crate::wire::{AlgorithmName, Install, decode};
+use crate::wire::{AlgorithmName, Install, Message, decode};
 
 const MSS: u32 = 1000;
 const RTT_US: u64 = 50_000;
