@@ -275,7 +275,9 @@ impl Flow {
     fn operating_point(&self, sample: &AckSample) -> u32 {
         const MICROS_PER_S: u128 = 1_000_000;
         let delivered = u128::from(sample.rate_incoming) * u128::from(self.srtt_us) / MICROS_PER_S;
-        let used = delivered.max(u128::from(sample.bytes_in_flight));
+        // What was in flight before this ACK: a batch of ACKs may leave little behind.
+        let in_flight = u128::from(sample.bytes_in_flight) + u128::from(sample.bytes_acked);
+        let used = delivered.max(if sample.bytes_in_flight == 0 { 0 } else { in_flight });
         match u32::try_from(used) {
             Ok(0) | Err(_) => self.control.cwnd,
             Ok(used) => used.min(self.control.cwnd),
