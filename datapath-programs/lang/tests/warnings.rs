@@ -25,6 +25,7 @@ const STATEMENTS: &[(Code, &str, &str)] = &[
     (Code::Underflow, "(:= Report.r (- c (* c 2)))", "(:= Report.r (- c (/ c 2)))"),
     (Code::Underflow, "(:= Report.r (- c (/ (* c 8) 7)))", "(:= Report.r (- c (/ (* c 7) 8)))"),
     (Code::Underflow, "(:= Report.r (- c (* (/ c 2) 3)))", "(:= Report.r (- c (* (/ c 2) 2)))"),
+    (Code::Underflow, "(:= Report.r (- c (* 3 (/ c 2))))", "(:= Report.r (- c (* 3 (/ c 3))))"),
     (Code::Underflow, "(:= Report.r (- 10 (min c 11)))", "(:= Report.r (- 10 (min c 10)))"),
     (Code::Underflow, "(:= x (max c 2)) (:= Report.r (- x 3))", "(:= x (max c 2)) (:= Report.r (- x 2))"),
     // A guard no longer holds once what it compares changes.

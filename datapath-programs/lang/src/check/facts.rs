@@ -224,10 +224,7 @@ impl Proof<'_> {
             // A quotient; also a * m / n with m at most n.
             Expr::Binary(_, Op::Div, a, n) => self.at_most(a, more) || self.scaled(a, n, more),
             // a / n * m with m at most n: the rounded-down multiple.
-            Expr::Binary(_, Op::Mul, quotient, m) => match &**quotient {
-                Expr::Binary(_, Op::Div, a, n) => self.no_more(m, n) && self.at_most(a, more),
-                _ => false,
-            },
+            Expr::Binary(_, Op::Mul, a, b) => self.rounded(a, b, more) || self.rounded(b, a, more),
             Expr::Name(_, name) => match self.state.definition(name) {
                 Some(expr) => self.at_most(&expr, more),
                 None => false,
@@ -246,6 +243,11 @@ impl Proof<'_> {
             },
             _ => false,
         }
+    }
+
+    fn rounded(&mut self, quotient: &Expr, m: &Expr, more: &Expr) -> bool {
+        let Expr::Binary(_, Op::Div, a, n) = quotient else { return false };
+        self.no_more(m, n) && self.at_most(a, more)
     }
 
     fn scaled(&mut self, product: &Expr, n: &Expr, more: &Expr) -> bool {
