@@ -123,6 +123,11 @@ const WHOLE: &[(Code, &str, &str)] = &[
         "(def (Report (r 0))) (when true (:= Report.r 1) (fallthrough)) (when true (report))",
     ),
     (
+        Code::Overflow,
+        "(def (Report (b false))) (when (> Micros 5) (:= Report.b (&& Report.b Report.b)) (:= Report.b (|| Report.b Flow.was_timeout)) (report))",
+        "(def (Report (b false))) (when (> Micros 5) (:= Report.b (&& Report.b (> Micros 9))) (:= Report.b (|| Report.b Flow.was_timeout)) (report))",
+    ),
+    (
         Code::UnusedWaiver,
         "(def (Report (r 0))) (when true (:= Report.r 1) (report)) # check: allow underflow: never",
         "(def (Report (r 0))) (when true (:= Report.r (- 1 Cwnd)) (report)) # check: allow underflow: never",
