@@ -66,6 +66,7 @@ codes! {
     NoSample Warning "no-sample" "arithmetic on a round-trip time that may have no sample",
     StaleLocal Warning "stale-local" "a local that may hold the value of an earlier ACK",
     UnusedRegister Warning "unused-register" "a register or local that nothing reads",
+    VolatileControl Warning "volatile-control" "a volatile control register that the program never writes: each report undoes what the agent set",
     NeverWritten Warning "never-written" "a report field that the program never writes",
     NoReport Warning "no-report" "a program that never reports, or reports nothing",
     Unreachable Warning "unreachable" "a when that never runs",

@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn byte_code_does_what_the_text_says(source in generate::program(), acks in prop::collection::vec(primitives(), 1..20)) {
+    fn byte_code_does_what_the_text_says(source in prop_oneof![generate::program(), generate::broken_program()], acks in prop::collection::vec(primitives(), 1..20)) {
         let Ok(compiled) = compile(&source) else { return Ok(()) };
         let (mut machine, mut meaning) = (Machine::new(&compiled), Meaning::new(&compiled.program));
         for primitives in acks {

@@ -108,6 +108,11 @@ const WHOLE: &[(Code, &str, &str)] = &[
         "(def (c 5) (Report (r 0))) (when true (:= Report.r c) (report))",
     ),
     (
+        Code::VolatileControl,
+        "(def (volatile c 5) (Report (r 0))) (when true (:= Report.r c) (report))",
+        "(def (volatile c 5) (Report (r 0))) (when true (:= Report.r c) (:= c (min c 9)) (report))",
+    ),
+    (
         Code::NeverWritten,
         "(def (Report (r 0) (s 0))) (when true (:= Report.r 1) (report))",
         "(def (Report (r 0))) (when true (:= Report.r 1) (report))",
