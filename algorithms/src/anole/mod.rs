@@ -84,8 +84,6 @@ const CAP_GAIN: f64 = 2.0;
 const ADOPTED_PACKETS: u32 = 64;
 /// The smallest rate, packets per round trip: fewer give no feedback.
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
-/// The rate held while the queue that ended a ramp is drained, share of the rate (Anole eq. 9's least).
-const AFTER_RAMP: f64 = 0.5;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
@@ -177,19 +175,20 @@ impl Anole {
         self.ask_policy(now, &observation);
         if over {
             out.clear();
-            self.leave_ramp(now, Dur::from_micros(seen.rtt_us), out);
+            self.leave_ramp(now, &ramp, Dur::from_micros(seen.rtt_us), out);
         }
     }
 
     /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with.
-    fn leave_ramp(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
+    fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.cycle = (self.cycle + 1) & CYCLE_MASK;
         out.run(&anole_cycle::PROGRAM)
             .set(control::CYCLE, self.cycle)
             .set(control::PHASE, 2)
             .set(control::WINDOW_US, 0);
-        self.enter_drain(Reason::Ramp, self.rate * AFTER_RAMP, rtt, out);
+        let share = drain::after_ramp(ramp.gain(), rtt, &self.path, &self.params);
+        self.enter_drain(Reason::Ramp, self.rate * share, rtt, out);
     }
 
     /// Tells the rule-based candidate what happened since the last report.
@@ -213,6 +212,9 @@ impl Anole {
         }
         match (self.stage, window.phase) {
             (Stage::Evaluation(mut evaluation), phase) => {
+                if phase == Phase::Low {
+                    self.path.saw_low_loss(window.loss(self.flow.mss));
+                }
                 if let Some(test) = evaluation.test(phase) {
                     let verdict = window.judge(test.1, &self.path, self.flow.mss, &self.params);
                     evaluation.take(test, window, verdict);
