@@ -1,3 +1,46 @@
-//! Evaluation of anole-ccp.
+//! `anole-eval`: runs scenarios and reports what came out.
+//!
+//! One file per subcommand. Results go to standard output, everything else to standard error; the exit
+//! code is 0, 1 when a run failed, or 2 when what was asked for makes no sense.
 #![allow(clippy::disallowed_methods, reason = "a binary reads clocks, files and sockets")]
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod bench;
+mod options;
+mod output;
+mod sim;
+mod table;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Runs congestion control scenarios and reports throughput, delay, loss and fairness.
+#[derive(Parser)]
+#[command(name = "anole-eval", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Simulate a scenario, packet by packet, in virtual time
+    Sim(sim::Args),
+    /// Measure how fast the simulator is
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Sim(args) => sim::main(args),
+        Command::Bench(args) => bench::main(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("anole-eval: {error:#}");
+            ExitCode::from(if error.is::<options::UsageError>() { 2 } else { 1 })
+        }
+    }
+}

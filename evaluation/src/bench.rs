@@ -1,0 +1,75 @@
+//! `anole-eval bench`: how many packets the simulator carries per second of processor time.
+
+use crate::output;
+use anole_sim::AgentScript;
+use anole_sim::plan::{Choice, plan};
+use anole_sim::scenario::Scenario;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::time::Instant;
+
+/// A flow at full speed on a fast link for long enough that start-up does not count.
+const SCENARIO: &str = r#"
+name = "bench"
+duration_s = 20.0
+[[link]]
+name = "bottleneck"
+capacity_mbps = 1000.0
+one_way_delay_ms = 10.0
+buffer_bdp = 1.0
+[[flow]]
+alg = "native"
+under_test = true
+"#;
+
+/// Rounds; the median counts.
+const ROUNDS: usize = 5;
+
+/// Options of `anole-eval bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Algorithms to measure
+    #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',', default_value = "native,anole")]
+    alg: Vec<String>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Figure<'a> {
+    bench: &'static str,
+    alg: &'a str,
+    packets_per_cpu_s: f64,
+}
+
+/// Runs the subcommand.
+pub fn main(args: Args) -> Result<()> {
+    let scenario = Scenario::parse(SCENARIO, "bench", &[], &mut |_| Err(String::new()))?;
+    for alg in &args.alg {
+        let choice = Choice { alg: Some(alg.clone()), ..Choice::default() };
+        let mut speeds = Vec::new();
+        for _ in 0..ROUNDS {
+            let plans = plan(&scenario, &choice, scenario.seed).map_err(crate::options::usage)?;
+            let started = Instant::now();
+            let result = anole_sim::run(&scenario, plans, scenario.seed, AgentScript::default(), &mut |_| ());
+            // One thread that never waits: its processor time is its wall time, unless others take the
+            // processor away, which the median forgives.
+            let seconds = started.elapsed().as_secs_f64();
+            let mbps = result.flows[0].throughput_mbps.context("the benchmark's flow sent nothing")?;
+            let packets =
+                mbps * 1e6 / 8.0 * scenario.duration.as_secs_f64() / f64::from(scenario.full_packet());
+            speeds.push(packets / seconds);
+        }
+        speeds.sort_by(f64::total_cmp);
+        let packets_per_cpu_s = speeds[ROUNDS / 2].round();
+        let figure = Figure { bench: "sim", alg, packets_per_cpu_s };
+        match args.json {
+            true => output::print_line(&serde_json::to_string(&figure)?)?,
+            false => output::print_line(&format!(
+                "simulator, {alg}: {packets_per_cpu_s} packets through the bottleneck per second of one processor"
+            ))?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Options that every subcommand with a scenario shares, and the errors of who uses them.
+
+use anole_sim::plan::Choice;
+use anole_sim::scenario::Scenario;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+/// What was asked for makes no sense: exit code 2.
+#[derive(Debug)]
+pub struct UsageError(String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for UsageError {}
+
+/// Makes any message a [`UsageError`].
+pub fn usage(message: impl ToString) -> anyhow::Error {
+    UsageError(message.to_string()).into()
+}
+
+/// A scenario, what to run in it, and where the results go.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ScenarioArgs {
+    /// The scenario, a TOML file
+    pub file: PathBuf,
+    /// Algorithms for the flows under test, each in runs of its own
+    #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
+    pub alg: Vec<String>,
+    /// Rule-based candidate of the algorithm under test
+    #[arg(long, value_name = "NAME")]
+    pub classic: Option<String>,
+    /// Learned candidate of the algorithm under test: a name, none, or fault:KIND
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// Seed of the first run; the scenario's if left out
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Runs with consecutive seeds
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub runs: u32,
+    /// Change the scenario: LINK.KEY, flow.KEY, param.NAME or a top-level key
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print one JSON object per run, one per line
+    #[arg(long)]
+    pub json: bool,
+    /// Also write each run's JSON to a file in this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+impl ScenarioArgs {
+    /// Reads the scenario with its overrides.
+    pub fn scenario(&self) -> Result<Scenario> {
+        load(&self.file, &self.set)
+    }
+
+    /// What each run of `scenario` is: every algorithm with every seed.
+    pub fn runs(&self, scenario: &Scenario) -> Vec<(Choice, u64)> {
+        let algs: Vec<Option<String>> = match self.alg.is_empty() {
+            true => vec![None],
+            false => self.alg.iter().cloned().map(Some).collect(),
+        };
+        let first = self.seed.unwrap_or(scenario.seed);
+        let choice = |alg| Choice { alg, classic: self.classic.clone(), policy: self.policy.clone() };
+        algs.into_iter()
+            .flat_map(|alg| (0..self.runs).map(move |run| (alg.clone(), first.wrapping_add(u64::from(run)))))
+            .map(|(alg, seed)| (choice(alg), seed))
+            .collect()
+    }
+}
+
+/// Reads a scenario file; traces are found relative to it.
+pub fn load(file: &Path, set: &[String]) -> Result<Scenario> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| usage(format!("cannot read the scenario {}: {e}", file.display())))?;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let mut traces = |path: &str| std::fs::read_to_string(folder.join(path)).map_err(|e| e.to_string());
+    Scenario::parse(&text, &file.display().to_string(), set, &mut traces).map_err(usage)
+}

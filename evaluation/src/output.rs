@@ -1,0 +1,67 @@
+//! Results on standard output and in files. A file appears whole or not at all.
+
+use anole_sim::result::RunResult;
+use anyhow::{Context, Result};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Prints one line. Unlike `println!`, a closed or full output is an error, not a panic.
+pub fn print_line(line: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(line.as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
+}
+
+/// True when the reader of our output has gone, which is no failure of ours.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// A result as one line of JSON.
+pub fn to_json(result: &RunResult) -> Result<String> {
+    serde_json::to_string(result).context("cannot express a result as JSON")
+}
+
+/// Writes a file by way of a temporary one beside it, so that it is never seen half-written.
+pub fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
+    let target = folder.join(name);
+    let write = || -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(content.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(&target)?;
+        Ok(())
+    };
+    write().with_context(|| {
+        format!("cannot write {}; check that --out names a directory with space left", target.display())
+    })
+}
+
+/// The name of a run's file.
+pub fn file_name(result: &RunResult) -> String {
+    let plain = |text: &str| -> String {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
+    };
+    format!("{}-{}-{}-{}.json", plain(&result.scenario), result.mode, plain(&result.alg), result.seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        write_whole(folder.path(), "a.json", "{}").unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join("a.json")).unwrap(), "{}");
+        let error = write_whole(&folder.path().join("a.json"), "b.json", "{}").unwrap_err();
+        assert!(format!("{error:#}").starts_with("cannot write "), "{error:#}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

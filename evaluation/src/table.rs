@@ -1,0 +1,95 @@
+//! Results for people: one row per algorithm and flow, means over the runs.
+
+use anole_sim::result::{FlowResult, RunResult};
+
+const COLUMNS: [&str; 9] = [
+    "algorithm",
+    "flow",
+    "throughput Mbps",
+    "owd mean ms",
+    "owd p95 ms",
+    "rtt mean ms",
+    "rtt p95 ms",
+    "loss %",
+    "retransmitted %",
+];
+
+/// The table of all runs, one or more algorithms.
+pub fn render(results: &[RunResult]) -> String {
+    let mut rows = vec![COLUMNS.map(str::to_string).to_vec()];
+    let mut notes = String::new();
+    for group in results.chunk_by(|a, b| a.alg == b.alg) {
+        let flows = group.first().map_or(0, |run| run.flows.len());
+        for index in 0..flows {
+            let of = |figure: fn(&FlowResult) -> Option<f64>| {
+                mean(group.iter().map(|run| figure(&run.flows[index])))
+            };
+            let figures = [
+                of(|f| f.throughput_mbps),
+                of(|f| f.owd_mean_ms),
+                of(|f| f.owd_p95_ms),
+                of(|f| f.rtt_mean_ms),
+                of(|f| f.rtt_p95_ms),
+                of(|f| f.loss_rate.map(|r| r * 100.0)),
+                of(|f| f.retransmit_rate.map(|r| r * 100.0)),
+            ];
+            let mut row = vec![group[0].flows[index].alg.clone(), format!("{}", index + 1)];
+            row.extend(figures.iter().map(|figure| number(*figure, 2)));
+            rows.push(row);
+        }
+        if flows > 1 {
+            let jain = mean(group.iter().map(|run| run.jain_index));
+            let total = mean(group.iter().map(|run| run.flows.iter().map(|f| f.throughput_mbps).sum()));
+            notes += &format!(
+                "{}: Jain's index {}, sum of throughputs {} Mbps\n",
+                group[0].alg,
+                number(jain, 3),
+                number(total, 2)
+            );
+        }
+        for (index, link) in group[0].links.iter().enumerate() {
+            let of = |figure: fn(&anole_sim::result::LinkResult) -> Option<f64>| {
+                number(mean(group.iter().map(|run| figure(&run.links[index]))), 2)
+            };
+            notes += &format!(
+                "{}: link {} used {} %, lost {} %, queue {} ms mean, {} ms p95\n",
+                group[0].alg,
+                link.name,
+                of(|l| l.utilization.map(|u| u * 100.0)),
+                of(|l| l.loss_rate.map(|r| r * 100.0)),
+                of(|l| l.queue_delay_mean_ms),
+                of(|l| l.queue_delay_p95_ms)
+            );
+        }
+    }
+    let runs = results.chunk_by(|a, b| a.alg == b.alg).map(<[RunResult]>::len).max().unwrap_or(0);
+    if runs > 1 {
+        notes += &format!("means of {runs} runs\n");
+    }
+    aligned(&rows) + "\n" + notes.trim_end()
+}
+
+fn mean(figures: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let known: Vec<f64> = figures.flatten().collect();
+    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+}
+
+fn number(figure: Option<f64>, digits: usize) -> String {
+    figure.map_or("–".to_string(), |figure| format!("{figure:.digits$}"))
+}
+
+fn aligned(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            match index {
+                0 => text += &format!("{cell:<width$}"),
+                _ => text += &format!("  {cell:>width$}"),
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
