@@ -29,7 +29,7 @@ const ROUNDS: usize = 5;
 #[derive(clap::Args)]
 pub struct Args {
     /// Algorithms to measure
-    #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',', default_value = "native,anole")]
+    #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',', default_value = "native,cubic")]
     alg: Vec<String>,
     /// Print one JSON object per line
     #[arg(long)]
