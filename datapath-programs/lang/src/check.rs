@@ -10,6 +10,7 @@
 
 mod ast;
 mod declarations;
+mod facts;
 mod lower;
 mod ranges;
 mod types;
@@ -39,6 +40,7 @@ pub fn check(source: &str) -> Vec<Finding> {
     let wrong = waivers::apply(source, &mut findings);
     findings.extend(wrong);
     findings.sort_by_key(|finding| finding.position);
+    findings.dedup();
     findings
 }
 

@@ -1,2 +1,33 @@
-//! Runs the datapath runtime in a real process.
+//! The side of the datapath runtime that a real process needs.
+//!
+//! A transport (QUIC, a user-space TCP) opens one [`Host`] per process and one [`HostFlow`] per
+//! connection. The host owns a Unix datagram socket beside the agent's, on which one thread receives
+//! programs and commands; a flow sends its reports from the transport's own thread and finds its
+//! commands in a mailbox.
+//!
+//! ```text
+//!  transport thread(s)                         receive thread
+//!  HostFlow::on_ack(now, sample)               recv from the agent's address only
+//!    ├ flag set? drain the mailbox  ◄───────── INSTALL → program table
+//!    ├ anole_datapath::Flow::on_ack            UPDATE, CHANGE_PROG → mailbox, flag
+//!    └ report ──► non-blocking send ──► agent  READY whenever the agent's socket is a new one
+//! ```
+//!
+//! Per ACK there is no lock (an atomic flag tells whether the mailbox holds anything), no clock read
+//! (`now` is an argument) and nothing that blocks (a full or missing agent socket is a send failure,
+//! which the flow's fallback absorbs). Without an agent, or before it comes, every flow is governed by
+//! the runtime's native controller.
+
+#![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "real time and real sockets are what this crate is for")]
+
+mod clock;
+mod flow;
+mod host;
+mod receive;
+mod socket;
+
+pub use clock::Clock;
+pub use flow::{FlowSpec, HostFlow};
+pub use host::{Host, HostOptions, HostStats};
+pub use socket::HostError;

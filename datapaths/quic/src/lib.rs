@@ -1,2 +1,29 @@
 //! QUIC bulk transfers under CCP.
+//!
+//! The datapath runtime governs window and pacing of [noq](https://docs.rs/noq) connections: a
+//! controller built per connection feeds every ACK and loss to a flow of the datapath host and obeys its
+//! answer. Around it stands what a measurement needs: a [`Server`] that counts what it receives, a
+//! [`Transfer`] that sends for a time or a size, and a [`Meter`] per connection that counts alike for
+//! every congestion control, the stack's own included.
+
+#![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "real time and real sockets are what this crate is for")]
+
+mod client;
+mod congestion;
+mod controller;
+mod error;
+mod meter;
+mod packets;
+mod server;
+mod tls;
+pub mod trace;
+mod transport;
+
+pub use client::{Amount, ClientOptions, Transfer, TransferReport};
+pub use congestion::CongestionControl;
+pub use error::QuicError;
+pub use meter::{Control, Meter, Reading};
+pub use server::{Ended, Received, Server, ServerOptions};
+pub use tls::Certificate;
+pub use transport::DatagramSize;

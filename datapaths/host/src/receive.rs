@@ -1,0 +1,83 @@
+//! The receive thread: what the agent sends, and whether there is a new agent to announce to.
+
+use crate::host::Shared;
+use crate::socket::AgentSocket;
+use anole_datapath::ProgramTable;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How often the agent's socket is looked at: a restarted agent is announced to within this time,
+/// which is short against the time-out after which its flows are missed.
+const LOOK_MS: u16 = 100;
+
+/// Largest datagram taken: an INSTALL of 256 expressions and 256 instructions is 8 212 bytes, and
+/// several messages may share a datagram.
+const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
+
+/// Runs until the host is dropped.
+pub(crate) fn run(shared: &Shared) {
+    let Some(socket) = &shared.socket else { return };
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    let mut programs = ProgramTable::default();
+    let mut announced = None;
+    while !shared.stop.load(Relaxed) {
+        // An agent that comes binds a new file. A refused announcement (file there, nobody listening)
+        // is tried again at the next look.
+        let present = socket.agent_identity();
+        if present != announced && (present.is_none() || shared.announce().is_ok()) {
+            announced = present;
+        }
+        let mut fds = [PollFd::new(socket.inner().as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::from(LOOK_MS)) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) => drain(shared, socket, &mut programs, &mut buffer),
+            Err(error) => {
+                tracing::error!(%error, "datapath host cannot wait for the agent; flows stay on their fallback");
+                return;
+            }
+        }
+    }
+}
+
+/// Takes every datagram that waits.
+fn drain(shared: &Shared, socket: &AgentSocket, programs: &mut ProgramTable, buffer: &mut [u8]) {
+    loop {
+        match socket.receive(buffer) {
+            // A read without bytes or sender is what a socket that was shut down gives for ever.
+            Ok((0, false)) => return,
+            Ok((length, true)) => take(shared, programs, &buffer[..length]),
+            Ok((_, false)) => refuse(shared, "not from the agent"),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Takes the messages of one datagram.
+fn take(shared: &Shared, programs: &mut ProgramTable, datagram: &[u8]) {
+    let now = shared.clock.now();
+    let outcome = programs.receive(datagram, |sid, message| match shared.port(sid) {
+        Some(port) => {
+            port.put(now, message);
+            true
+        }
+        None => false,
+    });
+    match outcome {
+        Ok(()) => {
+            shared.counters.datagrams.fetch_add(1, Relaxed);
+        }
+        Err(error) => refuse(shared, &error.to_string()),
+    }
+}
+
+/// Counts a refused datagram; the first of a host is worth a line.
+fn refuse(shared: &Shared, reason: &str) {
+    if shared.counters.refused.fetch_add(1, Relaxed) == 0 {
+        tracing::warn!(reason, "datapath host refused a datagram; further ones are only counted");
+    } else {
+        tracing::debug!(reason, "datapath host refused a datagram");
+    }
+}

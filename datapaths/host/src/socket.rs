@@ -1,0 +1,187 @@
+//! The datapath's own socket: a file beside the agent's, readable by its owner alone.
+
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Longest socket path: `sun_path` of unix(7) is 108 bytes with the closing NUL.
+const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+/// Distinguishes the hosts of one process.
+static NEXT_HOST: AtomicU32 = AtomicU32::new(1);
+
+/// Why no host could be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The path does not fit a socket address.
+    #[error(
+        "the datapath's socket {} is {} bytes long, more than the {MAX_SOCKET_PATH_BYTES} of a socket address; give the agent's socket a shorter path",
+        path.display(), path.as_os_str().len()
+    )]
+    PathTooLong {
+        /// The socket's path.
+        path: PathBuf,
+    },
+    /// The socket could not be bound or configured.
+    #[error(
+        "cannot bind the datapath's socket {}: {reason}; it has to lie beside the agent's socket, in a directory that this user may write to",
+        path.display()
+    )]
+    Bind {
+        /// The socket's path.
+        path: PathBuf,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// The receive thread could not be started.
+    #[error("cannot start the datapath's receive thread: {0}")]
+    Thread(io::Error),
+}
+
+/// A bound datagram socket that removes its file when dropped.
+#[derive(Debug)]
+pub(crate) struct AgentSocket {
+    socket: UnixDatagram,
+    own: PathBuf,
+    agent: PathBuf,
+}
+
+/// Tells one socket file from its successor at the same path: device, inode and time of creation
+/// (inode numbers alone are used again).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64, u64, i64, i64);
+
+impl AgentSocket {
+    /// Binds `<agent>.dp.<pid>.<n>`, after removing what dead processes left under such names.
+    pub(crate) fn bind(agent: &Path) -> Result<AgentSocket, HostError> {
+        remove_stale(agent);
+        let number = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
+        let mut own = agent.as_os_str().to_owned();
+        own.push(format!(".dp.{}.{number}", std::process::id()));
+        let own = PathBuf::from(own);
+        if own.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
+            return Err(HostError::PathTooLong { path: own });
+        }
+        let bind = |reason| HostError::Bind { path: own.clone(), reason };
+        let socket = UnixDatagram::bind(&own).map_err(bind)?;
+        // From here on the file is removed on every way out.
+        let socket = AgentSocket { socket, own: own.clone(), agent: agent.to_owned() };
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o600)).map_err(bind)?;
+        socket.socket.set_nonblocking(true).map_err(bind)?;
+        Ok(socket)
+    }
+
+    /// Sends one message to the agent, or fails at once.
+    pub(crate) fn send(&self, message: &[u8]) -> io::Result<()> {
+        self.socket.send_to(message, &self.agent).map(|_| ())
+    }
+
+    /// One datagram and whether it is the agent's, if one waits.
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+        let (length, from) = self.socket.recv_from(buffer)?;
+        Ok((length, self.is_agent(&from)))
+    }
+
+    fn is_agent(&self, from: &SocketAddr) -> bool {
+        from.as_pathname() == Some(&self.agent)
+    }
+
+    /// Which socket file lies at the agent's path now.
+    pub(crate) fn agent_identity(&self) -> Option<Identity> {
+        let meta = std::fs::metadata(&self.agent).ok()?;
+        Some(Identity(meta.dev(), meta.ino(), meta.ctime(), meta.ctime_nsec()))
+    }
+
+    /// The socket itself, to wait on.
+    pub(crate) fn inner(&self) -> &UnixDatagram {
+        &self.socket
+    }
+
+    /// Path of the datapath's own socket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.own
+    }
+}
+
+impl Drop for AgentSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.own);
+    }
+}
+
+/// Removes datapath sockets beside the agent's that nobody holds any more. Whether one is held is
+/// asked of the socket itself: connecting to a datagram socket without an owner is refused.
+fn remove_stale(agent: &Path) {
+    let (Some(directory), Some(name)) = (agent.parent(), agent.file_name()) else { return };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let prefix = format!("{}.dp.", name.to_string_lossy());
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(&prefix) {
+            continue;
+        }
+        let path = entry.path();
+        let refused = UnixDatagram::unbound()
+            .and_then(|probe| probe.connect(&path))
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if refused {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_socket_is_private_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("agent.sock");
+        let socket = AgentSocket::bind(&agent).unwrap();
+        let path = socket.path().to_owned();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn stale_sockets_go_and_live_ones_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("agent.sock");
+        let stale = dir.path().join("agent.sock.dp.1.1");
+        drop(UnixDatagram::bind(&stale).unwrap());
+        let live = AgentSocket::bind(&agent).unwrap();
+        assert!(!stale.exists());
+        let other = AgentSocket::bind(&agent).unwrap();
+        assert!(live.path().exists() && other.path().exists());
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let long = Path::new("/tmp").join("x".repeat(100));
+        assert!(matches!(AgentSocket::bind(&long), Err(HostError::PathTooLong { .. })));
+        let error = AgentSocket::bind(Path::new("/nonexistent/agent.sock")).unwrap_err().to_string();
+        assert!(
+            error.contains("/nonexistent/agent.sock.dp.") && error.contains("beside the agent"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_new_socket_file_is_a_new_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("agent.sock");
+        let socket = AgentSocket::bind(&agent).unwrap();
+        assert_eq!(socket.agent_identity(), None);
+        let first = UnixDatagram::bind(&agent).unwrap();
+        let before = socket.agent_identity();
+        assert!(before.is_some() && before == socket.agent_identity());
+        drop(first);
+        std::fs::remove_file(&agent).unwrap();
+        let _second = UnixDatagram::bind(&agent).unwrap();
+        assert_ne!(before, socket.agent_identity());
+    }
+}

@@ -1,0 +1,118 @@
+//! A small agent for tests: installs `rate-hold`, gives every flow one window and rate, and answers
+//! every report.
+#![allow(dead_code, reason = "every test file is a crate of its own and uses a part of this")]
+
+use anole_datapath::wire::{self, FieldUpdate, Install, Message};
+use anole_programs::{CWND, RATE, rate_hold};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The id under which the agent installs its program.
+const UID: u32 = 1;
+
+/// What an agent has seen.
+#[derive(Default)]
+pub struct Seen {
+    pub ready: AtomicU64,
+    pub created: AtomicU64,
+    pub reports: AtomicU64,
+    pub closed: AtomicU64,
+    pub algorithm: Mutex<String>,
+}
+
+/// A running agent. Dropping it ends it as SIGKILL would: the socket's file stays.
+pub struct ScriptedAgent {
+    pub seen: Arc<Seen>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ScriptedAgent {
+    /// Binds `path`, in place of what a dead agent left there.
+    pub fn start(path: &Path, cwnd: u32, rate_bytes_per_s: u32) -> ScriptedAgent {
+        let _ = std::fs::remove_file(path);
+        let socket = UnixDatagram::bind(path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::new(Seen::default());
+        let thread = std::thread::spawn({
+            let (stop, seen) = (stop.clone(), seen.clone());
+            move || {
+                let mut buffer = [0; 4096];
+                while !stop.load(Relaxed) {
+                    let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+                    let Some(datapath) = from.as_pathname().map(Path::to_path_buf) else { continue };
+                    let (message, _) = wire::decode(&buffer[..length]).expect("datapaths send messages");
+                    answer(&socket, &datapath, &message, &seen, cwnd, rate_bytes_per_s);
+                }
+            }
+        });
+        ScriptedAgent { seen, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for ScriptedAgent {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn answer(
+    socket: &UnixDatagram,
+    datapath: &PathBuf,
+    message: &Message<'_>,
+    seen: &Seen,
+    cwnd: u32,
+    rate: u32,
+) {
+    let send = |message: &Message<'_>| {
+        let mut bytes = Vec::new();
+        wire::encode(message, &mut bytes).unwrap();
+        // The datapath may be gone.
+        let _ = socket.send_to(&bytes, datapath);
+    };
+    let program = &rate_hold::PROGRAM;
+    let (expressions, instructions) = program.code.split_at(16 * program.expressions as usize);
+    match message {
+        Message::Ready(_) => {
+            seen.ready.fetch_add(1, Relaxed);
+            send(&Message::Install(Install { uid: UID, expressions, instructions }));
+        }
+        Message::Create(sid, create) => {
+            seen.created.fetch_add(1, Relaxed);
+            *seen.algorithm.lock().unwrap() = create.algorithm.as_str().to_string();
+            let updates = [(CWND, cwnd), (RATE, rate)].map(|(register, value)| FieldUpdate {
+                kind: register.kind,
+                index: register.index,
+                value: value.into(),
+            });
+            send(&Message::Install(Install { uid: UID, expressions, instructions }));
+            send(&Message::ChangeProgram { sid: *sid, uid: UID, updates: updates.to_vec() });
+        }
+        Message::Measure { values, .. } if values.is_empty() => {
+            seen.closed.fetch_add(1, Relaxed);
+        }
+        Message::Measure { sid, .. } => {
+            seen.reports.fetch_add(1, Relaxed);
+            send(&Message::Update(*sid, Vec::new()));
+        }
+        _ => panic!("no datapath sends {message:?}"),
+    }
+}
+
+/// Waits until `condition` holds; false after three seconds.
+pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < deadline {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}

@@ -1,0 +1,148 @@
+//! The host with a scripted agent on a real socket.
+#![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
+
+mod common;
+
+use anole_datapath::wire::AlgorithmName;
+use anole_datapath::{AckSample, Governor};
+use anole_datapath_host::{FlowSpec, Host, HostFlow, HostOptions};
+use common::{ScriptedAgent, eventually};
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+const CWND: u32 = 200_000;
+const RATE: u32 = 3_000_000;
+
+fn spec() -> FlowSpec {
+    FlowSpec {
+        algorithm: AlgorithmName::new("anole").unwrap(),
+        mss: 1448,
+        init_cwnd: 14_480,
+        local: Some(([127, 0, 0, 1], 1000).into()),
+        remote: Some(([127, 0, 0, 1], 2000).into()),
+    }
+}
+
+fn sample() -> AckSample {
+    AckSample { bytes_acked: 1448, packets_acked: 1, rtt_us: 20_000, ..AckSample::default() }
+}
+
+/// Feeds ACKs until `condition` holds.
+fn acks_until(flow: &mut HostFlow, mut condition: impl FnMut(&HostFlow) -> bool) -> bool {
+    eventually(|| {
+        flow.on_ack(Instant::now(), &sample());
+        condition(flow)
+    })
+}
+
+#[test]
+fn without_an_agent_the_fallback_governs() {
+    let host = Host::detached(HostOptions::default());
+    let mut flow = host.open(Instant::now(), &spec());
+    let before = flow.control().cwnd;
+    for _ in 0..50 {
+        flow.on_ack(Instant::now(), &sample());
+    }
+    assert_eq!(flow.governor(), Governor::Fallback);
+    assert!(flow.control().cwnd > before);
+    assert_eq!(host.stats().flows, 1);
+    drop(flow);
+    assert_eq!(host.stats().flows, 0);
+}
+
+#[test]
+fn the_agent_gets_the_flow_and_hears_of_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let agent = ScriptedAgent::start(&path, CWND, RATE);
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    let mut flow = host.open(Instant::now(), &spec());
+    assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
+    assert!(acks_until(&mut flow, |flow| (flow.control().cwnd, flow.control().rate) == (CWND, RATE)));
+    assert!(acks_until(&mut flow, |_| agent.seen.reports.load(Relaxed) >= 2));
+    assert_eq!(*agent.seen.algorithm.lock().unwrap(), "anole");
+    // A copy is the same flow: only the last one ends it.
+    let copy = flow.clone();
+    drop(flow);
+    assert_eq!((host.stats().flows, agent.seen.closed.load(Relaxed)), (1, 0));
+    drop(copy);
+    assert!(eventually(|| agent.seen.closed.load(Relaxed) == 1));
+    drop(host);
+    // The agent's own socket file is all that is left.
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_agent_that_is_late_dies_and_returns_gets_its_flows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    let mut flow = host.open(Instant::now(), &spec());
+    flow.on_ack(Instant::now(), &sample());
+    assert_eq!(flow.governor(), Governor::Fallback);
+
+    let late = ScriptedAgent::start(&path, CWND, RATE);
+    assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
+    assert_eq!(late.seen.ready.load(Relaxed), 1);
+
+    drop(late);
+    assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Fallback));
+    assert_eq!(flow.stats().fallbacks, 1);
+
+    let next = ScriptedAgent::start(&path, CWND / 2, RATE);
+    assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
+    assert!(acks_until(&mut flow, |flow| flow.control().cwnd == CWND / 2));
+    assert_eq!(next.seen.ready.load(Relaxed), 1);
+    assert_eq!(host.stats().announcements, 2);
+}
+
+#[test]
+fn strangers_and_garbage_are_refused_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let agent = UnixDatagram::bind(&path).unwrap();
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    let mut own = None;
+    assert!(eventually(|| {
+        own = std::fs::read_dir(dir.path())
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|entry| entry.to_string_lossy().contains(".dp."));
+        own.is_some()
+    }));
+    let own = own.unwrap();
+    let stranger = UnixDatagram::bind(dir.path().join("stranger")).unwrap();
+    stranger.send_to(&[3, 0, 12, 0, 1, 0, 0, 0, 0, 0, 0, 0], &own).unwrap();
+    agent.send_to(&[9; 20], &own).unwrap();
+    agent.send_to(&[], &own).unwrap();
+    // An update for a flow that does not exist.
+    agent.send_to(&[3, 0, 12, 0, 77, 0, 0, 0, 0, 0, 0, 0], &own).unwrap();
+    assert!(eventually(|| host.stats().refused == 4), "{:?}", host.stats());
+    // The thread still serves.
+    let agent = ScriptedAgent::start(&path, CWND, RATE);
+    let mut flow = host.open(Instant::now(), &spec());
+    assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
+    drop(agent);
+}
+
+#[test]
+fn flows_on_many_threads_do_not_mix() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let agent = ScriptedAgent::start(&path, CWND, RATE);
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut flows: Vec<HostFlow> = (0..25).map(|_| host.open(Instant::now(), &spec())).collect();
+                for flow in &mut flows {
+                    assert!(acks_until(flow, |flow| flow.control().rate == RATE));
+                }
+            });
+        }
+    });
+    assert!(agent.seen.created.load(Relaxed) >= 100);
+    assert_eq!(host.stats().flows, 0);
+}

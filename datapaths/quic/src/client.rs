@@ -1,0 +1,180 @@
+//! The sending end: one connection, one stream, for a size or a time.
+
+use crate::QuicError;
+use crate::congestion::CongestionControl;
+use crate::meter::{Meter, Reading};
+use crate::tls::{Certificate, SERVER_NAME};
+use crate::transport::{self, DatagramSize};
+use bytes::Bytes;
+use noq::{Connection, ConnectionError, Endpoint, SendStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Size of the pieces handed to the stack; every piece is the same memory.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// How long the end of a connection is waited for once its transfer is over.
+const CLOSE_WAIT: Duration = Duration::from_millis(200);
+
+/// How much to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// This many bytes; over when the peer has acknowledged all of them.
+    Bytes(u64),
+    /// As much as goes in this time, counted from the end of the handshake.
+    Time(Duration),
+}
+
+/// What a connection is opened with.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The server.
+    pub remote: SocketAddr,
+    /// Its certificate.
+    pub certificate: Certificate,
+    /// The peer is given up when it has not answered for this long.
+    pub idle_timeout: Duration,
+    /// Size of the datagrams that carry data.
+    pub datagram: DatagramSize,
+}
+
+/// An open connection, about to send.
+#[derive(Debug)]
+pub struct Transfer {
+    endpoint: Endpoint,
+    connection: Connection,
+    stream: SendStream,
+    meter: Arc<Meter>,
+    options: ClientOptions,
+    handshake: Duration,
+}
+
+/// What a transfer came to.
+#[derive(Clone, Copy, Debug)]
+pub struct TransferReport {
+    /// From the first packet of the connection to the end of the handshake.
+    pub handshake: Duration,
+    /// From there to the end of the transfer.
+    pub elapsed: Duration,
+    /// The meter at the end.
+    pub reading: Reading,
+}
+
+impl TransferReport {
+    /// Acknowledged bytes over the time of the transfer, 10^6 bits per second.
+    pub fn throughput_mbps(&self) -> f64 {
+        self.reading.delivered_bytes as f64 * 8e-6 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+impl Transfer {
+    /// Opens a connection from a socket of its own. To be called inside a tokio runtime.
+    pub async fn connect(options: ClientOptions, cc: &CongestionControl) -> Result<Transfer, QuicError> {
+        let remote = options.remote;
+        let meter = Arc::new(Meter::default());
+        let mut transport = transport::config(options.datagram, options.idle_timeout)?;
+        transport.congestion_controller_factory(cc.factory(&meter));
+        let mut config = options.certificate.client_config()?;
+        config.transport_config(Arc::new(transport));
+        let any: SocketAddr = match remote {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let endpoint = transport::endpoint(any, None)?;
+        let refused = |reason: String| QuicError::Connect { remote, reason };
+        let started = Instant::now();
+        let connection = endpoint
+            .connect_with(config, remote, SERVER_NAME)
+            .map_err(|e| refused(e.to_string()))?
+            .await
+            .map_err(|error| match error {
+                ConnectionError::TimedOut => refused(format!(
+                    "no answer for {} s; is `anole-quic serve` listening there?",
+                    options.idle_timeout.as_secs_f64()
+                )),
+                other => refused(other.to_string()),
+            })?;
+        let stream = connection.open_uni().await.map_err(|e| refused(e.to_string()))?;
+        Ok(Transfer { endpoint, connection, stream, meter, options, handshake: started.elapsed() })
+    }
+
+    /// The connection's counters, for whoever watches.
+    pub fn meter(&self) -> Arc<Meter> {
+        self.meter.clone()
+    }
+
+    /// Sends `amount`, closes the connection and reports.
+    pub async fn run(mut self, amount: Amount) -> Result<TransferReport, QuicError> {
+        let started = Instant::now();
+        let outcome = match amount {
+            Amount::Bytes(bytes) => send_bytes(&mut self.stream, bytes).await,
+            Amount::Time(time) => {
+                match tokio::time::timeout_at(started + time, send_forever(&mut self.stream)).await {
+                    Ok(outcome) => outcome,
+                    Err(_deadline) => Ok(()),
+                }
+            }
+        };
+        let report = TransferReport {
+            handshake: self.handshake,
+            elapsed: started.elapsed(),
+            reading: self.meter.read(),
+        };
+        // An error of the stream is the connection's, which says more.
+        let failure = match outcome {
+            Ok(()) => None,
+            Err(stream) => {
+                Some(self.connection.close_reason().map_or(stream, |reason| self.describe(&reason)))
+            }
+        };
+        self.connection.close(0u32.into(), b"done");
+        // Gives the closing packet the time to leave; a peer that is gone does not hold up the end.
+        let _ = tokio::time::timeout(CLOSE_WAIT, self.endpoint.wait_idle()).await;
+        match failure {
+            None => Ok(report),
+            Some(reason) if reason.is_empty() => Err(QuicError::Vanished {
+                remote: self.options.remote,
+                idle: self.options.idle_timeout,
+                delivered_bytes: report.reading.delivered_bytes,
+            }),
+            Some(reason) => Err(QuicError::Ended {
+                remote: self.options.remote,
+                delivered_bytes: report.reading.delivered_bytes,
+                reason,
+            }),
+        }
+    }
+
+    /// A connection's end in words; empty for a peer that fell silent.
+    fn describe(&self, reason: &ConnectionError) -> String {
+        match reason {
+            ConnectionError::TimedOut => String::new(),
+            other => other.to_string(),
+        }
+    }
+}
+
+async fn send_bytes(stream: &mut SendStream, bytes: u64) -> Result<(), String> {
+    let chunk = Bytes::from(vec![0; CHUNK_BYTES]);
+    let mut left = bytes;
+    while left > 0 {
+        let length = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+        stream.write_chunk(chunk.slice(..length)).await.map_err(|e| e.to_string())?;
+        left -= length as u64;
+    }
+    stream.finish().map_err(|e| e.to_string())?;
+    match stream.stopped().await {
+        Ok(None) => Ok(()),
+        Ok(Some(code)) => Err(format!("the receiver stopped the stream with code {code}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn send_forever(stream: &mut SendStream) -> Result<(), String> {
+    let chunk = Bytes::from(vec![0; CHUNK_BYTES]);
+    loop {
+        stream.write_chunk(chunk.clone()).await.map_err(|e| e.to_string())?;
+    }
+}

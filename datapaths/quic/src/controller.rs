@@ -1,0 +1,194 @@
+//! The CCP datapath as noq's congestion controller.
+//!
+//! | noq tells | the flow hears |
+//! |---|---|
+//! | `on_ack` per packet, then `on_end_acks` | one sample per ACK frame: bytes and packets acknowledged, RTT of the newest packet, rates, in flight |
+//! | `on_packet_lost` per packet, then `on_congestion_event` | a sample of its own with the losses, at once, since no ACK may ever follow |
+//! | `on_congestion_event` with persistent congestion (RFC 9002 §7.6) | `was_timeout` |
+//! | `on_congestion_event` for ECN-CE | one marked packet |
+//!
+//! and noq obeys `window()` and `metrics().pacing_rate`. A rate of 0 leaves pacing to noq, which then
+//! spreads 1.25 windows over a smoothed RTT.
+//!
+//! Deviations: the RTT sample is the time from sending to the ACK's arrival and so includes the peer's
+//! ACK delay (RFC 9002 subtracts it only where it is known to be harmless; a delay gradient needs the
+//! raw value). noq does not tell how much data waits, so `Flow.bytes_pending` is one packet while the
+//! connection is limited by its window or pacing and 0 while the application has nothing to send.
+//! QUIC never delivers out of order in the sense of `Ack.bytes_misordered`, which stays 0.
+
+use crate::meter::Meter;
+use crate::packets::{Packets, RateSample};
+use anole_datapath::wire::AlgorithmName;
+use anole_datapath::{AckSample, Control};
+use anole_datapath_host::{FlowSpec, Host, HostFlow};
+use noq_proto::RttEstimator;
+use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Initial window: 10 datagrams, at most 14 720 bytes unless two datagrams are larger (RFC 9002 §7.2).
+fn initial_window(mtu: u16) -> u32 {
+    let mtu = u32::from(mtu);
+    (10 * mtu).min((2 * mtu).max(14_720))
+}
+
+/// Builds the controller of one connection: a flow of `host` that asks the agent for `algorithm`.
+#[derive(Debug)]
+pub(crate) struct CcpFactory {
+    pub(crate) host: Arc<Host>,
+    pub(crate) algorithm: AlgorithmName,
+    pub(crate) meter: Arc<Meter>,
+}
+
+impl ControllerFactory for CcpFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let init_cwnd = initial_window(current_mtu);
+        // noq builds the controller before it tells anyone of the addresses.
+        let spec = FlowSpec {
+            algorithm: self.algorithm,
+            mss: u32::from(current_mtu),
+            init_cwnd,
+            local: None,
+            remote: None,
+        };
+        let flow = self.host.open(now, &spec);
+        Box::new(CcpController {
+            control: flow.control(),
+            flow,
+            _host: self.host.clone(),
+            meter: self.meter.clone(),
+            packets: Packets::new(now),
+            pending: AckSample::default(),
+            newest_sent: None,
+            rates: RateSample::default(),
+            min_rtt: Duration::ZERO,
+            app_limited: true,
+            mtu: current_mtu,
+            init_cwnd,
+        })
+    }
+}
+
+/// One path's congestion controller, governed by the agent or the fallback.
+#[derive(Clone, Debug)]
+pub(crate) struct CcpController {
+    control: Control,
+    flow: HostFlow,
+    // Keeps the receive thread running for as long as any connection lives.
+    _host: Arc<Host>,
+    meter: Arc<Meter>,
+    packets: Packets,
+    /// What has been told since the last sample.
+    pending: AckSample,
+    newest_sent: Option<Instant>,
+    rates: RateSample,
+    min_rtt: Duration,
+    app_limited: bool,
+    mtu: u16,
+    init_cwnd: u32,
+}
+
+impl CcpController {
+    /// Hands what is pending to the flow and obeys its answer.
+    fn tell(&mut self, now: Instant, bytes_in_flight: u64) {
+        let mut sample = std::mem::take(&mut self.pending);
+        sample.rtt_us = self
+            .newest_sent
+            .take()
+            .map_or(0, |sent| now.saturating_duration_since(sent).as_micros().try_into().unwrap_or(u64::MAX));
+        sample.rate_outgoing = self.rates.outgoing;
+        sample.rate_incoming = self.rates.incoming;
+        sample.bytes_in_flight = u32::try_from(bytes_in_flight).unwrap_or(u32::MAX);
+        sample.packets_in_flight = self.packets.packets_in_flight();
+        sample.bytes_pending = if self.app_limited { 0 } else { u32::from(self.mtu) };
+        self.control = self.flow.on_ack(now, &sample);
+        self.meter.note_flow(self.flow.governor(), &self.flow.stats());
+    }
+}
+
+impl Controller for CcpController {
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.packets.on_sent(now, pn, bytes);
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        self.packets.on_acked(now, pn, sent, bytes);
+        self.pending.bytes_acked =
+            self.pending.bytes_acked.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.pending.packets_acked += 1;
+        self.newest_sent = self.newest_sent.max(Some(sent));
+        self.min_rtt = rtt.min();
+        self.app_limited = app_limited;
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _largest: Option<u64>) {
+        if self.pending.packets_acked == 0 {
+            return;
+        }
+        self.app_limited = app_limited;
+        if let Some(rates) = self.packets.sample(now, self.min_rtt) {
+            self.rates = rates;
+        }
+        self.tell(now, in_flight);
+    }
+
+    fn on_packet_lost(&mut self, _lost_bytes: u16, pn: u64, _now: Instant) {
+        self.packets.on_lost(pn);
+        self.pending.lost_packets += 1;
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        _sent: Instant,
+        is_persistent_congestion: bool,
+        is_ecn: bool,
+        _lost_bytes: u64,
+        _largest_lost_pn: u64,
+    ) {
+        self.pending.was_timeout |= is_persistent_congestion;
+        if is_ecn {
+            // QUIC reports a raised counter, not which packets were marked.
+            self.pending.ecn_packets += 1;
+            self.pending.ecn_bytes += u32::from(self.mtu);
+        }
+        self.tell(now, self.packets.bytes_in_flight());
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.mtu = new_mtu;
+    }
+
+    fn window(&self) -> u64 {
+        // Below one datagram noq would never send again.
+        u64::from(self.control.cwnd.max(u32::from(self.mtu)))
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window();
+        metrics.pacing_rate = (self.control.rate != 0).then_some(u64::from(self.control.rate));
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        u64::from(self.init_cwnd)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

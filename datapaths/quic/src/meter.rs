@@ -1,0 +1,258 @@
+//! Counts what any congestion controller sees, so that every algorithm is measured alike.
+
+use anole_datapath::{FlowStats, Governor};
+use noq_proto::RttEstimator;
+use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Counters of one connection's path, readable from any thread.
+#[derive(Debug, Default)]
+pub struct Meter {
+    sent_packets: AtomicU64,
+    sent_bytes: AtomicU64,
+    acked_packets: AtomicU64,
+    acked_bytes: AtomicU64,
+    lost_packets: AtomicU64,
+    rtt_us: AtomicU64,
+    cwnd_bytes: AtomicU64,
+    pacing_bytes_per_s: AtomicU64,
+    // Written by the CCP controller alone.
+    governor: AtomicU8,
+    reports: AtomicU64,
+    updates: AtomicU64,
+    fallbacks: AtomicU64,
+}
+
+// 0, the initial value, stands for the stack.
+const GOVERNOR_AGENT: u8 = 1;
+const GOVERNOR_FALLBACK: u8 = 2;
+
+/// Who sets the window and the pacing rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Control {
+    /// One of the stack's own controllers.
+    #[default]
+    Stack,
+    /// The agent and its fold program.
+    Agent,
+    /// The datapath's native controller, in the agent's absence.
+    Fallback,
+}
+
+impl Control {
+    /// The name in traces and summaries.
+    pub fn name(self) -> &'static str {
+        match self {
+            Control::Stack => "stack",
+            Control::Agent => "agent",
+            Control::Fallback => "fallback",
+        }
+    }
+}
+
+/// One reading of a [`Meter`]. Counts are of QUIC packets that ask for an acknowledgement, bytes are
+/// those of UDP payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets acknowledged.
+    pub delivered_packets: u64,
+    /// Bytes acknowledged.
+    pub delivered_bytes: u64,
+    /// Packets declared lost; QUIC sends their contents again in new packets.
+    pub lost_packets: u64,
+    /// Latest round-trip time, µs; `None` before the first acknowledgement.
+    pub rtt_us: Option<u64>,
+    /// Congestion window, bytes.
+    pub cwnd_bytes: u64,
+    /// Pacing rate asked of the stack, bytes/s; `None` when the stack derives its own from the window.
+    pub pacing_bytes_per_s: Option<u64>,
+    /// Who governs.
+    pub governor: Control,
+    /// Reports sent to the agent.
+    pub reports: u64,
+    /// Commands taken from the agent.
+    pub updates: u64,
+    /// Times that the fallback took over.
+    pub fallbacks: u64,
+}
+
+impl Reading {
+    /// Latest round-trip time, ms.
+    pub fn rtt_ms(&self) -> Option<f64> {
+        self.rtt_us.map(|us| us as f64 / 1e3)
+    }
+
+    /// Pacing rate asked of the stack, Mbps.
+    pub fn pacing_mbps(&self) -> Option<f64> {
+        self.pacing_bytes_per_s.map(|rate| rate as f64 * 8e-6)
+    }
+}
+
+impl Meter {
+    /// The counters now.
+    pub fn read(&self) -> Reading {
+        let some = |value: u64| (value != 0).then_some(value);
+        Reading {
+            sent_packets: self.sent_packets.load(Relaxed),
+            sent_bytes: self.sent_bytes.load(Relaxed),
+            delivered_packets: self.acked_packets.load(Relaxed),
+            delivered_bytes: self.acked_bytes.load(Relaxed),
+            lost_packets: self.lost_packets.load(Relaxed),
+            rtt_us: some(self.rtt_us.load(Relaxed)),
+            cwnd_bytes: self.cwnd_bytes.load(Relaxed),
+            pacing_bytes_per_s: some(self.pacing_bytes_per_s.load(Relaxed)),
+            governor: match self.governor.load(Relaxed) {
+                GOVERNOR_AGENT => Control::Agent,
+                GOVERNOR_FALLBACK => Control::Fallback,
+                _ => Control::Stack,
+            },
+            reports: self.reports.load(Relaxed),
+            updates: self.updates.load(Relaxed),
+            fallbacks: self.fallbacks.load(Relaxed),
+        }
+    }
+
+    /// Takes over what the datapath's flow counts.
+    pub(crate) fn note_flow(&self, governor: Governor, stats: &FlowStats) {
+        let governor = match governor {
+            Governor::Agent => GOVERNOR_AGENT,
+            Governor::Fallback => GOVERNOR_FALLBACK,
+        };
+        self.governor.store(governor, Relaxed);
+        self.reports.store(stats.reports, Relaxed);
+        self.updates.store(stats.updates, Relaxed);
+        self.fallbacks.store(stats.fallbacks, Relaxed);
+    }
+}
+
+/// Builds the inner factory's controllers with a meter around each. Made for one connection: every
+/// controller it builds counts into the same meter.
+pub(crate) struct MeteredFactory {
+    pub(crate) inner: Arc<dyn ControllerFactory + Send + Sync>,
+    pub(crate) meter: Arc<Meter>,
+}
+
+impl ControllerFactory for MeteredFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let inner = self.inner.clone().build(now, current_mtu);
+        let metered = Metered { inner, meter: self.meter.clone() };
+        metered.publish();
+        Box::new(metered)
+    }
+}
+
+/// A controller that counts and passes everything on.
+#[derive(Debug)]
+pub(crate) struct Metered {
+    inner: Box<dyn Controller>,
+    meter: Arc<Meter>,
+}
+
+impl Metered {
+    fn publish(&self) {
+        let metrics = self.inner.metrics();
+        self.meter.cwnd_bytes.store(metrics.congestion_window, Relaxed);
+        self.meter.pacing_bytes_per_s.store(metrics.pacing_rate.unwrap_or(0), Relaxed);
+    }
+}
+
+impl Controller for Metered {
+    fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
+        self.inner.on_sent(now, bytes, largest_pn);
+    }
+
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.meter.sent_packets.fetch_add(1, Relaxed);
+        self.meter.sent_bytes.fetch_add(u64::from(bytes), Relaxed);
+        self.inner.on_packet_sent(now, bytes, pn);
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        self.inner.on_cwnd_limited();
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        self.meter.acked_packets.fetch_add(1, Relaxed);
+        self.meter.acked_bytes.fetch_add(bytes, Relaxed);
+        let sample = now.saturating_duration_since(sent).as_micros();
+        self.meter.rtt_us.store(u64::try_from(sample).unwrap_or(u64::MAX), Relaxed);
+        self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        self.publish();
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        is_ecn: bool,
+        lost_bytes: u64,
+        largest_lost_pn: u64,
+    ) {
+        self.inner.on_congestion_event(
+            now,
+            sent,
+            is_persistent_congestion,
+            is_ecn,
+            lost_bytes,
+            largest_lost_pn,
+        );
+        self.publish();
+    }
+
+    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
+        self.meter.lost_packets.fetch_add(1, Relaxed);
+        self.inner.on_packet_lost(lost_bytes, pn, now);
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.inner.on_spurious_congestion_event();
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.inner.on_mtu_update(new_mtu);
+    }
+
+    fn on_ack_frequency_update(&mut self, ack_eliciting_threshold: u64, requested_max_ack_delay: Duration) {
+        self.inner.on_ack_frequency_update(ack_eliciting_threshold, requested_max_ack_delay);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Metered { inner: self.inner.clone_box(), meter: self.meter.clone() })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.inner.into_any()
+    }
+}

@@ -1,0 +1,75 @@
+//! `anole-quic serve`.
+
+use crate::Failure;
+use crate::cli::Serve;
+use anole_quic::{Ended, QuicError, Server, ServerOptions};
+use anyhow::Context;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Serves until interrupted, or until as many connections have ended as were asked for.
+pub async fn run(options: Serve) -> Result<(), Failure> {
+    let server = ServerOptions { listen: options.listen, idle_timeout: options.idle_timeout };
+    let server = Arc::new(Server::bind(&server).map_err(|error| match error {
+        QuicError::Bind { .. } => Failure::Usage(anyhow::Error::new(error).context("--listen")),
+        other => Failure::Run(other.into()),
+    })?);
+    write_whole(&options.cert, server.certificate().pem().as_bytes())
+        .with_context(|| format!("--cert {}: cannot write the certificate", options.cert.display()))
+        .map_err(Failure::Usage)?;
+    let address = server.address().map_err(|error| Failure::Run(error.into()))?;
+    eprintln!("listening on {address}; certificate in {}", options.cert.display());
+
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let task = tokio::spawn({
+        let server = server.clone();
+        async move { server.run(ended).await }
+    });
+    let mut left = options.connections.unwrap_or(u64::MAX);
+    while left > 0 {
+        tokio::select! {
+            end = ends.recv() => match end {
+                Some(end) => {
+                    left -= 1;
+                    // A closed standard output ends the telling, not the serving.
+                    let _ = tell(&end, options.json);
+                }
+                None => break,
+            },
+            _ = tokio::signal::ctrl_c() => break,
+        }
+    }
+    server.close().await;
+    task.abort();
+    Ok(())
+}
+
+fn tell(end: &Ended, json: bool) -> std::io::Result<()> {
+    let bytes = end.received.bytes();
+    let seconds = end.lasted.as_secs_f64();
+    let goodput = bytes as f64 * 8e-6 / seconds.max(1e-9);
+    let mut out = std::io::stdout().lock();
+    if json {
+        let row = serde_json::json!({
+            "remote": end.received.remote.to_string(), "received_bytes": bytes, "lasted_s": seconds,
+            "goodput_mbps": goodput, "error": end.error,
+        });
+        writeln!(out, "{row}")
+    } else {
+        let error = end.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
+        writeln!(out, "{}: {bytes} bytes in {seconds:.2} s, {goodput:.2} Mbps{error}", end.received.remote)
+    }
+}
+
+/// Writes a file that stands under its name only when whole.
+fn write_whole(path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.part", std::process::id()));
+    let written = std::fs::write(&temporary, contents).and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}

@@ -1,0 +1,166 @@
+//! How accurate the emulator is on this machine.
+
+use crate::emulator::{Emulator, EmulatorOptions};
+use crate::measure::Record;
+use crate::network::{Network, NetworkLink, Route};
+use crate::{EmulatorError, UDP_HEADER_BYTES};
+use anole_model::{Dur, Rate};
+use anole_sim::link::{Capacity, LinkConfig, QueueKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Payload of the test's datagrams: a full packet of 1500 bytes.
+const PAYLOAD_BYTES: usize = 1500 - UDP_HEADER_BYTES as usize;
+
+/// Rates tried for the highest one carried, Mbps.
+const LADDER_MBPS: [f64; 8] = [50.0, 100.0, 200.0, 400.0, 700.0, 1000.0, 1500.0, 2000.0];
+
+/// A rate counts as carried when at most this share of its packets is missing.
+const CARRIED_LOSS: f64 = 0.001;
+
+/// The figures of a self-test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SelfTest {
+    /// Rate of the link under test, Mbps.
+    pub link_mbps: f64,
+    /// Rate delivered while the link was overloaded, against its capacity, percent.
+    pub rate_error_percent: f64,
+    /// One-way delay of lone packets against the configured one, median, µs.
+    pub delay_error_us: f64,
+    /// Departure after the time due, median, µs.
+    pub jitter_p50_us: f64,
+    /// Departure after the time due, 99th percentile, µs.
+    pub jitter_p99_us: f64,
+    /// Share of one CPU that the emulator took at that rate.
+    pub cpu_share: f64,
+    /// Highest rate that was carried with at most 0.1 % of the packets missing, Mbps; `None` when even
+    /// the lowest was not.
+    pub highest_mbps: Option<f64>,
+}
+
+/// Measures for about `time` in all: an overloaded link, a lightly loaded one, and rising rates over a
+/// link that limits nothing.
+pub fn self_test(link_mbps: f64, time: Duration) -> Result<SelfTest, EmulatorError> {
+    let part = time / (3 + LADDER_MBPS.len() as u32);
+    let full = blast(link_mbps, link_mbps * 1.1, 2 * part)?;
+    let light = blast(link_mbps, link_mbps * 0.5, part)?;
+    let mut highest = None;
+    for mbps in LADDER_MBPS {
+        let run = blast(10_000.0, mbps, part)?;
+        if run.missing() > CARRIED_LOSS {
+            break;
+        }
+        highest = Some(mbps);
+    }
+    let micros = |dur: Option<Dur>| dur.map_or(0.0, |dur| dur.as_millis_f64() * 1e3);
+    let lateness = &full.record.timer.lateness;
+    // Transmission of one packet, and the propagation delay.
+    let nominal = Dur::from_secs_f64(1500.0 * 8e-6 / link_mbps) + DELAY;
+    Ok(SelfTest {
+        link_mbps,
+        rate_error_percent: (full.delivered_mbps() / link_mbps - 1.0) * 100.0,
+        delay_error_us: micros(light.record.flows[0].one_way_delay.quantile(0.5)) - micros(Some(nominal)),
+        jitter_p50_us: micros(lateness.quantile(0.5)),
+        jitter_p99_us: micros(lateness.quantile(0.99)),
+        cpu_share: full.record.timer.cpu_share(),
+        highest_mbps: highest,
+    })
+}
+
+/// Propagation delay of the test link.
+const DELAY: Dur = Dur::from_millis(5);
+
+struct Blast {
+    record: Record,
+    sent: u64,
+}
+
+impl Blast {
+    /// What came out at the far end, Mbps on the wire.
+    fn delivered_mbps(&self) -> f64 {
+        Rate::from_bytes_in(self.record.flows[0].delivered_bytes, self.record.measured).mbps()
+    }
+
+    /// Share of the packets sent that never came out and were not dropped by the link.
+    fn missing(&self) -> f64 {
+        let seen =
+            self.record.flows[0].delivered_packets + self.record.flows[0].lost_packets + self.record.inside;
+        self.sent.saturating_sub(seen) as f64 / self.sent.max(1) as f64
+    }
+}
+
+/// Sends at `mbps` through a link of `link_mbps` for `time`.
+fn blast(link_mbps: f64, mbps: f64, time: Duration) -> Result<Blast, EmulatorError> {
+    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+    let sink = UdpSocket::bind(any).map_err(EmulatorError::Socket)?;
+    let config = LinkConfig {
+        capacity: Capacity::Fixed(Rate::from_mbps(link_mbps)),
+        delay: DELAY,
+        // 20 ms at the link's rate.
+        buffer_bytes: (link_mbps * 1e6 / 8.0 * 0.02) as u64,
+        random_loss: 0.0,
+        queue: QueueKind::DropTail,
+        full_packet: 1500,
+        seed: 1,
+    };
+    let network = Network::new(
+        vec![NetworkLink { config, reverse_delay: None }],
+        vec![Route { path: vec![0], extra_delay: Dur::ZERO }],
+        Vec::new(),
+    );
+    let options = EmulatorOptions {
+        server: sink.local_addr().map_err(EmulatorError::Socket)?,
+        epoch: Instant::now(),
+        // The first quarter fills the link.
+        warmup: Dur::from_secs_f64(time.as_secs_f64() / 4.0),
+    };
+    let emulator = Emulator::start(network, options)?;
+    let source = UdpSocket::bind(any).map_err(EmulatorError::Socket)?;
+    source.connect(emulator.entry(0)).map_err(EmulatorError::Socket)?;
+    let counts = emulator.counts(0);
+    let sent = pace(&source, mbps, time);
+    let before = counts.entered_packets();
+    let record = emulator.finish()?;
+    // What was sent before the warm-up ended is not in the record: compare with what was counted then.
+    let unmeasured = before.saturating_sub(record.flows[0].entered_packets);
+    Ok(Blast { sent: sent.saturating_sub(unmeasured), record })
+}
+
+/// Sends full packets at a rate, in bursts of at most a millisecond; returns how many.
+fn pace(socket: &UdpSocket, mbps: f64, time: Duration) -> u64 {
+    let payload = [0u8; PAYLOAD_BYTES];
+    let per_second = mbps * 1e6 / (1500.0 * 8.0);
+    let started = Instant::now();
+    let mut sent = 0u64;
+    while started.elapsed() < time {
+        let owed = (started.elapsed().as_secs_f64() * per_second) as u64;
+        while sent < owed {
+            if socket.send(&payload).is_err() {
+                std::thread::yield_now();
+            }
+            sent += 1;
+        }
+        std::thread::sleep(Duration::from_micros(250));
+    }
+    // What is on its way may arrive.
+    std::thread::sleep(Duration::from_millis(10));
+    sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Generous bounds: a machine that builds and tests at the same time wakes threads late. The link
+    // computes in nominal time, so that its rate holds all the same.
+    #[test]
+    fn an_overloaded_link_delivers_its_rate() {
+        let run = blast(20.0, 24.0, Duration::from_millis(800)).unwrap();
+        let delivered = run.delivered_mbps();
+        assert!((delivered / 20.0 - 1.0).abs() < 0.03, "{delivered} Mbps");
+        assert!(run.missing() < 0.01, "missing {}", run.missing());
+        let delay = run.record.flows[0].one_way_delay.quantile(0.5).unwrap();
+        // 5 ms of propagation, 20 ms of queue.
+        assert!(delay > Dur::from_millis(20) && delay < Dur::from_millis(30), "{delay}");
+    }
+}
