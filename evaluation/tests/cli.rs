@@ -1,5 +1,7 @@
 //! What a user meets on the command line: results, exit codes, messages.
 
+#![allow(clippy::disallowed_methods, reason = "tests of a binary read its files")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
