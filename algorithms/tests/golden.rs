@@ -38,6 +38,11 @@ fn cubic() {
 }
 
 #[test]
+fn bbr() {
+    check("bbr", "bbr", None, Path::normal(), 15.0);
+}
+
+#[test]
 fn anole() {
     check("anole", "anole", None, Path::normal(), 15.0);
 }
