@@ -10,11 +10,12 @@ use anole_model::{Dur, Rate, Time};
 
 /// A round-trip time this near to the smallest one confirms it, share.
 const CONFIRMS: f64 = 1.02;
-/// Drains without effect after which the smallest round-trip time is given up: one may be undone by
-/// another flow, three in a row hardly.
+/// Drains in a row without effect after which the smallest round-trip time is given up: one may be undone
+/// by another flow, three hardly.
 const FRUITLESS_DRAINS: u32 = 3;
-/// A drain that leaves more than this share of the round-trip time had no effect.
-const DRAIN_EFFECT: f64 = 0.97;
+/// A drain after which the round-trip time is the same within this share had no effect. On a path that
+/// has become longer it is the same to a packet; a queue of several flows is never as steady.
+const DRAIN_EFFECT: f64 = 0.01;
 /// Weight of a new capacity in the remembered one: two evaluations agree before it has moved.
 const CAPACITY_GAIN: f64 = 0.5;
 
@@ -165,17 +166,17 @@ impl Path {
         self.fruitless_drains = 0;
     }
 
-    /// A drain meant to confirm the smallest round-trip time saw `after`. A difference that could be the
-    /// tolerated queue of other flows confirms it: taking it over would raise it time and again.
-    pub fn confirm_min_rtt(&mut self, now: Time, after: Dur, params: &Params) {
-        let known = self.min_rtt();
-        let rtt = if after > known.mul_f64(1.0 + params.mu) { after } else { known.min(after) };
-        self.reset_min_rtt(now, rtt);
+    /// A drain was made to confirm the smallest round-trip time, and whatever it met, the next one is not
+    /// due before long. A longer time is not taken over: it may be the queue of other flows, and would be
+    /// raised by it time and again.
+    pub fn confirm_min_rtt(&mut self, now: Time, after: Dur) {
+        self.reset_min_rtt(now, self.min_rtt().min(after));
     }
 
     /// A drain ended: the smallest round-trip time before it and after it.
     pub fn saw_drain(&mut self, now: Time, before: Dur, after: Dur) {
-        let fruitless = after > before.mul_f64(DRAIN_EFFECT) && after > self.min_rtt();
+        let same = after > before.mul_f64(1.0 - DRAIN_EFFECT) && after < before.mul_f64(1.0 + DRAIN_EFFECT);
+        let fruitless = same && after > self.min_rtt();
         self.fruitless_drains = if fruitless { self.fruitless_drains + 1 } else { 0 };
         if self.fruitless_drains >= FRUITLESS_DRAINS {
             self.reset_min_rtt(now, after);

@@ -22,6 +22,8 @@ pub(super) enum Phase {
     High,
     /// Packets sent at the rate held.
     Hold,
+    /// The round-trip time exceeded the alarm.
+    Alarm,
 }
 
 /// What a report told.
@@ -73,7 +75,8 @@ impl Window {
             phase: match seen.window % 4 {
                 0 => Phase::Low,
                 1 => Phase::High,
-                _ => Phase::Hold,
+                2 => Phase::Hold,
+                _ => Phase::Alarm,
             },
             acked: seen.acked,
             covered: seen.covered,
