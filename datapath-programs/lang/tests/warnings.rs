@@ -210,6 +210,13 @@ fn findings_are_shown_with_their_line() {
 }
 
 #[test]
+fn a_terminal_sees_no_control_characters() {
+    let source = with("(:= Report.r \u{1b}[2Jname)");
+    let shown = render(&check(&source), "demo.ccp", &source);
+    assert!(shown.contains("name") && !shown.contains('\u{1b}'), "{shown}");
+}
+
+#[test]
 fn code_names_are_distinct() {
     let names: HashSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
     assert_eq!(names.len(), Code::ALL.len());

@@ -5,7 +5,7 @@ use super::ast::{Event, Expr, Statement, Value};
 use super::nearest;
 use crate::finding::{Code, Finding};
 use crate::syntax::{Node, Position};
-use crate::vocabulary::{INFINITY, MAX_NUMBER, Op, way_out};
+use crate::vocabulary::{INFINITY, KEYWORDS, MAX_NUMBER, Op, way_out};
 
 /// Recognises every event; statements that cannot be recognised are reported and left out.
 pub(super) fn events(nodes: &[Node], findings: &mut Vec<Finding>) -> Vec<Event> {
@@ -37,7 +37,9 @@ pub(super) fn number(word: &str) -> Option<Result<u64, &'static str>> {
 
 /// Why a name cannot be one, if so.
 pub(super) fn bad_name(name: &str) -> Option<&'static str> {
-    if name.starts_with(|c: char| c.is_ascii_digit()) {
+    if KEYWORDS.contains(&name) {
+        Some("a word of the language cannot name a register")
+    } else if name.starts_with(|c: char| c.is_ascii_digit()) {
         Some(
             "a name cannot begin with a digit: portus reads the digits as a number and the rest as another word",
         )
