@@ -221,3 +221,11 @@ fn code_names_are_distinct() {
     let names: HashSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
     assert_eq!(names.len(), Code::ALL.len());
 }
+
+#[test]
+fn one_check_finds_all_mistakes_and_each_once() {
+    let source = with(
+        "(:= x (>= c 3))\n(:= Report.b (&& x flag))\n(:= Report.r (+ x y z))\n(:= Cwnd (if (> c 1) 3))\n(:= Report.r (+ x true))",
+    );
+    assert_eq!(codes(&source), [Code::Operator, Code::Unknown, Code::Arity, Code::Nesting, Code::Type]);
+}

@@ -74,9 +74,9 @@ impl Lower<'_> {
         if body.is_empty() {
             return self.error(position, Code::Syntax, "portus refuses a when without statements; add one");
         }
-        let condition = self.expression(condition);
+        let condition = self.expression(condition).unwrap_or(Expr::Unclear(condition.position()));
         let body = body.iter().filter_map(|node| Some((node.position(), self.statement(node)?))).collect();
-        Some(Event { position, condition: condition?, body })
+        Some(Event { position, condition, body })
     }
 
     fn statement(&mut self, node: &Node) -> Option<Statement> {
@@ -130,7 +130,8 @@ impl Lower<'_> {
         if let Some(reason) = bad_name(name) {
             return self.error(target.position(), Code::Name, format!("'{name}': {reason}"));
         }
-        let value = self.value(value)?;
+        // With an unclear value the target still counts as assigned.
+        let value = self.value(value).unwrap_or(Value::Plain(Expr::Unclear(value.position())));
         Some(Statement::Assign(target.position(), name.to_string(), value))
     }
 
