@@ -5,10 +5,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads its inputs and cargo's variables")]
 
-use anole_lang::{Compiled, Declaration};
+use anole_lang::{Compiled, Declaration, Program};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, process};
 
 fn main() {
     println!("cargo::rerun-if-changed=programs");
@@ -21,11 +21,18 @@ fn main() {
     let mut out = String::new();
     let mut modules = Vec::new();
     for file in files {
-        let name = file.file_stem().and_then(|s| s.to_str()).expect("program names are ASCII").to_string();
-        let source = fs::read_to_string(&file).expect("a listed file can be read");
-        let compiled = anole_lang::compile(&source)
-            .unwrap_or_else(|e| panic!("{}:{e}", Path::new("datapath-programs").join(&file).display()));
+        let shown = Path::new("datapath-programs").join(&file).display().to_string();
+        let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or("").to_string();
         let module = name.replace('-', "_");
+        if let Some(reason) = no_rust_name(&module) {
+            fail(&format!("{shown}: the file's name becomes a module, and {reason}"));
+        }
+        let source = fs::read_to_string(&file).unwrap_or_else(|e| fail(&format!("{shown}: {e}")));
+        let compiled = anole_lang::compile(&source).unwrap_or_else(|e| {
+            let findings = anole_lang::render(&anole_lang::check(&source), &shown, &source);
+            fail(&if findings.is_empty() { format!("{shown}: {e}") } else { findings })
+        });
+        check_names(&shown, &compiled.program);
         write_module(&mut out, &name, &module, &compiled);
         modules.push(module);
     }
@@ -36,12 +43,52 @@ fn main() {
     fs::write(target, out).expect("OUT_DIR is writable");
 }
 
+fn fail(message: &str) -> ! {
+    eprintln!("{message}");
+    process::exit(1)
+}
+
+/// Checks that every register can name a field or, in capitals, a constant.
+fn check_names(file: &str, program: &Program) {
+    for declaration in program.reports.iter().chain(&program.controls) {
+        if let Some(reason) = no_rust_name(&declaration.name) {
+            let (line, column) = (declaration.position.line, declaration.position.column);
+            fail(&format!(
+                "{file}:{line}:{column}: '{}' names a field or constant, and {reason}",
+                declaration.name
+            ));
+        }
+    }
+}
+
+/// Words that Rust keeps for itself, of those that the language allows.
+const RUST_KEYWORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+    "else", "enum", "extern", "final", "fn", "for", "gen", "impl", "in", "let", "loop", "macro", "match",
+    "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super",
+    "trait", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+fn no_rust_name(name: &str) -> Option<&'static str> {
+    let snake = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(snake) {
+        Some("must be of small letters, digits and underscores, a letter first")
+    } else if RUST_KEYWORDS.contains(&name) {
+        Some("must not be a keyword of Rust")
+    } else {
+        None
+    }
+}
+
 fn write_module(out: &mut String, name: &str, module: &str, compiled: &Compiled) {
     let program = &compiled.program;
+    // A header holds formulas and pictures: shown as it is written.
+    writeln!(out, "/// ```text").unwrap();
     for line in program.header.lines() {
         writeln!(out, "/// {line}").unwrap();
     }
-    writeln!(out, "///\n/// (generated from `programs/{name}.ccp`)\npub mod {module} {{").unwrap();
+    writeln!(out, "/// ```\n///\n/// {}; generated from `programs/{name}.ccp`.", compiled.summary()).unwrap();
+    writeln!(out, "pub mod {module} {{").unwrap();
     let reports: String = program.reports.iter().map(|d| format!("\"Report.{}\", ", d.name)).collect();
     let controls: String =
         program.controls.iter().map(|d| format!("control::{}, ", d.name.to_uppercase())).collect();

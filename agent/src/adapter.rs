@@ -182,10 +182,8 @@ impl<I: Ipc> AgentFlow<I> {
         self.context.shared.fail(self.key);
         self.line.end = "failed";
         let failed = self.algorithm.take();
-        // What is broken may panic again when it is dropped.
-        if catch_unwind(AssertUnwindSafe(|| drop(failed))).is_err() {
-            tracing::error!(flow, algorithm, "the failed algorithm panicked once more when it was dropped");
-        }
+        // What is broken may panic again when it is dropped; the flow is lost either way.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(failed)));
     }
 }
 

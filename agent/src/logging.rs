@@ -3,6 +3,7 @@
 use crate::cli::LogFormat;
 use anole_model::{Dur, Time};
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// A kind of trouble is logged once in this time.
@@ -10,10 +11,13 @@ const LOG_EVERY: Dur = Dur::from_millis(60_000);
 
 /// Sends logs of `level` and above to stderr, and panics with them.
 pub fn start(format: LogFormat, level: tracing::Level) {
-    let filter = EnvFilter::new(level.to_string());
+    // portus reports each READY and each foreign message as news: whoever sends them would fill the log.
+    let portus = if level == tracing::Level::INFO { tracing::Level::WARN } else { level };
+    let filter = EnvFilter::new(format!("{level},portus={portus}"));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         // A closed stderr must not end the agent: its own report of the error would panic.
         .log_internal_errors(false);
     match format {

@@ -20,6 +20,8 @@ mod run;
 mod shared;
 mod show;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use clap::Parser;
 use cli::{Cli, Command, Options};

@@ -38,6 +38,12 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let level = options.log_level.unwrap_or(LogLevel::Info);
     logging::start(options.log.unwrap_or(LogFormat::Text), level.into());
     let ipc = options.ipc.unwrap_or(IpcKind::Unix);
+    if ipc == IpcKind::Bpf {
+        return Err(Failure::Usage(anyhow!(
+            "--ipc bpf is not available in this build; use --ipc unix for datapaths in other processes, \
+             or --ipc netlink for a kernel module"
+        )));
+    }
     if ipc != IpcKind::Unix && options.socket.is_some() {
         return Err(Failure::Usage(anyhow!("--socket goes with --ipc unix only")));
     }
@@ -75,15 +81,11 @@ pub fn run(options: Options) -> Result<(), Failure> {
             begin(&path.display().to_string());
             serve(transport, plan.clone(), stats)
         }
-        IpcKind::Netlink => {
+        IpcKind::Netlink | IpcKind::Bpf => {
             let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
             begin(Netlink::NAME);
             serve(transport, plan.clone(), stats)
         }
-        IpcKind::Bpf => Err(Failure::Usage(anyhow!(
-            "--ipc bpf is not available in this build; use --ipc unix for datapaths in other processes, \
-             or --ipc netlink for a kernel module"
-        ))),
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod anole;
 pub mod classic;
 mod cubic;
 mod names;

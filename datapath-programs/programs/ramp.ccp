@@ -47,7 +47,7 @@
     (fallthrough)
 )
 (when (> Report.rtt_us 0)
-    (:= Rate (/ (* (* Cwnd pace_16) 62500) (max 1 Report.rtt_us)))
+    (:= Rate (/ (* (* Cwnd pace_16) 62500) (max 1 Report.rtt_us))) # check: allow overflow: the window is below 2^32 bytes, pace_16 below 2^10
     (fallthrough)
 )
 (when (|| Flow.was_timeout (|| (> Micros interval_us) (> Report.ended before)))

@@ -1,6 +1,8 @@
 //! Builds the program that contains C libccp: the four C files of the `libccp` crate's source, as Cargo
 //! fetched it, and `src/harness.c`.
 
+#![allow(clippy::disallowed_methods, reason = "a build script reads what cargo sets")]
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -9,6 +9,7 @@
 //! rule rather than the exception when programs are installed, since Linux lets only ten datagrams
 //! wait at a socket (`net.unix.max_dgram_qlen`).
 
+mod backlog;
 mod guard;
 pub mod netlink;
 mod peers;
@@ -23,10 +24,10 @@ use crate::shared::{Clock, Shared};
 use anole_datapath::wire::{self, Message};
 use anole_model::{Dur, Time};
 use anole_programs::Program;
+use backlog::{Attempt, Backlog};
 use guard::Refusal;
 use peers::Peers;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -39,11 +40,9 @@ const LONGEST_WAIT: Dur = Dur::from_millis(100);
 const FULL_WAIT: Dur = Dur::from_millis(1);
 /// The sleep after an error of the socket, so that a lasting one does not burn a core.
 const ERROR_WAIT: Duration = Duration::from_millis(10);
-/// Messages that wait for room; a datapath that reads nothing loses what comes after.
-const MAX_BACKLOG: usize = 4096;
 
 /// Kinds of messages to datapaths that were lost.
-const FULL: &str = "datapath does not read its messages";
+const UNREAD: &str = "datapath does not read its messages";
 const UNSENDABLE: &str = "message cannot be sent";
 
 /// What came in.
@@ -96,7 +95,7 @@ pub struct Endpoint<T: Transport> {
 struct State<A> {
     peers: Peers<A>,
     buffer: Vec<u8>,
-    backlog: VecDeque<(Peer, Vec<u8>)>,
+    backlog: Backlog,
     tally: Tally,
     /// Programs that portus would install, until all are there and equal to ours.
     expected: Vec<&'static Program>,
@@ -115,8 +114,8 @@ impl<A: Debug> State<A> {
         }
     }
 
-    fn unsent(&mut self, now: Time, kind: &'static str) {
-        if let Some(due) = self.tally.count(now, kind) {
+    fn unsent(&mut self, now: Time, kind: &'static str, messages: u64) {
+        for due in (0..messages).filter_map(|_| self.tally.count(now, kind)) {
             tracing::warn!(kind, new = due.new, total = due.total, "message to a datapath dropped");
         }
     }
@@ -138,7 +137,7 @@ impl<T: Transport> Endpoint<T> {
             peers,
             // One byte more than the largest datagram, so that a larger one is seen to be larger.
             buffer: vec![0; guard::MAX_DATAGRAM_BYTES + 1],
-            backlog: VecDeque::new(),
+            backlog: Backlog::default(),
             tally: Tally::default(),
             expected: programs.to_vec(),
         };
@@ -215,42 +214,41 @@ impl<T: Transport> Endpoint<T> {
     }
 
     fn post(&self, state: &mut State<T::Addr>, peer: Peer, message: Vec<u8>) {
-        let sent = match state.peers.addr(peer) {
-            None => return,
-            // Whoever waits for room keeps its order.
-            Some(_) if state.backlog.iter().any(|(waiting, _)| *waiting == peer) => Sent::Full,
-            Some(addr) => self.transport.send(&message, addr),
-        };
-        match sent {
-            Sent::Whole => {}
-            Sent::Full if state.backlog.len() < MAX_BACKLOG => state.backlog.push_back((peer, message)),
-            Sent::Full => state.unsent(self.clock.now(), FULL),
-            Sent::Failed => state.unsent(self.clock.now(), UNSENDABLE),
-            Sent::Gone => {
-                tracing::info!(datapath = ?state.peers.addr(peer), "datapath is gone");
-                state.peers.forget(peer);
-                state.backlog.retain(|(waiting, _)| *waiting != peer);
+        // Whoever waits for room keeps its order.
+        let attempt =
+            if state.backlog.holds(peer) { Attempt::NoRoom } else { self.attempt(state, peer, &message) };
+        let now = self.clock.now();
+        match attempt {
+            Attempt::Done => {}
+            Attempt::NoRoom => {
+                if !state.backlog.push(now, peer, message) {
+                    state.unsent(now, UNREAD, 1);
+                }
             }
+            Attempt::Gone => state.peers.forget(peer),
         }
     }
 
-    /// Tries once for each datapath that waits for room.
     fn flush(&self, state: &mut State<T::Addr>, now: Time) {
-        let mut full = Vec::new();
-        for (peer, message) in std::mem::take(&mut state.backlog) {
-            let sent = match state.peers.addr(peer) {
-                None => continue,
-                Some(_) if full.contains(&peer) => Sent::Full,
-                Some(addr) => self.transport.send(&message, addr),
-            };
-            match sent {
-                Sent::Whole => {}
-                Sent::Full => {
-                    full.push(peer);
-                    state.backlog.push_back((peer, message));
-                }
-                Sent::Failed => state.unsent(now, UNSENDABLE),
-                Sent::Gone => state.peers.forget(peer),
+        if state.backlog.is_empty() {
+            return;
+        }
+        let mut backlog = std::mem::take(&mut state.backlog);
+        let (lost, gone) = backlog.flush(now, |peer, message| self.attempt(state, peer, message));
+        state.backlog = backlog;
+        state.unsent(now, UNREAD, lost);
+        gone.into_iter().for_each(|peer| state.peers.forget(peer));
+    }
+
+    fn attempt(&self, state: &mut State<T::Addr>, peer: Peer, message: &[u8]) -> Attempt {
+        let Some(addr) = state.peers.addr(peer) else { return Attempt::Gone };
+        match self.transport.send(message, addr) {
+            Sent::Whole => Attempt::Done,
+            Sent::Full => Attempt::NoRoom,
+            Sent::Gone => Attempt::Gone,
+            Sent::Failed => {
+                state.unsent(self.clock.now(), UNSENDABLE, 1);
+                Attempt::Done
             }
         }
     }

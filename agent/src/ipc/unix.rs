@@ -121,6 +121,7 @@ pub fn sent(error: Errno) -> Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::socket::{ControlMessage, sendmsg};
     use std::os::unix::net::UnixDatagram;
 
     #[test]
@@ -148,6 +149,32 @@ mod tests {
         datapath.send_to(&[7; 65], &path).unwrap();
         let refused = agent.receive(&mut buffer, Dur::from_millis(100));
         assert!(matches!(refused, Received::Refused(Refusal::Oversized)));
+    }
+
+    #[test]
+    fn another_user_is_not_heard() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: only root may send under another user's id");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent");
+        let agent = Unix::bind(&path).unwrap();
+        let sender = UnixDatagram::bind(directory.path().join("dp")).unwrap();
+        let mut buffer = [0; 64];
+        for (uid, heard) in [(0, true), (65_534, false)] {
+            let pid = std::process::id() as i32;
+            let credentials = UnixCredentials::from(nix::libc::ucred { pid, uid, gid: 0 });
+            let control = [ControlMessage::ScmCredentials(&credentials)];
+            let parts = [std::io::IoSlice::new(b"hello")];
+            let to = UnixAddr::new(&path).unwrap();
+            sendmsg(sender.as_raw_fd(), &parts, &control, MsgFlags::empty(), Some(&to)).unwrap();
+            match agent.receive(&mut buffer, Dur::from_millis(100)) {
+                Received::Datagram(5, _) => assert!(heard, "user {uid} is heard"),
+                Received::Refused(Refusal::Credentials) => assert!(!heard, "user {uid} is not heard"),
+                _ => panic!("user {uid}: nothing came"),
+            }
+        }
     }
 
     #[test]

@@ -243,3 +243,76 @@ fn read_declaration(node: &Node, lines: &[&str]) -> Result<Declaration, SyntaxEr
     let comment = comment.split_once(WAIVER).map_or(comment, |(before, _)| before).trim().to_string();
     Ok(Declaration { position, name: name.to_string(), volatile, initial: initial.to_string(), comment })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PROGRAM: &str = "# what it does\n#\n#   with a formula\n\n(def\n    (k 5) # a unit, us; check: allow unused-register: shown\n    (volatile v true)\n    (Report (volatile r 0) # bytes\n            (s +infinity)))\n(when (> k 1) # why\n    (:= Report.r\n        k)\n    (report))\n";
+
+    fn failure(source: &str) -> (u32, u32) {
+        let SyntaxError { position, .. } = parse(source).unwrap_err();
+        (position.line, position.column)
+    }
+
+    #[test]
+    fn declarations_are_read_with_their_comments() {
+        let program = parse(PROGRAM).unwrap();
+        assert_eq!(program.header, "what it does\n\n  with a formula");
+        let read = |d: &Declaration| (d.name.clone(), d.volatile, d.initial.clone(), d.comment.clone());
+        let expected = |name: &str, volatile, initial: &str, comment: &str| {
+            (name.to_string(), volatile, initial.to_string(), comment.to_string())
+        };
+        let controls: Vec<_> = program.controls.iter().map(read).collect();
+        assert_eq!(controls, [expected("k", false, "5", "a unit, us;"), expected("v", true, "true", "")]);
+        let reports: Vec<_> = program.reports.iter().map(read).collect();
+        assert_eq!(reports, [expected("r", true, "0", "bytes"), expected("s", false, "+infinity", "")]);
+        assert_eq!(program.reports[0].position, Position { line: 8, column: 13 });
+        assert_eq!(program.events[0].position(), Position { line: 10, column: 1 });
+    }
+
+    #[test]
+    fn the_text_is_laid_out_for_portus() {
+        let expected = "(def\n  (k 5)\n  (volatile v true)\n  (Report (volatile r 0) (s +infinity)))\n(when (> k 1)\n  (:= Report.r k)\n  (report))\n";
+        assert_eq!(parse(PROGRAM).unwrap().text, expected);
+        assert_eq!(parse(expected).unwrap().text, expected);
+    }
+
+    #[test]
+    fn errors_stand_where_the_mistake_is() {
+        assert_eq!(failure(""), (1, 1));
+        assert_eq!(failure("\n (when true (report))"), (2, 2));
+        assert_eq!(failure("(def (x 1)\n(when true (report))"), (1, 1));
+        assert_eq!(failure("(def (x 1))\n(when true (report)"), (2, 1));
+        assert_eq!(failure("(def (x 1))\n(when true (report)))"), (2, 21));
+        assert_eq!(failure("(def\n  (x 1 2)) (when true (report))"), (2, 3));
+        assert_eq!(failure("(def (x 1))"), (1, 1));
+        assert_eq!(failure("(def (x 1)) # (when true (report))"), (1, 1));
+        assert_eq!(failure("(def (Report)) (when true (report))"), (1, 6));
+        assert_eq!(failure(&"(".repeat(100)), (1, 65));
+    }
+
+    proptest! {
+        #[test]
+        fn positions_point_at_the_words(words in prop::collection::vec("[a-z]{1,5}|[\u{e4}\u{20ac}]{1,3}", 1..20), gap in "[ \t\n]{1,3}") {
+            let source = words.join(&gap);
+            let lines: Vec<Vec<char>> = source.lines().map(|line| line.chars().collect()).collect();
+            let nodes = read_nodes(&source).unwrap();
+            prop_assert_eq!(nodes.len(), words.len());
+            for (node, word) in nodes.iter().zip(&words) {
+                let Position { line, column } = node.position();
+                let there: String = lines[line as usize - 1][column as usize - 1..].iter().take(word.chars().count()).collect();
+                prop_assert_eq!(&there, word);
+                prop_assert_eq!(node.atom(), Some(word.as_str()));
+            }
+        }
+
+        #[test]
+        fn writing_out_keeps_the_tree(source in "[()a-z0-9 #\n:=+]{0,120}") {
+            let Ok(nodes) = read_nodes(&source) else { return Ok(()) };
+            let text = write_out(&nodes);
+            prop_assert_eq!(write_out(&read_nodes(&text).unwrap()), text);
+        }
+    }
+}

@@ -65,9 +65,11 @@ fn check(case: u64, compiled: &[Code], oracle: &mut Oracle) -> Result<()> {
     let mut subject = Subject::default();
     for (n, step) in generate::case(case, compiled).iter().enumerate() {
         let (mut batch, mut ours) = (Vec::new(), Vec::new());
-        let steps: &[Step] =
-            if matches!(step, Step::Ack { .. }) { &[step.clone(), Step::Dump] } else { &[step.clone()] };
-        for step in steps {
+        let mut steps = vec![step.clone()];
+        if matches!(step, Step::Ack { .. }) {
+            steps.push(Step::Dump);
+        }
+        for step in &steps {
             step.write(&mut batch);
             subject.run(step, &mut ours);
         }
@@ -88,12 +90,7 @@ fn registers_that_differ(theirs: &[u8], ours: &[u8]) -> String {
     let dump = |answer: &[u8]| -> Vec<u64> {
         let count: u32 = REGISTERS.iter().map(|(_, count)| count).sum();
         let start = answer.len().saturating_sub(8 * count as usize);
-        answer[start..]
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|bytes| u64::from_le_bytes(*bytes))
-            .collect()
+        answer[start..].as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()
     };
     let differing = names.zip(dump(theirs).into_iter().zip(dump(ours))).filter(|(_, (a, b))| a != b);
     differing.map(|((kind, index), (a, b))| format!("{kind:?} {index}: libccp {a}, ours {b}\n")).collect()

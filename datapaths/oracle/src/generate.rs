@@ -96,9 +96,9 @@ pub fn case(seed: u64, compiled: &[Code]) -> Vec<Step> {
     // The first program's id is 1, which clears what an earlier case left.
     let programs = 1 + r.below(3) as u32;
     for uid in 1..=programs {
-        let code = if r.one_in(5) { compiled[r.below(compiled.len() as u64) as usize].clone() } else { code(r) };
-        let install =
-            Install { uid, expressions: &code.expressions, instructions: &code.instructions };
+        let code =
+            if r.one_in(5) { compiled[r.below(compiled.len() as u64) as usize].clone() } else { code(r) };
+        let install = Install { uid, expressions: &code.expressions, instructions: &code.instructions };
         steps.push(message(&Message::Install(install)));
     }
     steps.push(change(r, programs));
@@ -234,11 +234,7 @@ fn instruction(r: &mut Random, out: &mut Vec<u8>, result: Option<(u8, u32)>) {
     let op = if r.one_in(60) { DEF } else { r.pick(&OPS) };
     let result = result.unwrap_or_else(|| register(r, &[0, 8, 2, 3, 3, 5, 6, 7, 7, 7]));
     let left = register(r, &[0, 1, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8]);
-    let right = if op == DEF {
-        (1, r.word())
-    } else {
-        register(r, &[0, 1, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8])
-    };
+    let right = if op == DEF { (1, r.word()) } else { register(r, &[0, 1, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8]) };
     put(out, op, result, left, right);
 }
 
@@ -255,9 +251,24 @@ fn register(r: &mut Random, kinds: &[u8]) -> (u8, u32) {
 }
 
 const NUMBERS: [&str; 18] = [
-    "Ack.bytes_acked", "Ack.now", "Ack.packets_acked", "Ack.lost_pkts_sample", "Flow.rtt_sample_us",
-    "Flow.rate_incoming", "Flow.rate_outgoing", "Flow.bytes_in_flight", "Micros", "Cwnd", "Rate", "0", "1",
-    "7", "1000", "50000", "knob", "dial",
+    "Ack.bytes_acked",
+    "Ack.now",
+    "Ack.packets_acked",
+    "Ack.lost_pkts_sample",
+    "Flow.rtt_sample_us",
+    "Flow.rate_incoming",
+    "Flow.rate_outgoing",
+    "Flow.bytes_in_flight",
+    "Micros",
+    "Cwnd",
+    "Rate",
+    "0",
+    "1",
+    "7",
+    "1000",
+    "50000",
+    "knob",
+    "dial",
 ];
 
 /// A program as an agent would write it; at most four temporaries deep.

@@ -38,8 +38,7 @@ impl Subject {
             }
             Step::Ack { now_us, sample } => {
                 let mut sent = Vec::new();
-                let control =
-                    self.datapath.on_ack(Time::from_micros(*now_us), self.flow, sample, &mut sent);
+                let control = self.datapath.on_ack(Time::from_micros(*now_us), self.flow, sample, &mut sent);
                 let control = control.unwrap_or_default();
                 answer.extend_from_slice(&self.result().to_le_bytes());
                 answer.extend_from_slice(&control.cwnd.to_le_bytes());

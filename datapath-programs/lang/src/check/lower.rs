@@ -81,6 +81,7 @@ impl Lower<'_> {
         let at = node.position();
         let Some(parts) = node.list() else {
             let word = node.atom().unwrap_or("");
+            self.word(at, word)?; // What is no word at all is reported as such.
             return self.error(at, Code::NoEffect, format!("'{word}' alone does nothing; {STATEMENTS}"));
         };
         let Some(word) = parts.first().and_then(Node::atom) else {

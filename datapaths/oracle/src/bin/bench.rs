@@ -4,6 +4,8 @@
 //! taken back, reports built and handed over. libccp is timed inside its process. Rounds alternate
 //! between the two; the medians are printed.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Install, Message, encode};
 use anole_datapath::{AckSample, Flow, FlowConfig, FlowMessage, Outbox, Program, SendError};
 use anole_model::{Bounds, Dur, Time};
@@ -46,7 +48,10 @@ const SAMPLE: AckSample = AckSample {
 
 fn main() -> Result<()> {
     println!("ns per ACK, median of {ROUNDS} alternating rounds of {ACKS_PER_ROUND} ACKs");
-    println!("{:<18} {:>12} {:>8} {:>8} {:>8} {:>7}", "program", "instructions", "reports", "libccp", "ours", "ratio");
+    println!(
+        "{:<18} {:>12} {:>8} {:>8} {:>8} {:>7}",
+        "program", "instructions", "reports", "libccp", "ours", "ratio"
+    );
     for (name, source) in PROGRAMS {
         let compiled = anole_lang::compile(source).with_context(|| format!("compiling {name}"))?;
         let (expressions, instructions) = compiled.code.split_at(16 * compiled.expressions as usize);
@@ -61,7 +66,9 @@ fn main() -> Result<()> {
         let (them, us) = (median(their_times), median(our_times));
         println!(
             "{name:<18} {:>12} {:>8} {them:>8.1} {us:>8.1} {:>7.3}",
-            compiled.instructions, ours.sent.reports, us / them
+            compiled.instructions,
+            ours.sent.reports,
+            us / them
         );
     }
     Ok(())

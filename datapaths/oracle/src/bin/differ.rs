@@ -1,6 +1,8 @@
 //! `cargo run --release --bin differ -- [CASES [SEED [CASE]]]`: compares the runtime with libccp on
 //! 1 000 000 cases, or as many as given, or on the one case that an earlier run named.
 
+#![allow(clippy::disallowed_methods, reason = "a program reports how long it took")]
+
 use anole_oracle::differ;
 use anyhow::{Context, Result};
 use std::time::Instant;

@@ -104,7 +104,7 @@ impl SimFlow {
         }
         let Phase::Running(id) = self.phase else { return };
         if now >= self.stop {
-            return self.end(around, id, false);
+            return self.end(around, id, now, false);
         }
         if let Some(arrival) = self.receiver.take_overdue(now) {
             self.acknowledge(now + reverse, arrival);
@@ -132,7 +132,7 @@ impl SimFlow {
         });
         self.measure.arrival(at, packet.size, arrival.new_bytes, at.since(packet.data.sent_at));
         if self.sender.total_segments().is_some_and(|total| self.receiver.next() >= total) {
-            self.end(Around { now: at, ..around }, id, true);
+            self.end(around, id, at, true);
         }
     }
 
@@ -173,13 +173,12 @@ impl SimFlow {
         }
     }
 
-    fn end(&mut self, mut around: Around<'_>, id: FlowId, complete: bool) {
+    fn end(&mut self, mut around: Around<'_>, id: FlowId, at: Time, complete: bool) {
         self.stats = self.stats(around.datapath);
-        let now = around.now;
         let (datapath, mut out) = around.outbox();
         datapath.close(id, &mut out);
         self.phase = Phase::Over;
-        self.ended = Some((now, complete));
+        self.ended = Some((at, complete));
         self.acks.clear();
     }
 

@@ -1,26 +1,280 @@
-//! Whole runs.
+//! Whole runs: conservation, determinism, timeouts, paths, sizes, and the agent's absence.
 
 use super::*;
 use crate::plan::{Choice, plan};
+use proptest::prelude::*;
 
-fn scenario(flow: &str, link: &str) -> Scenario {
-    let text = format!(
-        "name = \"t\"\nduration_s = 30.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 48.0\none_way_delay_ms = 25.0\n\
-         buffer_bdp = 2.0\n{link}\n[[flow]]\nunder_test = true\n{flow}\n"
-    );
-    Scenario::parse(&text, "t.toml", &[], &mut |_| Err("none".to_string())).unwrap()
+/// 48 Mbps, 25 ms, 2 BDP, with more lines for the link and the flow; `rest` follows.
+fn scenario(duration_s: f64, link: &str, flow: &str, rest: &str) -> Scenario {
+    parse(&format!(
+        "name = \"t\"\nduration_s = {duration_s}\n[[link]]\nname = \"b\"\ncapacity_mbps = 48.0\n\
+         one_way_delay_ms = 25.0\nbuffer_bdp = 2.0\n{link}\n[[flow]]\nalg = \"native\"\nunder_test = true\n{flow}\n{rest}\n"
+    ))
 }
 
-fn simulate(scenario: &Scenario, seed: u64, script: AgentScript) -> RunResult {
-    run(scenario, plan(scenario, &Choice::default(), seed).unwrap(), seed, script, &mut |_| ())
+fn parse(text: &str) -> Scenario {
+    let mut traces = |_: &str| Ok((1..=100).map(|ms| format!("{ms}\n{ms}\n")).collect());
+    Scenario::parse(text, "t.toml", &[], &mut traces).unwrap()
+}
+
+fn simulate(scenario: &Scenario, alg: Option<&str>, seed: u64, script: AgentScript) -> RunResult {
+    let choice = Choice { alg: alg.map(str::to_string), ..Choice::default() };
+    run(scenario, plan(scenario, &choice, seed).unwrap(), seed, script, &mut |_| ())
+}
+
+fn native(scenario: &Scenario) -> RunResult {
+    simulate(scenario, None, 1, AgentScript::never())
+}
+
+fn seconds(s: f64) -> Time {
+    Time::from_secs_f64(s)
 }
 
 #[test]
-fn native() {
-    let r = simulate(&scenario("alg = \"native\"", ""), 1, AgentScript::default());
-    let f = &r.flows[0];
-    println!(
-        "{:?} {:?} {:?} {:?} {:?}",
-        f.throughput_mbps, f.rtt_mean_ms, f.rtt_p95_ms, f.loss_rate, r.links
+fn one_seed_gives_one_result_and_another_seed_another() {
+    let lossy = scenario(5.0, "random_loss = 0.01", "count = 2", "");
+    let json = |alg, seed| {
+        serde_json::to_string(&simulate(&lossy, Some(alg), seed, AgentScript::default())).unwrap()
+    };
+    for alg in ["native", "reno"] {
+        assert_eq!(json(alg, 7), json(alg, 7));
+        assert_ne!(json(alg, 7), json(alg, 8));
+    }
+}
+
+#[test]
+fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
+    let run = native(&scenario(1.0, "", "start_s = 0.5", "[[flow]]\nalg = \"native\"\nstart_s = 0.99"));
+    let json: serde_json::Value = serde_json::to_value(&run).unwrap();
+    let keys =
+        |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+    let sorted = |text: &str| {
+        let mut words: Vec<&str> = text.split(' ').collect();
+        words.sort_unstable();
+        words.join(" ")
+    };
+    assert_eq!(
+        keys(&json),
+        sorted("scenario mode alg seed version wall_s links flows jain_index optimal_mbps")
     );
+    assert_eq!(
+        keys(&json["links"][0]),
+        sorted("name utilization loss_rate queue_delay_mean_ms queue_delay_p95_ms")
+    );
+    assert_eq!(
+        keys(&json["flows"][0]),
+        sorted(
+            "alg start_s stop_s throughput_mbps goodput_mbps owd_mean_ms owd_p95_ms rtt_mean_ms rtt_p95_ms \
+             loss_rate retransmit_rate fct_s applied decisions inferences reports updates series"
+        )
+    );
+    assert_eq!(keys(&json["flows"][0]["series"]), sorted("dt_s throughput_mbps rtt_ms"));
+    // The first flow has no agent and no size; the second has sent, but nothing has arrived.
+    for key in ["fct_s", "applied", "decisions", "reports"] {
+        assert!(json["flows"][0][key].is_null(), "{key}");
+    }
+    for key in ["owd_mean_ms", "rtt_p95_ms"] {
+        assert!(json["flows"][1][key].is_null(), "{key}");
+    }
+    assert!(json["flows"][0]["series"]["rtt_ms"][0].is_null());
+    assert_eq!(json["flows"][0]["series"]["throughput_mbps"].as_array().unwrap().len(), 10);
+}
+
+#[test]
+fn a_small_transfer_takes_its_time_and_no_more() {
+    let run = native(&scenario(5.0, "", "bytes = 14480", ""));
+    // Ten packets of 1500 bytes at 48 Mbps, and 25 ms.
+    assert!((run.flows[0].fct_s.unwrap() - 0.0275).abs() < 1e-9, "{:?}", run.flows[0].fct_s);
+    let run = native(&scenario(5.0, "", "bytes = 14481", ""));
+    // One byte more waits for the first ACK: 25.25 ms to arrive, 25 ms back, and its own way.
+    let second_way = 53.0 * 8.0 / 48e6 + 0.025;
+    assert!((run.flows[0].fct_s.unwrap() - 0.05025 - second_way).abs() < 1e-6, "{:?}", run.flows[0].fct_s);
+}
+
+#[test]
+fn lost_packets_of_a_transfer_arrive_in_the_end() {
+    let run = native(&scenario(60.0, "random_loss = 0.2", "bytes = 300000", ""));
+    assert!(run.flows[0].fct_s.is_some());
+    assert!(run.flows[0].retransmit_rate.unwrap() > 0.1);
+}
+
+#[test]
+fn a_dead_link_causes_timeouts_and_the_flow_comes_back() {
+    let dead = "[[change]]\nat_s = 3.0\nlink = \"b\"\nrandom_loss = 1.0\n\
+                [[change]]\nat_s = 5.0\nlink = \"b\"\nrandom_loss = 0.0";
+    let run = native(&scenario(10.0, "", "", dead));
+    let throughput = &run.flows[0].series.throughput_mbps;
+    assert!(throughput[35..50].iter().all(|mbps| *mbps == 0.0));
+    // With backoff, the first try after 5 s comes at the latest 2 s later.
+    assert!(throughput[80..].iter().all(|mbps| *mbps > 20.0), "{:?}", &throughput[50..]);
+}
+
+#[test]
+fn a_sudden_longer_delay_is_survived_in_spite_of_spurious_timeouts() {
+    let longer = "[[change]]\nat_s = 2.0\nlink = \"b\"\none_way_delay_ms = 600.0";
+    let run = native(&scenario(30.0, "", "", longer));
+    assert!(run.flows[0].series.throughput_mbps[200..].iter().sum::<f64>() / 100.0 > 10.0);
+    assert!(run.flows[0].rtt_p95_ms.unwrap() > 1200.0);
+}
+
+#[test]
+fn a_parking_lot_adds_up_its_delays_and_shares_every_link() {
+    let text = |cross: &str| {
+        let link = |name: &str, ms: f64| {
+            format!(
+                "[[link]]\nname = \"{name}\"\ncapacity_mbps = 20.0\none_way_delay_ms = {ms}\nbuffer_bdp = 1.0\n"
+            )
+        };
+        format!(
+            "name = \"lot\"\nduration_s = 20.0\n{}{}{}[[flow]]\nalg = \"native\"\n{cross}",
+            link("a", 5.0),
+            link("b", 10.0),
+            link("c", 15.0)
+        )
+    };
+    let alone = native(&parse(&text("bytes = 1448")));
+    // Three transmissions of 0.6 ms and 30 ms of propagation.
+    assert!((alone.flows[0].fct_s.unwrap() - 0.0318).abs() < 1e-9, "{:?}", alone.flows[0].fct_s);
+    let cross: String =
+        ["a", "b", "c"].iter().map(|l| format!("[[flow]]\nalg = \"native\"\npath = [\"{l}\"]\n")).collect();
+    let shared = native(&parse(&text(&cross)));
+    for link in &shared.links {
+        assert!(link.utilization.unwrap() > 0.8, "{link:?}");
+    }
+    let long = shared.flows[0].throughput_mbps.unwrap();
+    assert!(long > 0.5 && shared.flows[1..].iter().all(|f| f.throughput_mbps.unwrap() > long));
+}
+
+#[test]
+fn extra_delay_lengthens_the_round_trip_on_both_ways() {
+    let run = native(&scenario(5.0, "reverse_delay_ms = 5.0", "bytes = 2896\nextra_delay_ms = 20.0", ""));
+    // 0.25 ms (0.5 for the second) on the link, 25 + 20 ms there, 5 + 20 ms back.
+    assert!((run.flows[0].owd_mean_ms.unwrap() - 45.375).abs() < 1e-6);
+    assert!((run.flows[0].fct_s.unwrap() - 0.0455).abs() < 1e-9);
+    let run = native(&scenario(1.0, "reverse_delay_ms = 5.0", "extra_delay_ms = 20.0", ""));
+    assert!(run.flows[0].series.rtt_ms[0].unwrap() >= 70.0);
+}
+
+#[test]
+fn delayed_acks_change_little_for_a_bulk_flow() {
+    let each = native(&scenario(10.0, "", "", "")).flows[0].throughput_mbps.unwrap();
+    let delayed = native(&scenario(10.0, "", "delayed_ack = true", "")).flows[0].throughput_mbps.unwrap();
+    assert!((each - delayed).abs() < 0.05 * each, "{each} {delayed}");
+    let last = native(&scenario(5.0, "", "bytes = 1448\ndelayed_ack = true", ""));
+    assert!(last.flows[0].fct_s.is_some());
+}
+
+#[test]
+fn a_trace_is_followed() {
+    // Two opportunities of 1504 bytes a millisecond.
+    let run = native(&parse(
+        "name = \"t\"\nduration_s = 10.0\n[[link]]\nname = \"b\"\ntrace = \"x\"\none_way_delay_ms = 20.0\n\
+         buffer_bdp = 1.0\n[[flow]]\nalg = \"native\"\n",
+    ));
+    assert!((run.optimal_mbps.unwrap() - 24.064).abs() < 0.01);
+    assert!(run.flows[0].throughput_mbps.unwrap() > 22.0);
+}
+
+#[test]
+fn warm_up_is_left_out_of_every_mean() {
+    let mut text = scenario(4.0, "", "", "");
+    let whole = native(&text);
+    text.warmup = Dur::from_secs_f64(2.0);
+    let half = native(&text);
+    assert!(half.flows[0].throughput_mbps.unwrap() > whole.flows[0].throughput_mbps.unwrap());
+    assert_eq!(half.flows[0].series, whole.flows[0].series);
+    assert!((half.optimal_mbps.unwrap() - 48.0).abs() < 1e-6);
+}
+
+#[test]
+fn fairness_counts_only_while_all_are_active() {
+    let run = native(&scenario(20.0, "", "count = 2", "[[flow]]\nalg = \"native\"\nstart_s = 19.0"));
+    assert!(run.jain_index.unwrap() < 0.9);
+    let alone = native(&scenario(5.0, "", "", ""));
+    assert_eq!(alone.jain_index, Some(1.0));
+    let apart = native(&scenario(5.0, "", "stop_s = 2.0", "[[flow]]\nalg = \"native\"\nstart_s = 3.0"));
+    assert_eq!(apart.jain_index, None);
+}
+
+#[test]
+fn the_agent_governs_when_it_is_there_and_the_fallback_when_not() {
+    let there = simulate(&scenario(5.0, "", "", ""), Some("reno"), 1, AgentScript::default());
+    assert!(there.flows[0].updates.unwrap() > 20);
+    let never = simulate(&scenario(5.0, "", "", ""), Some("reno"), 1, AgentScript::never());
+    assert_eq!(never.flows[0].updates, None);
+    let mut same_but_name = native(&scenario(5.0, "", "", ""));
+    same_but_name.alg = "reno".to_string();
+    same_but_name.flows[0].alg = "reno".to_string();
+    assert_eq!(never, same_but_name);
+}
+
+#[test]
+fn a_transfer_survives_an_agent_that_is_late_killed_and_restarted() {
+    let all = scenario(20.0, "", "", "");
+    let fallback = native(&all);
+    let scripts = [
+        vec![(Time::ZERO, seconds(2.0))],
+        vec![(seconds(8.0), Time::MAX)],
+        vec![(seconds(8.0), seconds(12.0))],
+        vec![(Time::ZERO, seconds(2.0)), (seconds(8.0), seconds(9.0)), (seconds(9.01), seconds(12.0))],
+    ];
+    for absent in scripts {
+        let script = AgentScript { absent: absent.clone(), ..AgentScript::default() };
+        let run = simulate(&all, Some("reno"), 1, script);
+        let goodput = |run: &RunResult, from: usize| {
+            run.flows[0].series.throughput_mbps[from..from + 40].iter().sum::<f64>()
+        };
+        for from in [0, 80] {
+            assert!(goodput(&run, from) >= 0.8 * goodput(&fallback, from), "{absent:?} from {from}");
+        }
+        assert!(run.flows[0].updates.unwrap() > 0);
+        let returned = absent.iter().all(|(_, to)| *to < Time::MAX);
+        let governed = run.flows[0].series.throughput_mbps[130..].iter().sum::<f64>() / 70.0;
+        assert!(governed > 0.8 * 48.0, "{absent:?}: {governed} Mbps, agent back: {returned}");
+    }
+}
+
+#[test]
+fn a_slow_agent_is_as_good_as_none_until_it_answers() {
+    let slow = AgentScript { latency: Dur::from_millis(800), ..AgentScript::default() };
+    let run = simulate(&scenario(10.0, "", "", ""), Some("reno"), 1, slow);
+    assert!(run.flows[0].throughput_mbps.unwrap() > 0.8 * 48.0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn packets_are_conserved_on_any_path(
+        mbps in 0.5f64..60.0, delay_ms in 0.0f64..80.0, buffer in 0.05f64..3.0, loss in 0.0f64..0.1,
+        queue in 0usize..4, flows in 1u32..4, extra_ms in 0.0f64..30.0, two_links in any::<bool>(),
+        later_mbps in 0.5f64..60.0, later_ms in 0.0f64..80.0, delayed in any::<bool>(), seed in any::<u64>(),
+        reno in any::<bool>(),
+    ) {
+        let queue = ["droptail", "codel", "fq_codel", "pie"][queue];
+        let link = |name: &str, mbps: f64| format!(
+            "[[link]]\nname = \"{name}\"\ncapacity_mbps = {mbps}\none_way_delay_ms = {delay_ms}\n\
+             buffer_bdp = {buffer}\nrandom_loss = {loss}\nqueue = \"{queue}\"\n");
+        let second = if two_links { link("c", mbps * 1.2) } else { String::new() };
+        let scenario = parse(&format!(
+            "name = \"t\"\nduration_s = 3.0\n{}{second}[[change]]\nat_s = 1.0\nlink = \"b\"\n\
+             capacity_mbps = {later_mbps}\none_way_delay_ms = {later_ms}\n\
+             [[flow]]\nalg = \"native\"\nunder_test = true\ncount = {flows}\nstart_spacing_s = 0.3\n\
+             extra_delay_ms = {extra_ms}\ndelayed_ack = {delayed}\n", link("b", mbps)));
+        let choice = Choice { alg: reno.then(|| "reno".to_string()), ..Choice::default() };
+        let plans = plan(&scenario, &choice, seed).unwrap();
+        let mut simulation = Simulation::new(&scenario, plans, seed, AgentScript::default());
+        simulation.run(&mut |_| ());
+        let sent: u64 = simulation.flows.iter().map(|f| f.sent().0).sum();
+        let arrived: u64 = simulation.flows.iter().map(|f| f.measure.one_way_delay.len()).sum();
+        let lost: u64 = (0..simulation.flows.len()).map(|f| simulation.lost(f)).sum();
+        let inside: u64 = simulation.links.iter().map(Link::packets_inside).sum();
+        prop_assert_eq!(sent, arrived + lost + inside);
+        for flow in &simulation.flows {
+            prop_assert!(flow.sent().1 <= flow.sent().0);
+        }
+        let result = simulation.result(seed);
+        for link in &result.links {
+            prop_assert!(link.utilization.is_none_or(|u| u <= 1.0 + 1e-6), "{:?}", link);
+        }
+    }
 }

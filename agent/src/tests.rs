@@ -1,0 +1,214 @@
+//! The whole agent but its command line, with algorithms made for the test, over a real socket.
+
+#[allow(dead_code, reason = "the tests of the binary use the rest")]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use crate::Failure;
+use crate::ipc::unix::Unix;
+use crate::plan::{Plan, Wish};
+use crate::run::serve_until;
+use crate::stats::Stats;
+use anole_algorithms::{Algorithm, Build, BuildError, Commands, Program, Report, Spec};
+use anole_model::{Rate, Time};
+use anole_programs::rate_hold;
+use common::MiniHost;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Starts a program and then has nothing to say.
+struct Silent;
+/// Panics at its third report.
+struct Fragile(u32);
+/// Sets registers before any program.
+struct Hasty;
+
+fn begin(rate_mbps: f64, out: &mut Commands) {
+    out.run(&rate_hold::PROGRAM)
+        .set(rate_hold::control::INTERVAL_US, 20_000)
+        .rate(Rate::from_mbps(rate_mbps))
+        .cwnd(100_000);
+}
+
+impl Algorithm for Silent {
+    fn start(&mut self, _: Time, out: &mut Commands) {
+        begin(11.0, out);
+    }
+    fn on_report(&mut self, _: Time, report: &Report<'_>, _: &mut Commands) {
+        assert!(rate_hold::Report::read(report.values).is_some_and(|report| report.acked > 0));
+    }
+}
+
+impl Algorithm for Fragile {
+    fn start(&mut self, _: Time, out: &mut Commands) {
+        begin(22.0, out);
+    }
+    fn on_report(&mut self, _: Time, _: &Report<'_>, out: &mut Commands) {
+        self.0 += 1;
+        assert!(self.0 < 3, "made to panic");
+        out.rate(Rate::from_mbps(33.0));
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(self.0 < 3, "made to panic once more");
+    }
+}
+
+impl Algorithm for Hasty {
+    fn start(&mut self, _: Time, out: &mut Commands) {
+        out.cwnd(1);
+    }
+    fn on_report(&mut self, _: Time, _: &Report<'_>, _: &mut Commands) {}
+}
+
+type Builder = fn(&Build) -> Result<Box<dyn Algorithm>, BuildError>;
+
+static PROGRAMS: [&Program; 1] = [&rate_hold::PROGRAM];
+
+fn spec(name: &'static str, build: Builder) -> Spec {
+    Spec { name, kind: "rule", summary: "", programs: &PROGRAMS, parameters: &[], source: "", build }
+}
+
+fn specs() -> Vec<Spec> {
+    vec![
+        spec("silent", |_| Ok(Box::new(Silent))),
+        spec("fragile", |_| Ok(Box::new(Fragile(0)))),
+        spec("hasty", |_| Ok(Box::new(Hasty))),
+    ]
+}
+
+/// An agent in a thread of its own.
+struct Agent {
+    socket: PathBuf,
+    stats: PathBuf,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), Failure>>,
+    _directory: tempfile::TempDir,
+}
+
+impl Agent {
+    fn start(specs: Vec<Spec>) -> Agent {
+        let directory = tempfile::tempdir().unwrap();
+        let (socket, stats) = (directory.path().join("agent"), directory.path().join("stats"));
+        let stop = Arc::new(AtomicBool::new(false));
+        let transport = Unix::bind(&socket).unwrap();
+        let plan = Plan::new(&specs, Wish { alg: "silent".to_string(), seed: 1, ..Wish::default() }).unwrap();
+        let (lines, stopped) = (Stats::create(&stats).unwrap(), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || serve_until(transport, plan, lines, stopped));
+        Agent { socket, stats, stop, thread, _directory: directory }
+    }
+
+    /// Stops it; the lines of its statistics.
+    fn stop(self) -> Vec<serde_json::Value> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.join().unwrap().unwrap();
+        read_lines(&self.stats)
+    }
+}
+
+fn read_lines(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn an_algorithm_that_says_nothing_keeps_its_flow() {
+    let agent = Agent::start(specs());
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let flow = host.open("silent");
+    assert!(host.drive(Duration::from_secs(2), |host| host.governed(flow)), "the agent takes the flow");
+    // Longer than the 500 ms after which an unanswered report costs the flow, with reports all the time,
+    host.drive(Duration::from_millis(900), |_| false);
+    assert!(host.governed(flow));
+    // and with one report before a silence, as a sender that pauses makes them.
+    std::thread::sleep(Duration::from_millis(900));
+    host.receive();
+    host.ack();
+    assert!(host.governed(flow));
+    let stats = host.datapath.flow(flow).unwrap().stats();
+    assert_eq!((stats.fallbacks, host.refused), (0, 0));
+    // One CHANGE_PROG, and an empty UPDATE for about every fifth report.
+    assert!(stats.updates < stats.reports / 2, "{stats:?}");
+    host.close(flow);
+    host.drive(Duration::from_millis(50), |_| false);
+    let lines = agent.stop();
+    assert_eq!(lines.len(), 1);
+    assert_eq!((lines[0]["algorithm"].as_str(), lines[0]["end"].as_str()), (Some("silent"), Some("closed")));
+    assert_eq!(lines[0]["updates"].as_u64(), Some(1));
+    assert_eq!(lines[0]["reports"].as_u64(), Some(stats.reports));
+}
+
+#[test]
+fn a_panic_costs_one_flow_and_nothing_else() {
+    let agent = Agent::start(specs());
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let (fragile, hasty, silent) = (host.open("fragile"), host.open("hasty"), host.open(""));
+    assert!(host.drive(Duration::from_secs(2), |host| host.governed(fragile) && host.governed(silent)));
+    let lost = host.drive(Duration::from_secs(3), |host| !host.governed(fragile));
+    assert!(lost, "nobody answers the flow of an algorithm that panicked");
+    // The datapath announces the flow again and again; it stays with the datapath.
+    host.drive(Duration::from_millis(600), |_| false);
+    assert!(!host.governed(fragile) && !host.governed(hasty));
+    assert!(host.governed(silent));
+    for flow in [fragile, hasty, silent] {
+        host.close(flow);
+    }
+    host.drive(Duration::from_millis(50), |_| false);
+    // The id of a flow that failed is as good as any other afterwards.
+    let next = host.open("silent");
+    assert_eq!(next, fragile);
+    assert!(host.drive(Duration::from_secs(2), |host| host.governed(next)));
+    let mut lines: Vec<_> =
+        agent.stop().iter().map(|line| format!("{} {}", line["algorithm"], line["end"])).collect();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [r#""fragile" "failed""#, r#""hasty" "failed""#, r#""silent" "closed""#, r#""silent" "dropped""#]
+    );
+}
+
+#[test]
+fn a_program_that_is_not_what_the_bindings_say_ends_the_agent() {
+    static ODD: Program = Program {
+        name: rate_hold::PROGRAM.name,
+        source: rate_hold::PROGRAM.source,
+        reports: rate_hold::PROGRAM.reports,
+        controls: rate_hold::PROGRAM.controls,
+        expressions: rate_hold::PROGRAM.expressions,
+        instructions: rate_hold::PROGRAM.instructions,
+        code: anole_programs::reno::PROGRAM.code,
+    };
+    static ODDS: [&Program; 1] = [&ODD];
+    let mut specs = specs();
+    specs[0].programs = &ODDS;
+    specs.truncate(1);
+    let agent = Agent::start(specs);
+    let Err(Failure::Run(error)) = agent.thread.join().unwrap() else { panic!("the agent runs on") };
+    assert!(error.to_string().contains("rate-hold"), "{error}");
+    assert!(!agent.socket.exists());
+}
+
+#[test]
+fn each_flow_gets_what_it_asks_for() {
+    let agent = Agent::start(specs());
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let (silent, fragile, unknown) = (host.open("silent"), host.open("fragile"), host.open("no-such-thing"));
+    let mbps = |host: &MiniHost, flow| {
+        let rate = host.datapath.flow(flow).unwrap().control().rate;
+        Rate::from_bytes_per_s(f64::from(rate)).mbps().round()
+    };
+    let mut seen = Vec::new();
+    host.drive(Duration::from_secs(2), |host| {
+        seen = vec![mbps(host, silent), mbps(host, fragile), mbps(host, unknown)];
+        seen.iter().all(|&rate| rate > 0.0)
+    });
+    // The default stands in for what is not there.
+    assert_eq!((seen[0], seen[2]), (11.0, 11.0));
+    assert!(seen[1] == 22.0 || seen[1] == 33.0, "{seen:?}");
+    agent.stop();
+}

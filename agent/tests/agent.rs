@@ -1,0 +1,385 @@
+//! The binary from outside: sockets, signals, restarts, bad flags, bad datagrams.
+#![allow(clippy::disallowed_methods, reason = "real processes in real time")]
+
+mod common;
+
+use common::MiniHost;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anole-ccp"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// A run that is meant to end by itself at once.
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+/// A running agent; killed when dropped.
+struct Agent(Child);
+
+impl Agent {
+    fn start(socket: &Path, more: &[&str]) -> Agent {
+        let mut arguments = vec!["--alg", "reno", "--log", "json", "--socket", socket.to_str().unwrap()];
+        arguments.extend(more);
+        let child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut agent = Agent(child);
+        let begin = Instant::now();
+        while !listens(socket) {
+            assert!(begin.elapsed() < PATIENCE, "the agent does not listen");
+            assert!(agent.0.try_wait().unwrap().is_none(), "the agent ended");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        agent
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+
+    /// Waits for its end; its exit status and its log.
+    fn end(mut self) -> (ExitStatus, String) {
+        let mut log = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.0.wait().unwrap(), log)
+    }
+
+    fn stop(self) -> String {
+        self.signal(Signal::SIGTERM);
+        let (status, log) = self.end();
+        assert_eq!(status.code(), Some(0), "{log}");
+        log
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn listens(socket: &Path) -> bool {
+    UnixDatagram::unbound().unwrap().connect(socket).is_ok()
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("agent.sock");
+    (directory, socket)
+}
+
+#[test]
+fn a_flow_is_taken_served_and_counted_and_the_stop_is_clean() {
+    let (directory, socket) = place();
+    let stats = directory.path().join("stats.jsonl");
+    let agent = Agent::start(&socket, &["--stats", stats.to_str().unwrap(), "--seed", "42"]);
+    let mut host = MiniHost::new(&socket, 1);
+    let (asked, default) = (host.open("cubic"), host.open(""));
+    assert!(host.drive(PATIENCE, |host| host.governed(asked) && host.governed(default)));
+    host.drive(Duration::from_millis(800), |_| false);
+    assert!(host.governed(asked) && host.governed(default));
+    assert_eq!(host.refused, 0);
+    let reports = host.datapath.flow(asked).unwrap().stats().reports;
+    assert!(reports > 5);
+    host.close(asked);
+    host.drive(Duration::from_millis(50), |_| false);
+    let log = agent.stop();
+    assert!(log.contains("\"seed\":42"), "{log}");
+    assert!(!socket.exists());
+    let lines = std::fs::read_to_string(stats).unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!((lines[0]["algorithm"].as_str(), lines[0]["end"].as_str()), (Some("cubic"), Some("closed")));
+    assert_eq!(lines[0]["reports"].as_u64(), Some(reports));
+    assert_eq!((lines[1]["algorithm"].as_str(), lines[1]["end"].as_str()), (Some("reno"), Some("dropped")));
+}
+
+#[test]
+fn an_interrupt_stops_it_as_well() {
+    let (_directory, socket) = place();
+    let agent = Agent::start(&socket, &[]);
+    agent.signal(Signal::SIGINT);
+    assert_eq!(agent.end().0.code(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_second_agent_is_refused_by_name_and_pid() {
+    let (_directory, socket) = place();
+    let first = Agent::start(&socket, &[]);
+    let second = run(&["--alg", "reno", "--socket", socket.to_str().unwrap()]);
+    let error = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(2), "{error}");
+    assert!(error.contains(&format!("pid {}", first.0.id())) && error.contains("agent.sock"), "{error}");
+    first.stop();
+}
+
+#[test]
+fn flows_survive_a_killed_agent_and_return_to_the_next() {
+    let (_directory, socket) = place();
+    let agent = Agent::start(&socket, &[]);
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+    agent.signal(Signal::SIGKILL);
+    let (status, _) = agent.end();
+    assert_eq!(status.code(), None);
+    assert!(socket.exists(), "SIGKILL leaves the socket");
+    assert!(host.drive(PATIENCE, |host| !host.governed(flow)), "the fallback takes over");
+    let next = Agent::start(&socket, &[]);
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)), "the next agent adopts the flow");
+    host.drive(Duration::from_millis(700), |_| false);
+    assert!(host.governed(flow));
+    next.stop();
+}
+
+#[test]
+fn an_agent_that_comes_late_finds_the_flow() {
+    let (_directory, socket) = place();
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("cubic");
+    host.drive(Duration::from_millis(300), |_| false);
+    let agent = Agent::start(&socket, &[]);
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+    agent.stop();
+}
+
+/// A datapath of older make: no READY, no name in CREATE, no announcement after a loss.
+struct OldDatapath(UnixDatagram, PathBuf);
+
+impl OldDatapath {
+    fn new(agent: &Path) -> OldDatapath {
+        let socket = UnixDatagram::bind(format!("{}.dp.old", agent.display())).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        OldDatapath(socket, agent.to_path_buf())
+    }
+
+    fn send(&self, bytes: &[u8]) {
+        self.0.send_to(bytes, &self.1).unwrap();
+    }
+
+    /// Types and flows of the messages that come until there are no more.
+    fn receive(&self) -> Vec<(u8, u32)> {
+        let mut buffer = [0; 65_536];
+        let mut messages = Vec::new();
+        while let Ok(length) = self.0.recv(&mut buffer) {
+            assert!(length >= 8);
+            messages.push((buffer[0], u32::from_le_bytes([buffer[4], buffer[5], buffer[6], buffer[7]])));
+        }
+        messages
+    }
+}
+
+const INSTALL: u8 = 2;
+const CHANGE_PROG: u8 = 4;
+
+#[test]
+fn an_older_datapath_is_served() {
+    let (_directory, socket) = place();
+    let agent = Agent::start(&socket, &[]);
+    let old = OldDatapath::new(&socket);
+    old.send(&message(0, 3, &[&14_480u32.to_le_bytes()[..], &1448u32.to_le_bytes(), &[0; 16]].concat()));
+    let messages = old.receive();
+    let (last, installs) = messages.split_last().unwrap();
+    assert_eq!(*last, (CHANGE_PROG, 3));
+    // More programs than datagrams may wait at a socket by default are no trouble.
+    assert!(installs.len() > 1 && installs.iter().all(|&(kind, _)| kind == INSTALL), "{installs:?}");
+    agent.stop();
+}
+
+#[test]
+fn a_datapath_that_never_announces_its_flows_gets_them_adopted() {
+    let (_directory, socket) = place();
+    let agent = Agent::start(&socket, &[]);
+    let old = OldDatapath::new(&socket);
+    let report = message(1, 9, &[77, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
+    let begin = Instant::now();
+    let mut messages = Vec::new();
+    while !messages.contains(&(CHANGE_PROG, 9)) {
+        assert!(begin.elapsed() < PATIENCE, "{messages:?}");
+        old.send(&report);
+        messages.extend(old.receive());
+    }
+    assert!(begin.elapsed() > Duration::from_secs(2), "a flow that may still be announced is left alone");
+    agent.stop();
+}
+
+/// One datagram of the kind that a broken or hostile datapath sends.
+fn malformed(random: &mut Pcg64Mcg, good: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = match random.random_range(0..3) {
+        0 => {
+            let mut bytes = vec![0; random.random_range(0..1500)];
+            random.fill_bytes(&mut bytes);
+            bytes
+        }
+        _ => good[random.random_range(0..good.len())].clone(),
+    };
+    for _ in 0..random.random_range(1..4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = random.random_range(0..bytes.len());
+        match random.random_range(0..4) {
+            0 => bytes.truncate(at),
+            1 => bytes[at] = random.random(),
+            // Type and length are where it hurts most.
+            2 => bytes[at.min(3)] = random.random_range(0..8),
+            _ => bytes.insert(at, random.random()),
+        }
+    }
+    bytes
+}
+
+/// A header and a body.
+fn message(kind: u16, sid: u32, body: &[u8]) -> Vec<u8> {
+    [&kind.to_le_bytes()[..], &(8 + body.len() as u16).to_le_bytes(), &sid.to_le_bytes(), body].concat()
+}
+
+#[test]
+fn malformed_datagrams_hurt_nobody() {
+    // A million with ANOLE_MALFORMED=1000000.
+    let total: u64 = std::env::var("ANOLE_MALFORMED").map_or(100_000, |text| text.parse().unwrap());
+    let (_directory, socket) = place();
+    let mut agent = Agent::start(&socket, &[]);
+    let mut lines = BufReader::new(agent.0.stderr.take().unwrap());
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+
+    let mut vandal = MiniHost::new(&socket, 2);
+    let seed = 7;
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let good = [
+        message(0, 1, &[1; 24]),
+        message(0, 1, &[&[1; 24][..], b"cubic", &[0; 59]].concat()),
+        message(1, 1, &[1, 0, 0, 0, 2, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8]),
+        message(1, 1, &[1, 0, 0, 0, 0, 0, 0, 0]),
+        message(2, 0, &[1; 44]),
+        message(3, 1, &[1, 0, 0, 0, 2, 4, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]),
+        message(4, 1, &[1, 0, 0, 0, 0, 0, 0, 0]),
+        message(5, 0, &[1, 0, 0, 0]),
+    ];
+    let begin = Instant::now();
+    let mut sent = 0;
+    while sent < total {
+        for _ in 0..500 {
+            sent += u64::from(vandal.send_raw(&malformed(&mut random, &good)));
+        }
+        vandal.receive();
+        host.receive();
+        host.ack();
+        assert!(agent.0.try_wait().unwrap().is_none(), "the agent ended, seed {seed}");
+    }
+    eprintln!("{sent} datagrams in {:?}", begin.elapsed());
+    // The flow was served all along and still is.
+    let before = host.datapath.flow(flow).unwrap().stats();
+    assert_eq!(before.fallbacks, 0, "the agent kept the flow");
+    host.drive(Duration::from_millis(700), |_| false);
+    let after = host.datapath.flow(flow).unwrap().stats();
+    assert!(host.governed(flow) && after.updates > before.updates && after.fallbacks == 0, "{after:?}");
+
+    agent.signal(Signal::SIGTERM);
+    let mut log = String::new();
+    while lines.read_line(&mut log).unwrap() > 0 {}
+    assert_eq!(agent.0.wait().unwrap().code(), Some(0), "{log}");
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("datagram dropped")).collect();
+    for kind in
+        ["unknown message type", "malformed MEASURE", "a message that only agents send", "length field"]
+    {
+        let times = warnings.iter().filter(|line| line.contains(kind)).count() as u64;
+        let minutes = 1 + begin.elapsed().as_secs() / 60;
+        assert!((1..=minutes).contains(&times), "{kind}: {times} lines\n{log}");
+    }
+    assert!(!log.contains("panic"), "{log}");
+}
+
+#[test]
+fn bad_flags_end_with_2_and_say_what_to_do() {
+    let (directory, socket) = place();
+    let socket = socket.to_str().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let file = file.to_str().unwrap();
+    let config = directory.path().join("config.toml");
+    std::fs::write(&config, "alg = \"reno\"\n\nalgo = 1\n").unwrap();
+    let config = config.to_str().unwrap();
+    let long = format!("{}/{}", directory.path().display(), "x".repeat(120));
+    let missing = format!("{}/no/such/dir/sock", directory.path().display());
+    let base = ["--alg", "reno", "--socket", socket];
+    let with =
+        |more: &[&'static str]| -> Vec<String> { base.iter().chain(more).map(|s| s.to_string()).collect() };
+    let alone = |args: &[&str]| -> Vec<String> { args.iter().map(|s| s.to_string()).collect() };
+    let cases: Vec<(Vec<String>, &str)> = vec![
+        (alone(&["--alg", "rno", "--socket", socket]), "did you mean reno?"),
+        (with(&["--param", "beta"]), "NAME=VALUE"),
+        (with(&["--param", "bta=0.5"]), "did you mean beta?"),
+        (with(&["--param", "beta=7"]), "beta"),
+        (with(&["--ipc", "bpf"]), "not available in this build"),
+        (with(&["--ipc", "carrier-pigeon"]), "--ipc"),
+        (with(&["--no-such-flag"]), "--no-such-flag"),
+        (with(&["--stats", "/no/such/dir/stats"]), "--stats /no/such/dir/stats"),
+        (alone(&["--ipc", "netlink", "--alg", "reno", "--socket", socket]), "--socket goes with"),
+        (alone(&["--alg", "reno", "--socket", &long]), "shorter path"),
+        (alone(&["--alg", "reno", "--socket", &missing]), "has to exist"),
+        (alone(&["--alg", "reno", "--socket", file]), "not a socket"),
+        (alone(&["--config", config]), "algo"),
+        (alone(&["--config", "/no/such/config"]), "--config /no/such/config"),
+        (alone(&["check", "/no/such/file.ccp"]), "/no/such/file.ccp"),
+    ];
+    for (arguments, expected) in cases {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = run(&arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+        assert!(!error.contains("panicked"), "{error}");
+    }
+}
+
+#[test]
+fn algorithms_are_listed() {
+    let output = run(&["algs", "--json"]);
+    assert!(output.status.success());
+    let list: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let cubic = list.iter().find(|algorithm| algorithm["name"] == "cubic").unwrap();
+    assert_eq!(cubic["programs"][0], "cubic");
+    assert!(cubic["source"].as_str().unwrap().contains("9438"));
+    assert!(cubic["parameters"].as_array().unwrap().iter().any(|parameter| parameter["name"] == "beta"));
+    let table = String::from_utf8(run(&["algs"]).stdout).unwrap();
+    assert!(table.contains("cubic (rule)") && table.contains("--param beta="), "{table}");
+}
+
+#[test]
+fn programs_are_checked_with_line_and_column() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bad.ccp");
+    std::fs::write(
+        &file,
+        "(def (Report (volatile acked 0)))\n(when true\n    (:= Report.acked (/ 1 0))\n    (reset)\n)\n",
+    )
+    .unwrap();
+    let output = run(&["check", file.to_str().unwrap()]);
+    let findings = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{findings}");
+    assert!(findings.contains("bad.ccp:4:"), "{findings}");
+    let good = concat!(env!("CARGO_MANIFEST_DIR"), "/../datapath-programs/programs/reno.ccp");
+    let output = run(&["check", good]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("of 255 instructions"));
+}

@@ -1,0 +1,73 @@
+//! Acceleration: while a candidate is deprecated nothing is evaluated, and the rate moves by additive
+//! steps every two round trips.
+//!
+//! Down by v packets per round trip when RTT/RTTmin > 1 + µ, else up; v doubles while the direction
+//! repeats and is 1 again when it turns.
+//!
+//! Deviations: v is bounded (a long stage of doubling fills any buffer); the round-trip time looked at is
+//! the one that the present gradient leads to by the time the step is felt, two round trips ahead, since
+//! looking at the present one the rate overshoots by what it grew meanwhile.
+
+use super::params::Params;
+use super::path::Path;
+use anole_model::{Dur, Rate};
+
+/// Direction and velocity of the steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Acceleration {
+    /// Direction of the last step, none before the first.
+    up: Option<bool>,
+    velocity: f64,
+    /// Steps up in a row.
+    pub rises: u32,
+}
+
+impl Acceleration {
+    /// One step from `rate`; `gradient` is the significant slope of the last window, else 0.
+    pub fn step(
+        &mut self,
+        rate: Rate,
+        rtt: Dur,
+        gradient: f64,
+        path: &Path,
+        mss: u32,
+        params: &Params,
+    ) -> Rate {
+        let ahead = rtt.as_secs_f64() * (1.0 + 2.0 * gradient.clamp(-0.5, 0.5));
+        let up = ahead <= (1.0 + params.mu) * path.min_rtt().as_secs_f64();
+        self.velocity =
+            if self.up == Some(up) { (self.velocity * 2.0).min(params.velocity_max) } else { 1.0 };
+        self.rises = if up { self.rises + 1 } else { 0 };
+        self.up = Some(up);
+        let step =
+            Rate::from_bytes_per_s(self.velocity * f64::from(mss) / path.srtt().as_secs_f64().max(1e-6));
+        if up { rate + step } else { rate - step }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_model::Time;
+
+    #[test]
+    fn the_velocity_doubles_up_to_its_bound_and_resets_at_a_turn() {
+        let params = Params { velocity_max: 4.0, ..Params::default() };
+        let mut path = Path::new();
+        path.saw_rtt(Time::ZERO, Dur::from_millis(100), Dur::from_millis(100));
+        let rate = Rate::from_bytes_per_s(1e6);
+        let mut acceleration = Acceleration::default();
+        let mut moved = |rtt_ms, gradient| {
+            let rate_after =
+                acceleration.step(rate, Dur::from_millis(rtt_ms), gradient, &path, 1000, &params);
+            ((rate_after.bytes_per_s() - rate.bytes_per_s()) / 10_000.0).round()
+        };
+        assert_eq!(
+            [moved(100, 0.0), moved(120, 0.0), moved(110, 0.0), moved(110, 0.0)],
+            [1.0, 2.0, 4.0, 4.0]
+        );
+        assert_eq!([moved(121, 0.0), moved(121, 0.0), moved(100, 0.0)], [-1.0, -2.0, 1.0]);
+        // 110 ms growing by a tenth per unit of time will be 132 ms two round trips on.
+        assert_eq!(moved(110, 0.1), -1.0);
+    }
+}

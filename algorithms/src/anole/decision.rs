@@ -1,0 +1,200 @@
+//! The decision at the end of an evaluation: which rate is applied next.
+//!
+//! ```text
+//!   neither candidate evaluated ───────────────▶ keep r
+//!   no window saw congestion ──────────────────▶ climb by eq. 10 from the highest rate
+//!   a candidate's utility reaches T·U_max ─────▶ apply the better candidate
+//!   otherwise ─────────────────────────────────▶ infer (see `inference`)
+//! ```
+//! Deviations from the paper, each because it cost throughput or delay in measurements:
+//! - without congestion anywhere all rates are below the optimum, and comparing them teaches nothing, so
+//!   the climb comes before the comparison with T;
+//! - where a gradient was significant the inference has all it needs, and a candidate is applied only if
+//!   its utility is also within `margin` of what the inferred rate promises (α·x^t): else a policy that
+//!   is always low drags the flow down whenever r is a little too high;
+//! - an inferred rate aims at a standing queue of `fill`·µ·RTTmin, because a half-RTT test of a low rate
+//!   else leaves the link idle;
+//! - a long queue is drained whichever way r was chosen, not only in situations I and II.
+
+use super::inference::infer;
+use super::params::Params;
+use super::path::Path;
+use super::utility::{Verdict, earnings, share, slope};
+use anole_model::Rate;
+
+/// Where a rate came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The rule-based candidate.
+    Rule,
+    /// The learned candidate.
+    Learned,
+    /// An inference or a climb.
+    Inferred,
+    /// The rate before, kept.
+    Previous,
+}
+
+/// What an evaluation has in hand: a verdict for each rate that was evaluated.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Evidence {
+    pub rule: Option<Verdict>,
+    pub learned: Option<Verdict>,
+    pub previous: Option<Verdict>,
+}
+
+/// A decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Choice {
+    pub rate: Rate,
+    pub source: Source,
+    /// True when the rate is a climb: nothing was congested.
+    pub climb: bool,
+}
+
+/// The largest correction of an inferred rate towards its standing queue, share of the rate.
+const MAX_CORRECTION: f64 = 0.05;
+
+/// A queue below this share of the tolerated one is empty.
+const EMPTY_SHARE: f64 = 0.25;
+
+impl Evidence {
+    /// The verdicts in ascending order of their rates, and how many there are.
+    pub fn ascending(&self) -> Vec<Verdict> {
+        let mut all: Vec<Verdict> = [self.rule, self.learned, self.previous].into_iter().flatten().collect();
+        all.sort_by(|a, b| a.rate.bytes_per_s().total_cmp(&b.rate.bytes_per_s()));
+        all
+    }
+
+    /// The verdict with the largest utility.
+    pub fn best(&self) -> Option<Verdict> {
+        let all = [self.rule, self.learned, self.previous];
+        all.into_iter().flatten().max_by(|a, b| a.utility.total_cmp(&b.utility))
+    }
+
+    /// True when three windows in a row, the probing stage and both tests, met no queue.
+    pub fn queue_is_empty(&self, params: &Params) -> bool {
+        let all = [self.rule, self.learned, self.previous];
+        let empty = |v: &Verdict| v.rtt_ratio < 1.0 + EMPTY_SHARE * params.mu;
+        self.previous.is_some() && all.iter().flatten().all(empty)
+    }
+
+    /// The candidate with the larger utility.
+    fn better_candidate(&self) -> Option<(Verdict, Source)> {
+        let rule = self.rule.map(|v| (v, Source::Rule));
+        let learned = self.learned.map(|v| (v, Source::Learned));
+        [rule, learned].into_iter().flatten().max_by(|(a, _), (b, _)| a.utility.total_cmp(&b.utility))
+    }
+}
+
+/// Decides what follows `current`. `climbs` counts the climbs made in a row so far: the confidence
+/// amplifier of eq. 10 doubles with each.
+pub(super) fn decide(
+    evidence: &Evidence,
+    current: Rate,
+    climbs: u32,
+    path: &mut Path,
+    params: &Params,
+) -> Choice {
+    let keep = Choice { rate: current, source: Source::Previous, climb: false };
+    let (Some((candidate, source)), Some(best)) = (evidence.better_candidate(), evidence.best()) else {
+        return keep;
+    };
+    let ascending = evidence.ascending();
+    if !ascending.iter().any(|v| v.congested(params)) {
+        let from = ascending.last().map_or(current, |v| v.rate);
+        return Choice { rate: climb(from, climbs, params), source: Source::Inferred, climb: true };
+    }
+    let acceptable = share(candidate.utility, &best, params) >= params.accept;
+    let measured = ascending.iter().any(|v| v.significant && v.gradient > 0.0);
+    let earned = candidate.utility;
+    let candidate = Choice { rate: candidate.rate, source, climb: false };
+    if acceptable && !measured {
+        return candidate;
+    }
+    let Some(rate) = infer(&ascending, current, path, params) else { return keep };
+    if acceptable && earned >= (1.0 - params.margin) * earnings(rate, params) {
+        return candidate;
+    }
+    Choice { rate: rate * correction(path, params), source: Source::Inferred, climb: false }
+}
+
+/// Eq. 10: r + γ·du/dr, γ doubled with every climb in a row, the step bounded.
+fn climb(from: Rate, climbs: u32, params: &Params) -> Rate {
+    let gamma = params.gamma_mbps * f64::from(1u32 << climbs.min(16));
+    let step = (gamma * slope(from, params)).min(params.climb_max * from.mbps().max(params.gamma_mbps));
+    from + Rate::from_mbps(step)
+}
+
+/// The factor that brings the queue to `fill`·µ·RTTmin by the next decision, N + 2 round trips from now.
+fn correction(path: &Path, params: &Params) -> f64 {
+    let target = params.fill * params.mu * path.min_rtt().as_secs_f64();
+    let horizon = (params.probing_rtts + 2.0) * path.srtt().as_secs_f64();
+    1.0 + ((target - path.queue().as_secs_f64()) / horizon).clamp(-MAX_CORRECTION, MAX_CORRECTION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_model::{Dur, Time};
+
+    fn judged(mbps: f64, gradient: f64, ratio: f64) -> Option<Verdict> {
+        let gradient = (gradient != 0.0).then_some(gradient);
+        Some(Verdict::new(Rate::from_mbps(mbps), gradient, ratio, &Params::default()))
+    }
+
+    fn path() -> Path {
+        let mut path = Path::new();
+        path.saw_delivery(6_000_000, Dur::from_secs_f64(1.0));
+        path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
+        path
+    }
+
+    fn decide_at_48(evidence: Evidence, climbs: u32) -> Choice {
+        decide(&evidence, Rate::from_mbps(48.0), climbs, &mut path(), &Params::default())
+    }
+
+    #[test]
+    fn nothing_evaluated_keeps_the_rate() {
+        let evidence = Evidence { previous: judged(48.0, 0.0, 1.0), ..Evidence::default() };
+        let choice = decide_at_48(evidence, 0);
+        assert_eq!((choice.rate.mbps(), choice.source), (48.0, Source::Previous));
+    }
+
+    #[test]
+    fn without_congestion_the_rate_climbs_and_ever_faster() {
+        let evidence = Evidence {
+            rule: judged(40.0, 0.0, 1.0),
+            learned: judged(50.0, -0.01, 1.1),
+            previous: judged(48.0, 0.0, 1.0),
+        };
+        let step = |climbs| decide_at_48(evidence, climbs).rate.mbps() - 50.0;
+        assert!((step(0) - slope(Rate::from_mbps(50.0), &Params::default())).abs() < 1e-9);
+        assert!((step(2) - 4.0 * step(0)).abs() < 1e-9);
+        assert_eq!(step(12), 12.5);
+        assert!(decide_at_48(evidence, 0).climb);
+    }
+
+    #[test]
+    fn a_candidate_within_t_of_the_best_is_applied() {
+        let evidence = Evidence {
+            rule: judged(46.0, 0.0, 1.0),
+            learned: judged(60.0, 0.25, 1.1),
+            previous: judged(52.0, 0.08, 1.1),
+        };
+        let choice = decide_at_48(evidence, 0);
+        assert_eq!((choice.rate.mbps(), choice.source, choice.climb), (46.0, Source::Rule, false));
+    }
+
+    #[test]
+    fn two_poor_candidates_lead_to_an_inference() {
+        let evidence = Evidence {
+            rule: judged(38.0, 0.0, 1.0),
+            learned: judged(60.0, 0.25, 1.1),
+            previous: judged(48.0, 0.0, 1.1),
+        };
+        let choice = decide_at_48(evidence, 0);
+        assert_eq!(choice.source, Source::Inferred);
+        assert!((choice.rate.mbps() - 48.0).abs() < 0.5, "{choice:?}");
+    }
+}

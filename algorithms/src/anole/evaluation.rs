@@ -1,0 +1,94 @@
+//! Evaluation: two rates run for half a round trip each, the lower one first, and what their ACKs tell
+//! is gathered until both have been judged.
+
+use super::decision::Evidence;
+use super::params::Params;
+use super::utility::Verdict;
+use super::window::{Phase, Window};
+use anole_model::{Dur, Rate};
+use anole_programs::anole_cycle::control;
+use anole_programs::{Commands, anole_cycle};
+
+/// Whose rate runs in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Rule,
+    Learned,
+    /// The rate in force, in the place of a candidate that has none.
+    Previous,
+}
+
+/// A rate and whose it is.
+pub(super) type Test = (Who, Rate);
+
+/// An evaluation under way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Evaluation {
+    low: Test,
+    high: Test,
+    length: Dur,
+    /// What is known so far.
+    pub evidence: Evidence,
+    /// True when the application sent far less than it was allowed in a window.
+    pub idle: bool,
+}
+
+/// A window is at least this many packets of the lower rate long: fewer have no slope (deviation for
+/// slow paths, where half a round trip holds less).
+const MIN_PACKETS: f64 = 6.0;
+/// No window is longer.
+const MAX_WINDOW: Dur = Dur::from_millis(2_000);
+/// A window in which less than this share of the rate was sent was limited by the application.
+const IDLE_SHARE: f64 = 0.6;
+
+impl Evaluation {
+    /// Orders two rates; `previous` is what is known about the rate in force.
+    pub fn new(a: Test, b: Test, previous: Option<Verdict>, srtt: Dur, mss: u32) -> Evaluation {
+        let (low, high) = if a.1 <= b.1 { (a, b) } else { (b, a) };
+        let packets = Dur::from_secs_f64(MIN_PACKETS * f64::from(mss) / low.1.bytes_per_s().max(1.0));
+        let length = (srtt / 2).max(packets).min(MAX_WINDOW);
+        Evaluation { low, high, length, evidence: Evidence { previous, ..Evidence::default() }, idle: false }
+    }
+
+    /// Starts the program on it. `hold` follows the two windows.
+    pub fn start(&self, cycle: u32, hold: Rate, hold_for: Dur, out: &mut Commands) {
+        out.run(&anole_cycle::PROGRAM)
+            .set_rate(control::LOW, self.low.1)
+            .set_rate(control::HIGH, self.high.1)
+            .set_rate(control::HOLD, hold)
+            .set(control::WINDOW_US, self.length.as_micros() as u32)
+            .set(control::HOLD_US, hold_for.as_micros() as u32)
+            .set(control::CYCLE, cycle);
+    }
+
+    /// The larger of the two rates.
+    pub fn highest(&self) -> Rate {
+        self.high.1
+    }
+
+    /// The rate that ran in the window of this phase.
+    pub fn test(&self, phase: Phase) -> Option<Test> {
+        match phase {
+            Phase::Low => Some(self.low),
+            Phase::High => Some(self.high),
+            Phase::Hold => None,
+        }
+    }
+
+    /// Takes the verdict on one of the two windows, if there is one.
+    pub fn take(&mut self, (who, rate): Test, window: &Window, verdict: Option<Verdict>) {
+        match who {
+            Who::Rule => self.evidence.rule = verdict,
+            Who::Learned => self.evidence.learned = verdict,
+            // Half a round trip tells less than the whole probing stage did, but more recently.
+            Who::Previous => self.evidence.previous = verdict.or(self.evidence.previous),
+        }
+        let sent = window.covered as f64;
+        self.idle |= window.lost == 0 && verdict.is_some() && sent < IDLE_SHARE * rate.bytes_in(self.length);
+    }
+}
+
+/// Brings a candidate's rate near enough to the rate in force to be tested without harm.
+pub(super) fn testable(candidate: Rate, current: Rate, params: &Params) -> Rate {
+    candidate.clamp(current * params.low_test, current * params.high_test)
+}

@@ -1,0 +1,133 @@
+//! The delay gradient of a window: the least-squares slope of the round-trip time over send time, its
+//! standard error, and whether it may be believed.
+//!
+//! With t the send times and y the round-trip times of n packets:
+//!   S_tt = Σt² − (Σt)²/n,  S_ty = Σty − ΣtΣy/n,  S_yy = Σy² − (Σy)²/n
+//!   slope b = S_ty/S_tt,  s² = (S_yy − b·S_ty)/(n − 2),  error = s/√S_tt
+//! A slope is significant when it exceeds z standard errors, and the rise over the window exceeds a part
+//! of the time that one packet takes: a queue changes by whole packets, so that even an ideal link
+//! shows slopes of that size.
+
+use super::params::Params;
+use anole_model::{Dur, Rate};
+
+/// The unit in which the programs take times, seconds.
+pub(super) const UNIT_S: f64 = 16e-6;
+/// Fewer samples than this have no slope worth its error.
+const MIN_SAMPLES: u64 = 5;
+
+/// The sums that a fold program reports; times in units of 16 µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub n: u64,
+    pub t: u64,
+    pub y: u64,
+    pub tt: u64,
+    pub ty: u64,
+    pub yy: u64,
+}
+
+/// A slope of the round-trip time (s/s) with its standard error and the span it was taken over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Gradient {
+    pub slope: f64,
+    pub error: f64,
+    pub span: Dur,
+}
+
+impl Sums {
+    /// The mean round-trip time; `None` without samples.
+    pub fn mean_rtt(&self) -> Option<Dur> {
+        (self.n > 0).then(|| Dur::from_secs_f64(self.y as f64 / self.n as f64 * UNIT_S))
+    }
+
+    /// The slope; `None` with too few samples, with samples at one instant only, or when the sums
+    /// cannot come from real samples.
+    pub fn gradient(&self) -> Option<Gradient> {
+        if self.n < MIN_SAMPLES {
+            return None;
+        }
+        // n·Σ… in integers, so that no digit is lost before the subtraction.
+        let wide = |a: u64, b: u64| i128::try_from(u128::from(a) * u128::from(b)).ok();
+        let centred = |squares: u64, a: u64, b: u64| wide(self.n, squares)?.checked_sub(wide(a, b)?);
+        let (tt, ty, yy) = (
+            centred(self.tt, self.t, self.t)? as f64,
+            centred(self.ty, self.t, self.y)? as f64,
+            centred(self.yy, self.y, self.y)? as f64,
+        );
+        if tt <= 0.0 || yy < 0.0 {
+            return None;
+        }
+        let n = self.n as f64;
+        let slope = ty / tt;
+        let residual = (yy - slope * ty).max(0.0) / (n * (n - 2.0));
+        let error = (residual * n / tt).sqrt();
+        // Evenly spread samples over a span T have the variance T²/12.
+        let span = Dur::from_secs_f64((12.0 * tt).sqrt() / n * UNIT_S);
+        (slope.is_finite() && error.is_finite()).then_some(Gradient { slope, error, span })
+    }
+}
+
+impl Gradient {
+    /// True when the slope is more than noise for packets of `mss` bytes sent at `rate`.
+    pub fn is_significant(&self, rate: Rate, mss: u32, params: &Params) -> bool {
+        let packet_s = f64::from(mss) / rate.bytes_per_s().max(1.0);
+        let floor = params.quantum * packet_s / self.span.as_secs_f64().max(UNIT_S);
+        self.slope.abs() > (params.z * self.error).max(floor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sums(samples: impl IntoIterator<Item = (u64, u64)>) -> Sums {
+        let mut s = Sums::default();
+        for (t, y) in samples {
+            s.n += 1;
+            s.t += t;
+            s.y += y;
+            s.tt += t * t;
+            s.ty += t * y;
+            s.yy += y * y;
+        }
+        s
+    }
+
+    #[test]
+    fn a_straight_line_has_its_slope_and_no_error() {
+        let g = sums((0..100).map(|i| (i * 10, 3000 + i * 2))).gradient().unwrap();
+        assert!((g.slope - 0.2).abs() < 1e-12 && g.error < 1e-9, "{g:?}");
+        assert!((g.span.as_secs_f64() - 1000.0 * UNIT_S).abs() < 1e-6, "{g:?}");
+    }
+
+    #[test]
+    fn the_error_is_that_of_the_textbook() {
+        // t = 0…4, y = 1 3 2 5 4: slope 0.8, s² = 1.2, S_tt = 10.
+        let g = sums([(0, 1), (1, 3), (2, 2), (3, 5), (4, 4)]).gradient().unwrap();
+        assert!((g.slope - 0.8).abs() < 1e-12 && (g.error - 0.12f64.sqrt()).abs() < 1e-12, "{g:?}");
+    }
+
+    #[test]
+    fn noise_and_single_packets_are_not_significant() {
+        let params = Params::default();
+        let rate = Rate::from_mbps(48.0);
+        let zigzag = sums((0..100).map(|i| (i * 15, 3000 + (i % 2) * 15))).gradient().unwrap();
+        assert!(!zigzag.is_significant(rate, 1448, &params));
+        let one_packet = sums((0..100).map(|i| (i * 15, 3000 + i / 20))).gradient().unwrap();
+        assert!(!one_packet.is_significant(rate, 1448, &params));
+        let queue = sums((0..100).map(|i| (i * 15, 3000 + i * 2))).gradient().unwrap();
+        assert!(queue.is_significant(rate, 1448, &params));
+    }
+
+    proptest! {
+        #[test]
+        fn any_sums_give_a_finite_slope_or_none(n in any::<u64>(), v in any::<[u64; 5]>()) {
+            let s = Sums { n, t: v[0], y: v[1], tt: v[2], ty: v[3], yy: v[4] };
+            if let Some(g) = s.gradient() {
+                prop_assert!(g.slope.is_finite() && g.error.is_finite() && g.error >= 0.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Anole: three rates compete, the rule-based candidate's, the learned candidate's and the one in force.
+//!
+//! Han et al., "Anole: A Pragmatic Blend of Classic and Learning-Based Algorithms in Congestion Control",
+//! IEEE Transactions on Computers 2025.
+//!
+//! ```text
+//!            RTT rises, loss, plateau                     high window reported
+//!   ┌──────┐ ───────────────────────▶ ┌─────────────┐ ◀──────────┐
+//!   │ Ramp │                          │ Evaluation  │ ───────────┤ decide
+//!   └──────┘ ◀──────────┐             └─────────────┘            │
+//!     ▲                 │ free           ▲       ▲               │ queue long
+//!     │ free            │ capacity       │       │ N RTTs        ├──────────▶ ┌───────┐
+//!     │ capacity        │                │       │               │            │ Drain │
+//!   ┌──────────────┐    │    all         │    ┌─────────┐        │            └───────┘
+//!   │ Acceleration │ ───┴────────────────┘    │ Probing │ ◀──────┤ all trusted    │ 1 RTT
+//!   └──────────────┘  trusted again           └─────────┘        │                │
+//!          ▲                                                     │                │
+//!          └─────────────────────────────────────────────────────┴────────────────┘
+//!                              a candidate is deprecated
+//! ```
+//! One file per stage: [`ramp`], [`evaluation`], [`decision`] (with [`inference`]), [`drain`],
+//! [`probing`], [`acceleration`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
+//! [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
+//! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
+//!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
+//! - free capacity, shown by a climb when no window met any queue, starts a gentle ramp, since
+//!   steps of eq. 10 alone need seconds to find a doubled capacity;
+//! - a policy that has not answered in time is waited for one round trip, once; then the cycle tests the
+//!   rate in force in its place. An answer that is no rate counts against its confidence.
+
+mod acceleration;
+mod confidence;
+mod decision;
+mod drain;
+mod evaluation;
+mod gradient;
+mod inference;
+mod params;
+mod path;
+mod probing;
+mod ramp;
+#[cfg(test)]
+mod tests;
+mod utility;
+mod window;
+
+use crate::classic::Classic;
+use crate::policy::Policy;
+use crate::{
+    Algorithm, Applied, Build, BuildError, Commands, FlowInfo, Report, Spec, Telemetry, classic, policy,
+};
+use acceleration::Acceleration;
+use anole_model::{Bounds, Dur, Rate, Time};
+use anole_programs::anole_cycle::control;
+use anole_programs::{anole_cycle, ramp as ramp_program};
+use confidence::Confidence;
+use decision::{Choice, Source, decide};
+use drain::{Drain, Reason};
+use evaluation::{Evaluation, Who, testable};
+use params::Params;
+use path::Path;
+use probing::Probing;
+use ramp::Ramp;
+use utility::{Verdict, share};
+use window::{Phase, Window};
+
+/// Anole in the registry.
+pub(crate) const SPEC: Spec = Spec {
+    name: "anole",
+    kind: "hybrid",
+    summary: "The better of a rule-based and a learned rate, or an inferred one where both are poor",
+    programs: &[&anole_cycle::PROGRAM, &ramp_program::PROGRAM],
+    parameters: Params::PARAMETERS,
+    source: "Han et al., IEEE TC 2025, doi 10.1109/TC.2025.3566872",
+    build,
+};
+
+/// The rule slot when nothing is named (Anole §IV).
+const DEFAULT_CLASSIC: &str = "cubic";
+/// The window is a cap only: twice what the rate needs, so that pacing governs.
+const CAP_GAIN: f64 = 2.0;
+/// A window larger than this at the start is that of a running flow, packets; it is not doubled but
+/// grown gently.
+const ADOPTED_PACKETS: u32 = 64;
+/// The smallest rate, packets per round trip: fewer give no feedback.
+const MIN_PACKETS_PER_RTT: f64 = 2.0;
+
+fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
+    let params = Params::with(&what.params)?;
+    let classic_name = what.classic.as_deref().unwrap_or(DEFAULT_CLASSIC);
+    let classic = classic::build(classic_name, what.flow.mss, what.flow.init_cwnd)?;
+    let policy = policy::build(what.policy.as_deref().unwrap_or(policy::DEFAULT), what.seed)?;
+    Ok(Box::new(Anole::new(what.flow, params, classic, policy)))
+}
+
+/// What the flow does now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    /// Exponential growth.
+    Ramp(Ramp),
+    /// The candidates run for half a round trip each.
+    Evaluation(Evaluation),
+    /// A queue is worked off for one round trip.
+    Drain(Drain),
+    /// The rate decided on is applied for N round trips.
+    Probing(Probing),
+    /// Additive steps while a candidate is deprecated.
+    Acceleration(Acceleration),
+}
+
+struct Anole {
+    flow: FlowInfo,
+    params: Params,
+    path: Path,
+    classic: Box<dyn Classic>,
+    classic_confidence: Confidence,
+    policy: Option<Box<dyn Policy>>,
+    policy_confidence: Confidence,
+    /// False when the policy failed to answer in time the last time it was asked.
+    policy_answers: bool,
+    /// r: the rate in force.
+    rate: Rate,
+    /// Where it came from, and since when.
+    source: (Source, Time),
+    /// The verdict on it, from the last probing stage.
+    verdict: Option<Verdict>,
+    stage: Stage,
+    cycle: u32,
+    climbs: u32,
+    telemetry: Telemetry,
+}
+
+impl Anole {
+    fn new(
+        flow: FlowInfo,
+        params: Params,
+        classic: Box<dyn Classic>,
+        policy: Option<Box<dyn Policy>>,
+    ) -> Anole {
+        let path = Path::new();
+        Anole {
+            flow,
+            params,
+            classic,
+            classic_confidence: Confidence::new(),
+            policy,
+            policy_confidence: Confidence::new(),
+            policy_answers: true,
+            rate: Rate::from_bytes_in(u64::from(flow.init_cwnd), path.srtt()),
+            path,
+            source: (Source::Rule, Time::ZERO),
+            verdict: None,
+            stage: Stage::Acceleration(Acceleration::default()),
+            cycle: 0,
+            climbs: 0,
+            telemetry: Telemetry::default(),
+        }
+    }
+
+    /// Starts exponential growth from a window.
+    fn ramp(&mut self, gain: f64, cwnd: u32, out: &mut Commands) {
+        self.climbs = 0;
+        self.path.forget_capacity();
+        self.stage = Stage::Ramp(Ramp::start(gain, cwnd, &self.path, &self.params, out));
+    }
+
+    fn on_ramp_report(&mut self, now: Time, seen: &ramp_program::Report, out: &mut Commands) {
+        let Stage::Ramp(mut ramp) = self.stage else { return };
+        let over = ramp.on_report(now, seen, self.flow.mss, &mut self.path, &self.params, out);
+        self.feed_classic(now, seen.acked, seen.lost, seen.timeout > 0);
+        self.rate = Rate::from_bytes_in(seen.cwnd, self.path.srtt());
+        self.stage = Stage::Ramp(ramp);
+        let lost = seen.lost.saturating_mul(u64::from(self.flow.mss));
+        let observation = self.observe(lost, seen.acked, Dur::from_micros(seen.elapsed_us), 0.0);
+        self.ask_policy(now, &observation);
+        if over {
+            out.clear();
+            self.leave_ramp(now, &ramp, Dur::from_micros(seen.rtt_us), out);
+        }
+    }
+
+    /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with.
+    fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
+        self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
+        self.cycle = (self.cycle + 1) & CYCLE_MASK;
+        out.run(&anole_cycle::PROGRAM)
+            .set(control::CYCLE, self.cycle)
+            .set(control::PHASE, 2)
+            .set(control::WINDOW_US, 0);
+        let share = drain::after_ramp(ramp.gain(), rtt, &self.path, &self.params);
+        self.enter_drain(Reason::Ramp, self.rate * share, rtt, out);
+    }
+
+    /// Tells the rule-based candidate what happened since the last report.
+    fn feed_classic(&mut self, now: Time, acked: u64, lost: u64, timeout: bool) {
+        self.classic.on_ack(now, acked, self.path.srtt());
+        if timeout {
+            self.classic.on_timeout(now);
+        } else if lost > 0 {
+            self.classic.on_loss(now);
+        }
+    }
+
+    fn on_window(&mut self, now: Time, window: &Window, out: &mut Commands) {
+        if let Some((mean, min)) = window.rtt {
+            self.path.saw_rtt(now, mean, min);
+        }
+        self.path.saw_delivery(window.acked, window.elapsed);
+        self.feed_classic(now, window.acked, window.lost, window.timeout);
+        if window.timeout {
+            return self.on_timeout(now, window, out);
+        }
+        match (self.stage, window.phase) {
+            (Stage::Evaluation(mut evaluation), phase) => {
+                if phase == Phase::Low {
+                    self.path.saw_low_loss(window.loss(self.flow.mss));
+                }
+                if let Some(test) = evaluation.test(phase) {
+                    let verdict = window.judge(test.1, &self.path, self.flow.mss, &self.params);
+                    evaluation.take(test, window, verdict);
+                    self.stage = Stage::Evaluation(evaluation);
+                }
+                // A window of the rate held means that the report of the higher one was lost.
+                if phase != Phase::Low {
+                    self.decide(now, &evaluation, window, out);
+                }
+            }
+            (Stage::Drain(drain), Phase::Hold) => self.on_drained(now, drain, window, out),
+            (Stage::Probing(probing), Phase::Hold) => self.on_probed(now, probing, window, out),
+            (Stage::Acceleration(acceleration), Phase::Hold) => {
+                self.accelerate(now, acceleration, window, out);
+            }
+            // A window that was under way when the stage changed (after a timeout).
+            (Stage::Ramp(_) | Stage::Drain(_) | Stage::Probing(_) | Stage::Acceleration(_), _) => {}
+        }
+    }
+
+    /// A timeout says that nothing arrives any more, unless something did.
+    fn on_timeout(&mut self, now: Time, window: &Window, out: &mut Commands) {
+        let factor = if window.acked == 0 { 0.5 } else { 1.0 };
+        self.climbs = 0;
+        self.verdict = None;
+        self.apply(now, Choice { rate: self.rate * factor, source: Source::Previous, climb: false });
+        self.enter_probing(None, out);
+    }
+
+    fn decide(&mut self, now: Time, evaluation: &Evaluation, window: &Window, out: &mut Commands) {
+        self.telemetry.decisions += 1;
+        let evidence = &evaluation.evidence;
+        if let Some(best) = evidence.best() {
+            let judge = |confidence: &mut Confidence, verdict: Option<Verdict>| {
+                if let Some(v) = verdict {
+                    confidence.judge(share(v.utility, &best, &self.params), &self.params);
+                }
+            };
+            judge(&mut self.classic_confidence, evidence.rule);
+            judge(&mut self.policy_confidence, evidence.learned);
+        }
+        let mut choice = decide(evidence, self.rate, self.climbs, &mut self.path, &self.params);
+        if choice.climb && evaluation.idle {
+            choice = Choice { rate: self.rate, source: Source::Previous, climb: false };
+        }
+        self.climbs = if choice.climb { self.climbs + 1 } else { 0 };
+        self.apply(now, choice);
+        if choice.climb && evidence.queue_is_empty(&self.params) {
+            return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
+        }
+        let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
+        self.enter_hold(now, rtt, out);
+    }
+
+    /// Puts a decided rate in force, and the rule-based candidate on it unless it is near already.
+    fn apply(&mut self, now: Time, choice: Choice) {
+        self.account(now, choice.source);
+        let least = Rate::from_bytes_per_s(
+            MIN_PACKETS_PER_RTT * f64::from(self.flow.mss) / self.path.srtt().as_secs_f64().max(1e-6),
+        );
+        self.rate = Bounds::DEFAULT.clamp(choice.rate.max(least));
+        let own = self.classic.cwnd() as f64 / self.path.srtt().as_secs_f64().max(1e-6);
+        if (own - self.rate.bytes_per_s()).abs() > self.params.keep_epoch * self.rate.bytes_per_s() {
+            self.classic.resume(self.cap(self.rate, 1.0));
+        }
+    }
+
+    fn account(&mut self, now: Time, next: Source) {
+        let (source, since) = self.source;
+        *slot(&mut self.telemetry.applied, source) += now.since(since);
+        self.source = (next, now);
+    }
+
+    /// The window that carries `rate` with `gain` to spare.
+    fn cap(&self, rate: Rate, gain: f64) -> u32 {
+        Bounds::DEFAULT.cwnd_for(rate, self.path.srtt(), gain, self.flow.mss)
+    }
+
+    /// Goes on at the rate in force: first a drain if the queue is long or the smallest round-trip time
+    /// has to be confirmed, then probing or acceleration.
+    fn enter_hold(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
+        match drain::due(now, self.rate, rtt, &self.path, &self.params) {
+            Some((reason, rate)) => self.enter_drain(reason, rate, rtt, out),
+            None => self.enter_probing(None, out),
+        }
+    }
+
+    /// Holds the rate in force for N round trips, or until the next step while a candidate is deprecated.
+    fn enter_probing(&mut self, drained: Option<Drain>, out: &mut Commands) {
+        if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
+            self.stage = Stage::Probing(Probing { drained, waited: false });
+            self.hold(self.rate, self.path.srtt().mul_f64(self.params.probing_rtts), out);
+        } else {
+            self.stage = Stage::Acceleration(Acceleration::default());
+            self.hold(self.rate, self.path.srtt() * 2, out);
+        }
+    }
+
+    fn hold(&self, rate: Rate, span: Dur, out: &mut Commands) {
+        let span = span.as_micros().clamp(1_000, 4_000_000_000) as u32;
+        out.set_rate(control::HOLD, Bounds::DEFAULT.clamp(rate)).set(control::HOLD_US, span);
+        out.cwnd(self.cap(rate.max(self.rate), CAP_GAIN));
+    }
+
+    fn accelerate(&mut self, now: Time, mut acceleration: Acceleration, window: &Window, out: &mut Commands) {
+        self.classic_confidence.recover(&self.params);
+        self.policy_confidence.recover(&self.params);
+        let gradient = window.significant_gradient(self.rate, self.flow.mss, &self.params).unwrap_or(0.0);
+        self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
+        if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
+            self.classic.resume(self.cap(self.rate, 1.0));
+            return self.on_probed(now, Probing { drained: None, waited: false }, window, out);
+        }
+        if let Some((mean, _)) = window.rtt {
+            let rate = acceleration.step(self.rate, mean, gradient, &self.path, self.flow.mss, &self.params);
+            let (source, _) = self.source;
+            self.apply(now, Choice { rate, source, climb: false });
+        }
+        self.stage = Stage::Acceleration(acceleration);
+        self.hold(self.rate, self.path.srtt() * 2, out);
+    }
+
+    /// Tests the candidates against the rate in force.
+    fn evaluate(&mut self, learned: Option<Rate>, out: &mut Commands) {
+        let own = Rate::from_bytes_in(self.classic.cwnd(), self.path.srtt());
+        let rule = (Who::Rule, testable(own, self.rate, &self.params));
+        let other = match learned {
+            Some(rate) => (Who::Learned, testable(rate, self.rate, &self.params)),
+            None => (Who::Previous, self.rate),
+        };
+        let evaluation = Evaluation::new(rule, other, self.verdict, self.path.srtt(), self.flow.mss);
+        self.cycle = (self.cycle + 1) & CYCLE_MASK;
+        let hold_for = self.path.srtt().mul_f64(self.params.probing_rtts);
+        evaluation.start(self.cycle, self.rate, hold_for, out);
+        out.cwnd(self.cap(self.rate.max(evaluation.highest()), CAP_GAIN));
+        self.stage = Stage::Evaluation(evaluation);
+    }
+}
+
+/// Cycles are counted in 20 bits, which leaves room for the window in a u32 register.
+const CYCLE_MASK: u32 = (1 << 20) - 1;
+
+fn slot(applied: &mut Applied, source: Source) -> &mut Dur {
+    match source {
+        Source::Rule => &mut applied.rule,
+        Source::Learned => &mut applied.learned,
+        Source::Inferred => &mut applied.inferred,
+        Source::Previous => &mut applied.previous,
+    }
+}
+
+impl Algorithm for Anole {
+    fn start(&mut self, now: Time, out: &mut Commands) {
+        self.source.1 = now;
+        let adopted = self.flow.init_cwnd > ADOPTED_PACKETS.saturating_mul(self.flow.mss);
+        let gain = if adopted { self.params.ramp_gain } else { 1.0 };
+        let cwnd = Bounds::DEFAULT.cwnd(u64::from(self.flow.init_cwnd), self.flow.mss);
+        self.ramp(gain, cwnd, out);
+    }
+
+    fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands) {
+        if report.program.name == ramp_program::PROGRAM.name {
+            if let Some(seen) = ramp_program::Report::read(report.values) {
+                self.on_ramp_report(now, &seen, out);
+            }
+        } else if report.program.name == anole_cycle::PROGRAM.name
+            && let Some(window) = Window::read(report.values)
+            && window.cycle == self.cycle
+            && !matches!(self.stage, Stage::Ramp(_))
+        {
+            self.on_window(now, &window, out);
+        }
+    }
+
+    fn telemetry(&self) -> Telemetry {
+        self.telemetry
+    }
+}

@@ -1,0 +1,83 @@
+//! Probing: the rate decided on is applied for N round trips; at their end the learned policy is asked
+//! once, and the next evaluation begins.
+//!
+//! The paper runs the policy during the last round trip. Here it sees the measurements of the packets
+//! sent since the decision, whose ACKs arrive in the last N − 1 round trips.
+
+use super::Anole;
+use super::Stage;
+use super::drain::Drain;
+use super::window::Window;
+use crate::policy::Observation;
+use anole_model::{Dur, Rate, Time};
+use anole_programs::Commands;
+
+/// A policy may change the rate by no more than this factor; anything beyond is no rate.
+const SANE_FACTOR: f64 = 10.0;
+
+/// A probing stage under way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Probing {
+    /// The drain that the stage began after.
+    pub drained: Option<Drain>,
+    /// True once the stage was prolonged for a late answer.
+    pub waited: bool,
+}
+
+impl Anole {
+    /// The stage ends: what it told about r is kept, the policy asked, the next evaluation begun.
+    pub(super) fn on_probed(&mut self, now: Time, probing: Probing, window: &Window, out: &mut Commands) {
+        if let (Some(drain), Some((_, min))) = (probing.drained, window.rtt) {
+            self.after_drain(now, drain, min);
+        }
+        self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
+        if !probing.waited {
+            let lost = window.lost.saturating_mul(u64::from(self.flow.mss));
+            let slope = window.gradient.map_or(0.0, |g| g.slope);
+            let observation = self.observe(lost, window.acked, window.elapsed, slope);
+            self.ask_policy(now, &observation);
+        }
+        let learned = self.poll_policy(now);
+        let patient = self.policy.is_some() && self.policy_answers && !probing.waited;
+        if learned.is_none() && patient && self.policy_confidence.is_active() {
+            self.stage = Stage::Probing(Probing { drained: None, waited: true });
+            self.hold(self.rate, self.path.srtt(), out);
+            return;
+        }
+        self.policy_answers = learned.is_some() || (self.policy_answers && !probing.waited);
+        self.evaluate(learned, out);
+    }
+
+    /// What the policy sees of a span in which `lost` bytes were lost and `acked` delivered.
+    pub(super) fn observe(&self, lost: u64, acked: u64, interval: Dur, rtt_gradient: f64) -> Observation {
+        let all = lost.saturating_add(acked);
+        Observation {
+            rate: self.rate,
+            delivery_rate: self.path.delivery_rate(),
+            srtt: self.path.srtt(),
+            min_rtt: self.path.min_rtt(),
+            rtt_gradient,
+            loss_rate: if all > 0 { lost as f64 / all as f64 } else { 0.0 },
+            interval,
+        }
+    }
+
+    /// Asks the policy, if there is one.
+    pub(super) fn ask_policy(&mut self, now: Time, observation: &Observation) {
+        if let Some(policy) = &mut self.policy {
+            policy.ask(now, observation);
+            self.telemetry.inferences += 1;
+        }
+    }
+
+    /// The policy's rate, if it has answered with one. What is no rate costs confidence.
+    pub(super) fn poll_policy(&mut self, now: Time) -> Option<Rate> {
+        let answer = self.policy.as_mut()?.poll(now)?;
+        let current = self.rate.bytes_per_s();
+        if (current / SANE_FACTOR..=current * SANE_FACTOR).contains(&answer) {
+            return Some(Rate::from_bytes_per_s(answer));
+        }
+        self.policy_confidence.judge(0.0, &self.params);
+        None
+    }
+}

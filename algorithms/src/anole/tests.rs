@@ -1,0 +1,1 @@
+//! Transitions of the whole algorithm.

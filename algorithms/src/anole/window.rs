@@ -1,0 +1,140 @@
+//! One report of the `anole-cycle` program, brought into units and checked, and the verdict on its rate.
+//!
+//! Above capacity packets that find no room in the queue are dropped instead of delayed, and
+//! ΔD = (x + R − C)/C (Anole eq. 4) becomes ΔD + l/(1 − l) = (x + R − C)/C with l the share dropped.
+//! Deviation: the verdict adds that term for loss in excess of what the path loses anyway (see
+//! [`super::path`]). Loss alone still lowers no utility, but without the term a flow on a buffer too
+//! small to show a delay would climb for ever.
+
+use super::gradient::{Gradient, Sums};
+use super::params::Params;
+use super::path::{Loss, Path};
+use super::utility::Verdict;
+use anole_model::{Dur, Rate};
+use anole_programs::anole_cycle;
+
+/// Which window a report speaks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Packets sent at the lower rate.
+    Low,
+    /// Packets sent at the higher rate.
+    High,
+    /// Packets sent at the rate held.
+    Hold,
+}
+
+/// What a report told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Window {
+    /// Number of the cycle that it belongs to.
+    pub cycle: u32,
+    pub phase: Phase,
+    /// Bytes acknowledged since the last report.
+    pub acked: u64,
+    /// Bytes acknowledged that were sent in the window.
+    pub covered: u64,
+    /// Packets found lost since the last report.
+    pub lost: u64,
+    /// Packets found lost while the ACKs of the window arrived.
+    pub missed: u64,
+    pub timeout: bool,
+    /// Time since the last report.
+    pub elapsed: Dur,
+    /// Last round-trip time; zero if there was none yet.
+    pub last_rtt: Dur,
+    /// Mean and smallest round-trip time in the window, if anything was acknowledged in it.
+    pub rtt: Option<(Dur, Dur)>,
+    pub gradient: Option<Gradient>,
+}
+
+/// No round-trip time is longer than this; a larger figure is no measurement.
+const MAX_RTT_US: u64 = 60_000_000;
+
+impl Window {
+    /// Reads the values of a report; `None` when they are not this program's.
+    pub fn read(values: &[u64]) -> Option<Window> {
+        let seen = anole_cycle::Report::read(values)?;
+        let sums = Sums {
+            n: seen.n,
+            t: seen.sum_t,
+            y: seen.sum_rtt,
+            tt: seen.sum_tt,
+            ty: seen.sum_trtt,
+            yy: seen.sum_rttrtt,
+        };
+        let min = Dur::from_micros(seen.min_rtt_us);
+        let sane = |rtt: Dur| !rtt.is_zero() && rtt <= Dur::from_micros(MAX_RTT_US);
+        // The mean is taken in coarser units than the minimum.
+        let rtt =
+            sums.mean_rtt().map(|mean| (mean.max(min), min)).filter(|&(mean, min)| sane(mean) && sane(min));
+        Some(Window {
+            cycle: u32::try_from(seen.window / 4).ok()?,
+            phase: match seen.window % 4 {
+                0 => Phase::Low,
+                1 => Phase::High,
+                _ => Phase::Hold,
+            },
+            acked: seen.acked,
+            covered: seen.covered,
+            lost: seen.lost,
+            missed: seen.missed,
+            timeout: seen.timeout > 0,
+            elapsed: Dur::from_micros(seen.elapsed_us),
+            last_rtt: Dur::from_micros(seen.rtt_us.min(MAX_RTT_US)),
+            rtt,
+            gradient: rtt.and_then(|_| sums.gradient()),
+        })
+    }
+
+    /// The slope where it is more than noise.
+    pub fn significant_gradient(&self, rate: Rate, mss: u32, params: &Params) -> Option<f64> {
+        self.gradient.filter(|g| g.is_significant(rate, mss, params)).map(|g| g.slope)
+    }
+
+    /// Judges the rate that was in force; `None` when nothing was acknowledged, for nothing is never
+    /// scored.
+    pub fn judge(&self, rate: Rate, path: &Path, mss: u32, params: &Params) -> Option<Verdict> {
+        let (mean, _) = self.rtt?;
+        let ratio = mean.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
+        let growth = self.significant_gradient(rate, mss, params);
+        let overflow = path.excess_loss(self.loss(mss), params);
+        let gradient = match (growth, overflow) {
+            (growth, Some(excess)) => Some(growth.unwrap_or(0.0).max(0.0) + excess / (1.0 - excess)),
+            (growth, None) => growth,
+        };
+        Some(Verdict::new(rate, gradient, ratio, params))
+    }
+
+    /// The loss in the window.
+    pub fn loss(&self, mss: u32) -> Loss {
+        let packets = self.covered / u64::from(mss.max(1));
+        Loss { lost: self.missed, sent: self.missed.saturating_add(packets) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_without_acks_is_not_judged() {
+        let mut values = [0; 16];
+        values[0] = 4 * 7 + 1;
+        values[8] = u64::MAX;
+        let window = Window::read(&values).unwrap();
+        assert_eq!((window.cycle, window.phase, window.rtt), (7, Phase::High, None));
+        let params = Params::default();
+        assert_eq!(window.judge(Rate::from_mbps(1.0), &Path::new(), 1448, &params), None);
+        assert_eq!(Window::read(&values[1..]), None);
+    }
+
+    #[test]
+    fn absurd_round_trip_times_are_no_measurement() {
+        let mut values = [0; 16];
+        (values[8], values[9], values[11]) = (u64::MAX, 10, u64::MAX);
+        assert_eq!(Window::read(&values).unwrap().rtt, None);
+        (values[8], values[9], values[11]) = (100, 1, 10);
+        assert_eq!(Window::read(&values).unwrap().rtt, Some((Dur::from_micros(160), Dur::from_micros(100))));
+    }
+}

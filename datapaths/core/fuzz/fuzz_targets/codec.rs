@@ -1,0 +1,8 @@
+//! Any bytes are messages or errors.
+#![no_main]
+
+#[path = "../entry.rs"]
+#[allow(dead_code, reason = "each target uses one entry point")]
+mod entry;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| entry::codec(data));
