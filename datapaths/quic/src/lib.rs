@@ -16,6 +16,7 @@ mod error;
 mod meter;
 mod packets;
 mod server;
+mod timer;
 mod tls;
 pub mod trace;
 mod transport;
