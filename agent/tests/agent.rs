@@ -353,6 +353,22 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
 }
 
 #[test]
+fn a_full_disk_ends_the_statistics_and_not_the_agent() {
+    let (_directory, socket) = place();
+    let agent = Agent::start(&socket, &["--stats", "/dev/full"]);
+    let mut host = MiniHost::new(&socket, 1);
+    let first = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(first)));
+    host.close(first);
+    let second = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(second)), "the agent serves on");
+    agent.signal(Signal::SIGTERM);
+    let (status, log) = agent.end();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.lines().last().unwrap().contains("--stats /dev/full"), "{log}");
+}
+
+#[test]
 fn algorithms_are_listed() {
     let output = run(&["algs", "--json"]);
     assert!(output.status.success());

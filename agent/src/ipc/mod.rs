@@ -199,6 +199,9 @@ impl<T: Transport> Endpoint<T> {
                 if let Err(refusal) = checked {
                     state.refused(now, refusal, Some(&from));
                 }
+                for peer in state.peers.forgotten.drain(..) {
+                    state.backlog.forget(peer);
+                }
             }
         }
         true

@@ -99,12 +99,13 @@ impl Drop for Bound {
 
 /// Binds the agent's socket, for this user alone (mode 0600).
 pub fn bind(path: &Path) -> Result<Bound, SocketError> {
+    if path == default_socket() {
+        own_directory(path)?;
+    }
+    let path = &resolved(path)?;
     let length = path.as_os_str().len();
     if length > MAX_PATH_BYTES {
         return Err(SocketError::TooLong { path: path.into(), length });
-    }
-    if path == default_socket() {
-        own_directory(path)?;
     }
     let lock = lock(path)?;
     clear(path)?;
@@ -113,6 +114,16 @@ pub fn bind(path: &Path) -> Result<Bound, SocketError> {
     umask(before);
     let socket = bound.map_err(|source| io_error(path, "bind the socket", source))?;
     Ok(Bound { socket, path: path.into(), _lock: lock })
+}
+
+/// The path from the root and without links in its directory: it is the address that datapaths see, and
+/// they know the agent by it wherever they run.
+fn resolved(path: &Path) -> Result<PathBuf, SocketError> {
+    let name = path.file_name().ok_or_else(|| SocketError::NotASocket { path: path.into() })?;
+    let directory =
+        std::path::absolute(path).map(|path| path.parent().map(Path::to_path_buf).unwrap_or(path));
+    let directory = directory.and_then(fs::canonicalize);
+    Ok(directory.map_err(|source| io_error(path, "find its directory", source))?.join(name))
 }
 
 /// Makes the directory of a default path, and refuses one that another user laid there.
@@ -231,12 +242,25 @@ mod tests {
     }
 
     #[test]
+    fn the_address_is_the_same_whatever_way_leads_to_it() {
+        let directory = directory();
+        let link = directory.path().join("link");
+        fs::create_dir(directory.path().join("real")).unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let bound = bind(&link.join("../link/a.sock")).unwrap();
+        let expected = fs::canonicalize(directory.path()).unwrap().join("real/a.sock");
+        assert_eq!(bound.socket.local_addr().unwrap().as_pathname(), Some(expected.as_path()));
+    }
+
+    #[test]
     fn paths_that_cannot_be_are_refused_with_the_way_out() {
         let directory = directory();
         let file = directory.path().join("file");
         fs::write(&file, "x").unwrap();
         assert!(matches!(bind(&file), Err(SocketError::NotASocket { .. })));
         assert_eq!(fs::read(&file).unwrap(), b"x");
+        assert!(matches!(bind(directory.path()), Err(SocketError::NotASocket { .. })));
+        assert!(matches!(bind(Path::new("/")), Err(SocketError::NotASocket { .. })));
         let long = directory.path().join("x".repeat(120));
         assert!(matches!(bind(&long), Err(SocketError::TooLong { .. })));
         let missing = directory.path().join("no/such/a.sock");
