@@ -39,13 +39,8 @@ pub fn render(results: &[RunResult]) -> String {
         }
         if flows > 1 {
             let jain = mean(group.iter().map(|run| run.jain_index));
-            let total = mean(group.iter().map(|run| run.flows.iter().map(|f| f.throughput_mbps).sum()));
-            notes += &format!(
-                "{}: Jain's index {}, sum of throughputs {} Mbps\n",
-                group[0].alg,
-                number(jain, 3),
-                number(total, 2)
-            );
+            notes +=
+                &format!("{}: Jain's index {} while all flows were active\n", group[0].alg, number(jain, 3));
         }
         for (index, link) in group[0].links.iter().enumerate() {
             let of = |figure: fn(&anole_sim::result::LinkResult) -> Option<f64>| {

@@ -18,14 +18,17 @@ mod heap;
 mod measure;
 mod receiver;
 mod sender;
+mod setup;
 #[cfg(test)]
 mod tests;
 mod timetable;
 
 pub use agent::AgentScript;
 pub(crate) use flow::INITIAL_WINDOW_PACKETS;
+pub use measure::SERIES_STEP;
+pub use setup::{changes, jain_index, link_configs};
 
-use crate::link::{Link, LinkConfig, Packet};
+use crate::link::{Link, Packet};
 use crate::plan::FlowPlan;
 use crate::result::{Applied, FlowResult, LinkResult, RunResult};
 use crate::scenario::{LinkChange, Scenario};
@@ -109,22 +112,7 @@ struct Simulation<'a> {
 
 impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, plans: Vec<FlowPlan>, seed: u64, script: AgentScript) -> Simulation<'a> {
-        let links: Vec<Link<Data>> = scenario
-            .links
-            .iter()
-            .enumerate()
-            .map(|(index, spec)| {
-                Link::new(LinkConfig {
-                    capacity: spec.capacity.clone(),
-                    delay: spec.one_way_delay,
-                    buffer_bytes: spec.buffer_bytes,
-                    random_loss: spec.random_loss,
-                    queue: spec.queue,
-                    full_packet: scenario.full_packet(),
-                    seed: stream(seed, Stream::Link(index)),
-                })
-            })
-            .collect();
+        let links: Vec<Link<Data>> = setup::link_configs(scenario, seed).into_iter().map(Link::new).collect();
         let flows: Vec<SimFlow> = scenario
             .flows
             .iter()
@@ -401,15 +389,13 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Jain's index, (Σx)² / (n·Σx²), over the time in which all flows were active.
+    /// Jain's index over the time in which all flows were active.
     fn jain(&self) -> Option<f64> {
         let from = self.all_active.as_ref()?;
         let to = self.one_over.clone().unwrap_or_else(|| self.payload_bytes());
         let goodputs = from.iter().zip(&to).map(|(from, to)| to.checked_sub(*from).map(|bytes| bytes as f64));
         let goodputs: Vec<f64> = goodputs.collect::<Option<_>>()?;
-        let sum: f64 = goodputs.iter().sum();
-        let squares: f64 = goodputs.iter().map(|x| x * x).sum();
-        (squares > 0.0).then(|| sum * sum / (goodputs.len() as f64 * squares))
+        setup::jain_index(&goodputs)
     }
 }
 

@@ -280,6 +280,13 @@ impl Check<'_> {
             );
             return Err(self.origin.error(span, message));
         }
+        if let Some(preference) = raw.preference.as_ref().filter(|p| p.get_ref() != "default") {
+            let message = format!(
+                "preference \"{}\": no algorithm of this version takes one; write \"default\" or leave it out",
+                preference.get_ref()
+            );
+            return Err(self.origin.error(preference.span(), message));
+        }
         let path = self.path(scenario, raw.path)?;
         let extra_delay =
             millis(self.or(&raw.extra_delay_ms, "extra_delay_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?);
@@ -295,7 +302,6 @@ impl Check<'_> {
                 delayed_ack: raw.delayed_ack.as_ref().is_some_and(|d| *d.get_ref()),
                 classic: raw.classic.as_ref().map(|s| s.get_ref().clone()),
                 policy: raw.policy.as_ref().map(|s| s.get_ref().clone()),
-                preference: raw.preference.as_ref().map(|s| s.get_ref().clone()),
             });
         }
         Ok(())

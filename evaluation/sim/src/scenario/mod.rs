@@ -128,8 +128,6 @@ pub struct FlowSpec {
     pub classic: Option<String>,
     /// Learned slot of the algorithm.
     pub policy: Option<String>,
-    /// Preference of the algorithm.
-    pub preference: Option<String>,
 }
 
 impl Scenario {

@@ -1,0 +1,165 @@
+//! What a user meets on the command line: results, exit codes, messages.
+
+#![allow(clippy::disallowed_methods, reason = "tests of a binary read its files")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const SCENARIO: &str = r#"name = "small"
+duration_s = 2.0
+[[link]]
+name = "bottleneck"
+capacity_mbps = 12.0
+one_way_delay_ms = 10.0
+buffer_bdp = 1.0
+random_loss = 0.01
+[[flow]]
+alg = "cubic"
+under_test = true
+"#;
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new(scenario: &str) -> Files {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("small.toml"), scenario).unwrap();
+        Files(folder)
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+    fn sim(&self, options: &[&str]) -> Output {
+        sim(&self.path("small.toml"), options).output().unwrap()
+    }
+}
+
+fn sim(file: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+    command.arg("sim").arg(file).args(options);
+    command
+}
+
+/// Standard error of a command that must fail with `code`, in one line of its own.
+fn refusal(output: &Output, code: i32) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    assert!(output.stdout.is_empty());
+    text
+}
+
+fn lines(output: &Output) -> Vec<serde_json::Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.lines()
+        .map(|line| {
+            let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+            value["wall_s"] = 0.into();
+            value
+        })
+        .collect()
+}
+
+#[test]
+fn runs_come_in_order_and_are_the_same_however_many_at_once() {
+    let files = Files::new(SCENARIO);
+    let options = ["--alg", "cubic,reno", "--runs", "3", "--seed", "5", "--json"];
+    let one = lines(&files.sim(&[&options[..], &["--jobs", "1"]].concat()));
+    let many = lines(&files.sim(&[&options[..], &["--jobs", "3"]].concat()));
+    assert_eq!(one, many);
+    let order: Vec<(&str, u64)> =
+        one.iter().map(|run| (run["alg"].as_str().unwrap(), run["seed"].as_u64().unwrap())).collect();
+    assert_eq!(order, [("cubic", 5), ("cubic", 6), ("cubic", 7), ("reno", 5), ("reno", 6), ("reno", 7)]);
+}
+
+#[test]
+fn set_changes_the_scenario() {
+    let files = Files::new(SCENARIO);
+    let options =
+        ["--set", "bottleneck.random_loss=0", "--set", "flow.count=2", "--set", "duration_s=4", "--json"];
+    let run = &lines(&files.sim(&options))[0];
+    assert_eq!(run["flows"].as_array().unwrap().len(), 2);
+    assert_eq!(run["flows"][0]["stop_s"], 4.0);
+}
+
+#[test]
+fn a_table_is_for_people() {
+    let output = Files::new(SCENARIO).sim(&["--runs", "2"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("throughput Mbps") && text.contains("cubic") && text.contains("means of 2 runs"),
+        "{text}"
+    );
+}
+
+#[test]
+fn files_hold_what_is_printed() {
+    let files = Files::new(SCENARIO);
+    let out = files.path("results");
+    let printed = lines(&files.sim(&["--json", "--out", out.to_str().unwrap()]));
+    let mut written: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(out.join("small-sim-cubic-1.json")).unwrap()).unwrap();
+    written["wall_s"] = 0.into();
+    assert_eq!(printed[0], written);
+}
+
+#[test]
+fn what_makes_no_sense_ends_with_2_and_one_message() {
+    let files = Files::new(SCENARIO);
+    let cases: [(&[&str], &str); 8] = [
+        (&["--alg", "cubix"], "unknown algorithm \"cubix\"; did you mean cubic?"),
+        (&["--alg", "quic:cubic"], "`anole-eval emulate` only"),
+        (&["--alg", "linux:bbr"], "Here, use the name without \"linux:\""),
+        (&["--set", "bottleneck.capacity_mbps=0"], "capacity_mbps = 0 is outside"),
+        (&["--set", "bottlenec.capacity_mbps=1"], "no link \"bottlenec\""),
+        (&["--set", "flow.path=[\"gone\"]"], "no link is named \"gone\""),
+        (&["--set", "flow.start_s=9"], "raise stop_s or duration_s"),
+        (&["--set", "param.no_such=1"], "unknown parameter \"no_such\""),
+    ];
+    for (options, expected) in cases {
+        let message = refusal(&files.sim(options), 2);
+        assert!(message.contains(expected), "{options:?}: {message}");
+    }
+    let message = refusal(&sim(&files.path("gone.toml"), &[]).output().unwrap(), 2);
+    assert!(message.contains("cannot read the scenario") && message.contains("gone.toml"), "{message}");
+    let wrong = Files::new(&SCENARIO.replace("random_loss", "random_los"));
+    let message = refusal(&wrong.sim(&[]), 2);
+    assert!(message.contains("small.toml:8: unknown field `random_los`"), "{message}");
+    let untested = Files::new(&SCENARIO.replace("under_test = true", ""));
+    assert!(refusal(&untested.sim(&["--alg", "reno"]), 2).contains("no flow under test"));
+    let traced = Files::new(&SCENARIO.replace("capacity_mbps = 12.0", "trace = \"gone.trace\""));
+    assert!(refusal(&traced.sim(&[]), 2).contains("small.toml:5: trace \"gone.trace\""));
+}
+
+#[test]
+fn an_unknown_option_ends_with_2() {
+    assert_eq!(Files::new(SCENARIO).sim(&["--no-such"]).status.code(), Some(2));
+}
+
+#[test]
+fn what_cannot_be_written_ends_with_1() {
+    let files = Files::new(SCENARIO);
+    let not_a_folder = files.path("small.toml");
+    let message = refusal(&files.sim(&["--out", not_a_folder.to_str().unwrap()]), 1);
+    assert!(message.contains("check that --out names a directory"), "{message}");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = sim(&files.path("small.toml"), &["--json"]).stdout(Stdio::from(full)).output().unwrap();
+    assert!(refusal(&output, 1).contains("cannot write to standard output"));
+}
+
+#[test]
+fn every_scenario_in_the_tree_runs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_some_and(|e| e == "toml") {
+            let name = file.file_stem().unwrap().to_str().unwrap().to_string();
+            let run = &lines(&sim(&file, &["--alg", "native", "--json"]).output().unwrap())[0];
+            assert_eq!(run["scenario"], name.as_str());
+            count += 1;
+        }
+    }
+    assert!(count >= 8);
+}
