@@ -137,11 +137,6 @@ impl Plan {
         programs.dedup_by_key(|program| program.name);
         programs
     }
-
-    /// The default algorithm's name.
-    pub fn default_name(&self) -> &'static str {
-        self.default.name
-    }
 }
 
 /// A seed of its own for each flow: one step of SplitMix64 (Steele et al., OOPSLA 2014), whose outputs

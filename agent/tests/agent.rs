@@ -121,13 +121,24 @@ fn an_interrupt_stops_it_as_well() {
 
 #[test]
 fn a_second_agent_is_refused_by_name_and_pid() {
-    let (_directory, socket) = place();
-    let first = Agent::start(&socket, &[]);
-    let second = run(&["--alg", "reno", "--socket", socket.to_str().unwrap()]);
+    let (directory, socket) = place();
+    let stats = directory.path().join("stats");
+    let stats = stats.to_str().unwrap();
+    let first = Agent::start(&socket, &["--stats", stats]);
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+    host.close(flow);
+    let second = run(&["--alg", "reno", "--socket", socket.to_str().unwrap(), "--stats", stats]);
     let error = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(2), "{error}");
     assert!(error.contains(&format!("pid {}", first.0.id())) && error.contains("agent.sock"), "{error}");
     first.stop();
+    assert_eq!(
+        std::fs::read_to_string(stats).unwrap().lines().count(),
+        1,
+        "the first agent's lines are kept"
+    );
 }
 
 #[test]

@@ -91,6 +91,10 @@ impl Transport for Unix {
         }
     }
 
+    fn show(addr: &UnixAddr) -> String {
+        addr.to_string()
+    }
+
     fn send(&self, message: &[u8], to: &UnixAddr) -> Sent {
         match sendto(self.bound.socket.as_raw_fd(), message, to, MsgFlags::MSG_DONTWAIT) {
             Ok(_) => Sent::Whole,
@@ -143,6 +147,7 @@ mod tests {
         let Received::Datagram(5, from) = agent.receive(&mut buffer, Dur::from_millis(100)) else {
             panic!("a named sender is heard")
         };
+        assert!(Unix::show(&from).ends_with("/dp"));
         assert_eq!(agent.send(b"answer", &from), Sent::Whole);
         assert_eq!(datapath.recv(&mut buffer).unwrap(), 6);
 
