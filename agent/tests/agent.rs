@@ -231,6 +231,24 @@ fn a_datapath_that_never_announces_its_flows_gets_them_adopted() {
     agent.stop();
 }
 
+#[test]
+fn a_datapath_that_does_not_read_disturbs_nobody() {
+    let (_directory, socket) = place();
+    let agent = Agent::start(&socket, &[]);
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+    let deaf = OldDatapath::new(&socket);
+    host.drive(Duration::from_millis(1500), |_| {
+        deaf.send(&message(5, 0, &[1, 0, 0, 0]));
+        false
+    });
+    assert!(host.governed(flow));
+    assert_eq!(host.datapath.flow(flow).unwrap().stats().fallbacks, 0);
+    let log = agent.stop();
+    assert!(log.contains("datapath does not read its messages"), "{log}");
+}
+
 /// One datagram of the kind that a broken or hostile datapath sends.
 fn malformed(random: &mut Pcg64Mcg, good: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = match random.random_range(0..3) {

@@ -20,7 +20,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 /// Room asked of the kernel for datagrams in both directions: one that waits costs about 1 KiB, so
-/// thousands of flows may report while an algorithm computes. The kernel caps it.
+/// thousands of flows may report while an algorithm computes, and what a datapath that does not read
+/// keeps of the agent's own room leaves enough for the others. The kernel caps it for all but root.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
 /// Length of the address of a socket with a name: the family and 1 to 108 bytes (unix(7)). The kernel
@@ -42,8 +43,11 @@ impl Unix {
         let set = || -> std::io::Result<()> {
             bound.socket.set_nonblocking(true)?;
             setsockopt(&bound.socket, sockopt::PassCred, &true)?;
-            setsockopt(&bound.socket, sockopt::RcvBuf, &SOCKET_BUFFER_BYTES)?;
-            setsockopt(&bound.socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES)?;
+            // Only root may pass the system's limit.
+            setsockopt(&bound.socket, sockopt::RcvBufForce, &SOCKET_BUFFER_BYTES)
+                .or_else(|_| setsockopt(&bound.socket, sockopt::RcvBuf, &SOCKET_BUFFER_BYTES))?;
+            setsockopt(&bound.socket, sockopt::SndBufForce, &SOCKET_BUFFER_BYTES)
+                .or_else(|_| setsockopt(&bound.socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES))?;
             Ok(())
         };
         set().map_err(|source| SocketError::Io { path: path.into(), what: "set its options", source })?;
