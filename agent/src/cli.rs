@@ -12,7 +12,7 @@ pub struct Cli {
     /// What to do instead of running the agent.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// TOML file with the same settings (names with _ for -, parameters in a table [param]); what is
+    /// TOML file with the same settings (names with _ for -, parameters in a table named param); what is
     /// given on the command line comes first.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
