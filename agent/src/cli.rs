@@ -51,7 +51,7 @@ pub struct Options {
     /// Rule-based candidate of algorithms that have one
     #[arg(long, value_name = "NAME")]
     pub classic: Option<String>,
-    /// Learned candidate of algorithms that have one: NAME, FILE, none, or fault:KIND
+    /// Learned candidate of algorithms that have one: NAME, none, or fault:KIND
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
     /// Path of the agent's Unix socket, mode 0600 [default: /run/anole-ccp/agent.sock for root,
