@@ -55,14 +55,14 @@ pub enum SocketError {
         path: PathBuf,
     },
     /// The system refuses.
-    #[error("--socket {}: cannot {what} ({source}); the directory has to exist and be writable", path.display())]
+    #[error("--socket {}: cannot {what} ({reason}); the directory has to exist and be writable", path.display())]
     Io {
         /// The path.
         path: PathBuf,
         /// What was tried.
         what: &'static str,
         /// The system's word.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -112,7 +112,7 @@ pub fn bind(path: &Path) -> Result<Bound, SocketError> {
     let before = umask(Mode::S_IRWXG | Mode::S_IRWXO | Mode::S_IXUSR);
     let bound = UnixDatagram::bind(path);
     umask(before);
-    let socket = bound.map_err(|source| io_error(path, "bind the socket", source))?;
+    let socket = bound.map_err(|reason| io_error(path, "bind the socket", reason))?;
     Ok(Bound { socket, path: path.into(), _lock: lock })
 }
 
@@ -123,7 +123,7 @@ fn resolved(path: &Path) -> Result<PathBuf, SocketError> {
     let directory =
         std::path::absolute(path).map(|path| path.parent().map(Path::to_path_buf).unwrap_or(path));
     let directory = directory.and_then(fs::canonicalize);
-    Ok(directory.map_err(|source| io_error(path, "find its directory", source))?.join(name))
+    Ok(directory.map_err(|reason| io_error(path, "find its directory", reason))?.join(name))
 }
 
 /// Makes the directory of a default path, and refuses one that another user laid there.
@@ -136,7 +136,7 @@ fn own_directory(path: &Path) -> Result<(), SocketError> {
         _ => {}
     }
     let found =
-        fs::symlink_metadata(directory).map_err(|source| io_error(path, "look at its directory", source))?;
+        fs::symlink_metadata(directory).map_err(|reason| io_error(path, "look at its directory", reason))?;
     if found.uid() == geteuid().as_raw() && found.is_dir() {
         Ok(())
     } else {
@@ -155,14 +155,14 @@ fn lock(path: &Path) -> Result<Flock<File>, SocketError> {
         .mode(0o600)
         .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
         .open(&name)
-        .map_err(|source| io_error(path, "open the lock file beside it", source))?;
+        .map_err(|reason| io_error(path, "open the lock file beside it", reason))?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
             let pid = std::process::id();
             lock.rewind()
                 .and_then(|()| lock.set_len(0))
                 .and_then(|()| writeln!(lock, "{pid}"))
-                .map_err(|source| io_error(path, "write the lock file beside it", source))?;
+                .map_err(|reason| io_error(path, "write the lock file beside it", reason))?;
             Ok(lock)
         }
         Err((mut file, Errno::EWOULDBLOCK)) => {
@@ -182,7 +182,7 @@ fn lock(path: &Path) -> Result<Flock<File>, SocketError> {
 fn clear(path: &Path) -> Result<(), SocketError> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(|source| io_error(path, "look at it", source))?,
+        found => found.map_err(|reason| io_error(path, "look at it", reason))?,
     };
     if !found.file_type().is_socket() {
         return Err(SocketError::NotASocket { path: path.into() });
@@ -193,11 +193,11 @@ fn clear(path: &Path) -> Result<(), SocketError> {
         let holder = "of another program that does not tell its pid".to_string();
         return Err(SocketError::Taken { path: path.into(), holder });
     }
-    fs::remove_file(path).map_err(|source| io_error(path, "remove the stale socket", source))
+    fs::remove_file(path).map_err(|reason| io_error(path, "remove the stale socket", reason))
 }
 
-fn io_error(path: &Path, what: &'static str, source: io::Error) -> SocketError {
-    SocketError::Io { path: path.into(), what, source }
+fn io_error(path: &Path, what: &'static str, reason: io::Error) -> SocketError {
+    SocketError::Io { path: path.into(), what, reason }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Unix {
                 .or_else(|_| setsockopt(&bound.socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES))?;
             Ok(())
         };
-        set().map_err(|source| SocketError::Io { path: path.into(), what: "set its options", source })?;
+        set().map_err(|reason| SocketError::Io { path: path.into(), what: "set its options", reason })?;
         Ok(Unix { bound, uid: geteuid().as_raw() })
     }
 
