@@ -16,8 +16,14 @@ pub struct RunResult {
     pub alg: String,
     /// Seed of this run.
     pub seed: u64,
-    /// Version of anole-ccp.
+    /// Version of anole-ccp, with the commit.
     pub version: &'static str,
+    /// Rule-based candidate asked for; null for the algorithm's default.
+    pub classic: Option<String>,
+    /// Learned candidate asked for; null for the algorithm's default.
+    pub policy: Option<String>,
+    /// Changes of the scenario, as given.
+    pub set: Vec<String>,
     /// How long the run took.
     pub wall_s: f64,
     /// Every link.

@@ -346,6 +346,9 @@ impl<'a> Simulation<'a> {
             alg: flows.get(under_test).map(|flow| flow.alg.clone()).unwrap_or_default(),
             seed,
             version: env!("CARGO_PKG_VERSION"),
+            classic: self.agent.plan(under_test).classic().map(str::to_string),
+            policy: self.agent.plan(under_test).policy().map(str::to_string),
+            set: Vec::new(),
             wall_s: 0.0,
             links: scenario
                 .links
@@ -380,7 +383,7 @@ impl<'a> Simulation<'a> {
         let (stats, telemetry) = (flow.stats(&self.datapath), self.agent.telemetry(index));
         let has_agent = stats.updates > 0;
         FlowResult {
-            alg: self.agent.alg(index).to_string(),
+            alg: self.agent.plan(index).alg.clone(),
             start_s: flow.start.as_secs_f64(),
             stop_s: ended.as_secs_f64(),
             throughput_mbps: mbps(flow.measure.wire_bytes),

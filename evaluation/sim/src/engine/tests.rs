@@ -55,7 +55,9 @@ fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
     };
     assert_eq!(
         keys(&json),
-        sorted("scenario mode alg seed version wall_s links flows jain_index optimal_mbps")
+        sorted(
+            "scenario mode alg seed version classic policy set wall_s links flows jain_index optimal_mbps"
+        )
     );
     assert_eq!(
         keys(&json["links"][0]),
@@ -184,6 +186,33 @@ fn warm_up_is_left_out_of_every_mean() {
     assert!(half.flows[0].throughput_mbps.unwrap() > whole.flows[0].throughput_mbps.unwrap());
     assert_eq!(half.flows[0].series, whole.flows[0].series);
     assert!((half.optimal_mbps.unwrap() - 48.0).abs() < 1e-6);
+}
+
+#[test]
+fn random_changes_come_from_the_seed_and_stay_in_range() {
+    let text = "[[random_change]]\nevery_s = 1.0\nlink = \"b\"\ncapacity_mbps = [5.0, 10.0]\n\
+                one_way_delay_ms = [10.0, 20.0]\nrandom_loss = [0.0, 0.001]";
+    let scenario = scenario(20.0, "", "", text);
+    let changes = |seed| {
+        let entries = timetable::timetable(&scenario, seed);
+        let changes = entries.into_iter().filter_map(|(at, entry)| match entry {
+            Entry::Change(0, change) => Some((at, change)),
+            _ => None,
+        });
+        changes.collect::<Vec<_>>()
+    };
+    assert_eq!(changes(1).len(), 19);
+    assert_eq!(changes(1), changes(1));
+    assert_ne!(changes(1), changes(2));
+    for (_, change) in changes(3) {
+        assert!((5.0..=10.0).contains(&change.capacity.unwrap().mbps()));
+        assert!((0.01..=0.02).contains(&change.one_way_delay.unwrap().as_secs_f64()));
+        assert!((0.0..=0.001).contains(&change.random_loss.unwrap()));
+    }
+    let run = native(&scenario);
+    let optimal = run.optimal_mbps.unwrap();
+    assert!((48.0 / 20.0 + 5.0 * 0.95..48.0 / 20.0 + 10.0 * 0.95).contains(&optimal), "{optimal}");
+    assert!(run.links[0].utilization.unwrap() > 0.8);
 }
 
 #[test]

@@ -23,6 +23,8 @@ const MAX_SECONDS: f64 = 86_400.0;
 const MAX_MBPS: f64 = 10_000.0;
 /// Flows of one scenario; each needs some 100 KB.
 const MAX_FLOWS: usize = 10_000;
+/// Changes that one `[[random_change]]` makes; they are drawn before the run starts.
+const MAX_RANDOM_CHANGES: f64 = 1e5;
 /// Words that `--set` gives a meaning of their own.
 const RESERVED_NAMES: [&str; 2] = ["flow", "param"];
 
@@ -233,6 +235,12 @@ impl Check<'_> {
             Some(every) => self.within(every, "every_s", 1e-3, MAX_SECONDS)?,
             None => return Err(self.origin.error(table, "every_s is missing in [[random_change]]")),
         };
+        let changes = scenario.duration.as_secs_f64() / every_s;
+        if changes > MAX_RANDOM_CHANGES {
+            let message =
+                format!("every_s = {every_s} makes {changes:.0} changes; at most {MAX_RANDOM_CHANGES} are");
+            return Err(self.origin.error(span_or(&raw.every_s, &table), message + " allowed"));
+        }
         let link = self.link_named(scenario, raw.link, &table)?;
         if let Some(mbps) = &raw.capacity_mbps {
             self.must_not_follow_trace(scenario, link, mbps.span())?;
