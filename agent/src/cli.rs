@@ -173,6 +173,12 @@ mod tests {
     }
 
     #[test]
+    fn the_example_file_is_good() {
+        let example: Options = toml::from_str(include_str!("../example.toml")).unwrap();
+        assert_eq!((example.alg.as_deref(), example.param.len()), (Some("cubic"), 1));
+    }
+
+    #[test]
     fn unknown_keys_are_refused_by_name() {
         let error = toml::from_str::<Options>("algo = \"cubic\"").unwrap_err().to_string();
         assert!(error.contains("algo") && error.contains("line 1"), "{error}");

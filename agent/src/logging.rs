@@ -3,6 +3,7 @@
 use crate::cli::LogFormat;
 use anole_model::{Dur, Time};
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// A kind of trouble is logged once in this time.
@@ -16,6 +17,7 @@ pub fn start(format: LogFormat, level: tracing::Level) {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         // A closed stderr must not end the agent: its own report of the error would panic.
         .log_internal_errors(false);
     match format {

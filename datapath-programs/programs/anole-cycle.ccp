@@ -5,7 +5,7 @@
 # at the first ACK past it. The agent sets Cwnd as a cap; pacing governs.
 #
 # An ACK tells about the rate at which its packet left, so ACKs are sorted by the time their packet was
-# sent, Micros - rtt, whatever the queue did meanwhile:
+# sent, Micros - rtt, whatever the queue did meanwhile; losses by the last round-trip time:
 #   window 0: sent while `low` was in force; reported at the first ACK of a packet sent later
 #   window 1: sent while `high` was in force; reported likewise
 #   window 2: sent since the last report; reported `hold_us` after the last report, again and again
@@ -14,8 +14,7 @@
 # The sums give the least-squares slope of the round-trip time over send time, with its standard error:
 # t is counted from the beginning of the window, t and rtt are in units of 16 us, so that n samples of
 # t^2 stay below 2^64 for windows up to a minute. A call without a round-trip sample (a loss detection)
-# reads it as 2^32 - 1, which puts it into no window. `acked` and `lost` count everything since the last
-# report.
+# reads it as 2^32 - 1 and enters no sum. `acked` and `lost` count everything since the last report.
 
 (def
     (low 0) # pacing rate of window 0, bytes/s
@@ -32,6 +31,7 @@
         (volatile acked 0) # bytes acknowledged since the last report
         (volatile covered 0) # bytes acknowledged that were sent in the window
         (volatile lost 0) # packets found lost since the last report
+        (volatile missed 0) # packets found lost while ACKs of the window arrived
         (volatile timeout false) # a retransmission timeout happened since the last report
         (volatile elapsed_us 0) # time since the last report, us
         (rtt_us 0) # last round-trip time, us
@@ -45,13 +45,18 @@
         (volatile inflight 0) # bytes in flight at the last ACK
     )
 )
+(when (< Flow.rtt_sample_us 2000000000)
+    (:= Report.rtt_us Flow.rtt_sample_us)
+    (fallthrough)
+)
 (when true
     (:= Rate hold)
     (:= Report.acked (+ Report.acked Ack.bytes_acked))
     (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
     (:= Report.timeout (|| Report.timeout Flow.was_timeout))
     (:= Report.inflight Flow.bytes_in_flight)
-    (:= past (+ Flow.rtt_sample_us (+ begin_us window_us)))
+    (:= first (+ Report.rtt_us begin_us))
+    (:= past (+ first window_us))
     (:= due (+ since_us hold_us))
     (:= next (+ Micros 1))
     (fallthrough)
@@ -64,14 +69,14 @@
     (:= Rate low)
     (fallthrough)
 )
-(when (< Flow.rtt_sample_us 2000000000)
-    (:= Report.rtt_us Flow.rtt_sample_us)
+(when (&& (> next first) (|| (> phase 1) (< Micros past)))
+    (:= Report.covered (+ Report.covered Ack.bytes_acked))
+    (:= Report.missed (+ Report.missed Ack.lost_pkts_sample))
     (fallthrough)
 )
-(when (&& (> next (+ begin_us Flow.rtt_sample_us)) (|| (> phase 1) (< Micros past)))
-    (:= Report.covered (+ Report.covered Ack.bytes_acked))
+(when (&& (< Flow.rtt_sample_us 2000000000) (&& (> next first) (|| (> phase 1) (< Micros past))))
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
-    (:= t (/ (- (max Micros (+ begin_us Flow.rtt_sample_us)) (+ begin_us Flow.rtt_sample_us)) 16))
+    (:= t (/ (- (max Micros first) first) 16))
     (:= y (/ Flow.rtt_sample_us 16))
     (:= Report.n (+ Report.n 1))
     (:= Report.sum_t (+ Report.sum_t t))

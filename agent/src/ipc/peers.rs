@@ -48,6 +48,9 @@ const ADOPT_AFTER: Dur = Dur::from_millis(2_000);
 const STRANGER_SILENCE: Dur = Dur::from_millis(5_000);
 /// A flow without any report for this long is closed here. It is adopted again when it speaks.
 const FLOW_SILENCE: Dur = Dur::from_millis(300_000);
+/// A datapath with several threads may send a flow's CREATE just before its own READY, which then must
+/// not end that flow. Our host looks for a new agent every 100 ms; this is generous.
+const LATE_READY: Dur = Dur::from_millis(1_000);
 /// How often silence is looked for.
 const SWEEP_EVERY: Dur = Dur::from_millis(10_000);
 /// Segment size assumed for a flow that never told: Ethernet's 1500 less IPv4, TCP and timestamps.
@@ -58,6 +61,8 @@ const ADOPTED_WINDOW_SEGMENTS: u32 = 10;
 struct PeerState<A> {
     addr: A,
     last_heard: Time,
+    /// When it was announced to portus although it had not announced itself.
+    assumed: Option<Time>,
 }
 
 struct FlowState {
@@ -128,6 +133,10 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         let peer = self.peer(now, addr, announces)?;
         match message {
             Message::Ready(id) => {
+                let assumed = self.peers.get_mut(&peer).and_then(|state| state.assumed.take());
+                if assumed.is_some_and(|at| now.since(at) < LATE_READY) {
+                    return Ok(());
+                }
                 self.close_flows_of(peer);
                 self.deliveries.push_back((peer, Message::Ready(id)));
                 Ok(())
@@ -153,7 +162,8 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         }
         // Ids start at 1 and are used again, since portus never forgets one.
         let peer = self.free.pop().unwrap_or(Peer(self.peers.len() as u32 + 1));
-        self.peers.insert(peer, PeerState { addr: addr.clone(), last_heard: now });
+        let assumed = (!announces).then_some(now);
+        self.peers.insert(peer, PeerState { addr: addr.clone(), last_heard: now, assumed });
         self.by_addr.insert(addr.clone(), peer);
         if !announces {
             self.deliveries.push_back((peer, Message::Ready(peer.0)));
@@ -349,7 +359,10 @@ mod tests {
         let mut peers = table();
         peers.admit(ms(0), &A, create(1)).unwrap();
         taken(&mut peers);
-        peers.admit(ms(1), &A, Message::Ready(5)).unwrap();
+        // The one that only comes late belongs to the flow's own datapath.
+        peers.admit(ms(100), &A, Message::Ready(5)).unwrap();
+        assert_eq!((taken(&mut peers), peers.flow_count()), (vec![], 1));
+        peers.admit(ms(200), &A, Message::Ready(5)).unwrap();
         let end = Message::Measure { sid: 1, uid: 0, values: vec![] };
         assert_eq!(taken(&mut peers), [(Peer(1), end), (Peer(1), Message::Ready(5))]);
         assert_eq!(peers.flow_count(), 0);

@@ -9,8 +9,9 @@
 //! Deviations from the paper, each because it cost throughput or delay in measurements:
 //! - without congestion anywhere all rates are below the optimum, and comparing them teaches nothing, so
 //!   the climb comes before the comparison with T;
-//! - when r itself has the largest utility and a gradient was significant, the inference has all it
-//!   needs, and a candidate that is merely within T of r is not preferred to it;
+//! - where a gradient was significant the inference has all it needs, and a candidate is applied only if
+//!   its utility is also within `margin` of what the inferred rate promises (α·x^t): else a policy that
+//!   is always low drags the flow down whenever r is a little too high;
 //! - an inferred rate aims at a standing queue of `fill`·µ·RTTmin, because a half-RTT test of a low rate
 //!   else leaves the link idle;
 //! - a long queue is drained whichever way r was chosen, not only in situations I and II.
@@ -18,7 +19,7 @@
 use super::inference::infer;
 use super::params::Params;
 use super::path::Path;
-use super::utility::{Verdict, share, slope};
+use super::utility::{Verdict, earnings, share, slope};
 use anole_model::Rate;
 
 /// Where a rate came from.
@@ -54,6 +55,9 @@ pub(super) struct Choice {
 /// The largest correction of an inferred rate towards its standing queue, share of the rate.
 const MAX_CORRECTION: f64 = 0.05;
 
+/// A queue below this share of the tolerated one is empty.
+const EMPTY_SHARE: f64 = 0.25;
+
 impl Evidence {
     /// The verdicts in ascending order of their rates, and how many there are.
     pub fn ascending(&self) -> Vec<Verdict> {
@@ -66,6 +70,13 @@ impl Evidence {
     pub fn best(&self) -> Option<Verdict> {
         let all = [self.rule, self.learned, self.previous];
         all.into_iter().flatten().max_by(|a, b| a.utility.total_cmp(&b.utility))
+    }
+
+    /// True when three windows in a row, the probing stage and both tests, met no queue.
+    pub fn queue_is_empty(&self, params: &Params) -> bool {
+        let all = [self.rule, self.learned, self.previous];
+        let empty = |v: &Verdict| v.rtt_ratio < 1.0 + EMPTY_SHARE * params.mu;
+        self.previous.is_some() && all.iter().flatten().all(empty)
     }
 
     /// The candidate with the larger utility.
@@ -94,18 +105,18 @@ pub(super) fn decide(
         let from = ascending.last().map_or(current, |v| v.rate);
         return Choice { rate: climb(from, climbs, params), source: Source::Inferred, climb: true };
     }
-    let previous_is_best = evidence.previous.is_some_and(|v| v.utility >= best.utility);
-    let known = ascending.iter().any(|v| v.significant && v.gradient > 0.0);
     let acceptable = share(candidate.utility, &best, params) >= params.accept;
-    if acceptable && !(previous_is_best && known) {
-        return Choice { rate: candidate.rate, source, climb: false };
+    let measured = ascending.iter().any(|v| v.significant && v.gradient > 0.0);
+    let earned = candidate.utility;
+    let candidate = Choice { rate: candidate.rate, source, climb: false };
+    if acceptable && !measured {
+        return candidate;
     }
-    match infer(&ascending, current, path, params) {
-        Some(rate) => {
-            Choice { rate: rate * correction(path, params), source: Source::Inferred, climb: false }
-        }
-        None => keep,
+    let Some(rate) = infer(&ascending, current, path, params) else { return keep };
+    if acceptable && earned >= (1.0 - params.margin) * earnings(rate, params) {
+        return candidate;
     }
+    Choice { rate: rate * correction(path, params), source: Source::Inferred, climb: false }
 }
 
 /// Eq. 10: r + γ·du/dr, γ doubled with every climb in a row, the step bounded.

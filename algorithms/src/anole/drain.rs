@@ -17,6 +17,8 @@ const MIN_SHARE: f64 = 0.5;
 /// The share of the rate held to confirm the smallest round-trip time: one round trip of it drains more
 /// than the queue that is tolerated.
 const CONFIRM_SHARE: f64 = 0.7;
+/// Loss counts as passed through the bottleneck up to one packet in this many acknowledged.
+const OWN_LOSS_DIVISOR: u64 = 10;
 
 /// What a drain is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,13 @@ pub(super) fn due(now: Time, rate: Rate, rtt: Dur, path: &Path, params: &Params)
     }
 }
 
+/// The share of the rate held after a ramp that grew by `gain` per round trip and ended at `rtt`: by
+/// the time the end is known the packets in flight have grown by `gain` once more.
+pub(super) fn after_ramp(gain: f64, rtt: Dur, path: &Path, params: &Params) -> f64 {
+    let ratio = rtt.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
+    ((1.0 + params.fill * params.mu) / ratio.max(1.0 + gain)).clamp(MIN_SHARE, 1.0)
+}
+
 impl Anole {
     /// Holds `rate` for one round trip.
     pub(super) fn enter_drain(&mut self, reason: Reason, rate: Rate, before: Dur, out: &mut Commands) {
@@ -60,7 +69,10 @@ impl Anole {
     /// The round trip is over; whether the drain had its effect is seen by the packets sent from now on.
     pub(super) fn on_drained(&mut self, now: Time, drain: Drain, window: &Window, out: &mut Commands) {
         if drain.reason == Reason::Ramp && window.acked > 0 {
-            let rate = Rate::from_bytes_in(window.acked, window.elapsed);
+            // Packets that the path loses behind the bottleneck passed it too.
+            let lost =
+                window.lost.saturating_mul(u64::from(self.flow.mss)).min(window.acked / OWN_LOSS_DIVISOR);
+            let rate = Rate::from_bytes_in(window.acked.saturating_add(lost), window.elapsed);
             self.apply(now, Choice { rate, source: Source::Previous, climb: false });
         }
         self.enter_probing(Some(drain), out);

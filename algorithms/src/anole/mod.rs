@@ -23,7 +23,7 @@
 //! [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
 //! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
-//! - free capacity, shown by two climbs in a row that met an empty queue, starts a gentle ramp, since
+//! - free capacity, shown by a climb when no window met any queue, starts a gentle ramp, since
 //!   steps of eq. 10 alone need seconds to find a doubled capacity;
 //! - a policy that has not answered in time is waited for one round trip, once; then the cycle tests the
 //!   rate in force in its place. An answer that is no rate counts against its confidence.
@@ -84,12 +84,6 @@ const CAP_GAIN: f64 = 2.0;
 const ADOPTED_PACKETS: u32 = 64;
 /// The smallest rate, packets per round trip: fewer give no feedback.
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
-/// Climbs in a row, on an empty queue, after which capacity is taken to have become free.
-const FREE_CLIMBS: u32 = 2;
-/// A queue below this share of the tolerated one is empty.
-const EMPTY_SHARE: f64 = 0.25;
-/// The rate held while the queue that ended a ramp is drained, share of the rate (Anole eq. 9's least).
-const AFTER_RAMP: f64 = 0.5;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
@@ -181,19 +175,20 @@ impl Anole {
         self.ask_policy(now, &observation);
         if over {
             out.clear();
-            self.leave_ramp(now, Dur::from_micros(seen.rtt_us), out);
+            self.leave_ramp(now, &ramp, Dur::from_micros(seen.rtt_us), out);
         }
     }
 
     /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with.
-    fn leave_ramp(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
+    fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.cycle = (self.cycle + 1) & CYCLE_MASK;
         out.run(&anole_cycle::PROGRAM)
             .set(control::CYCLE, self.cycle)
             .set(control::PHASE, 2)
             .set(control::WINDOW_US, 0);
-        self.enter_drain(Reason::Ramp, self.rate * AFTER_RAMP, rtt, out);
+        let share = drain::after_ramp(ramp.gain(), rtt, &self.path, &self.params);
+        self.enter_drain(Reason::Ramp, self.rate * share, rtt, out);
     }
 
     /// Tells the rule-based candidate what happened since the last report.
@@ -217,6 +212,9 @@ impl Anole {
         }
         match (self.stage, window.phase) {
             (Stage::Evaluation(mut evaluation), phase) => {
+                if phase == Phase::Low {
+                    self.path.saw_low_loss(window.loss(self.flow.mss));
+                }
                 if let Some(test) = evaluation.test(phase) {
                     let verdict = window.judge(test.1, &self.path, self.flow.mss, &self.params);
                     evaluation.take(test, window, verdict);
@@ -264,16 +262,11 @@ impl Anole {
         }
         self.climbs = if choice.climb { self.climbs + 1 } else { 0 };
         self.apply(now, choice);
-        if self.climbs >= FREE_CLIMBS && self.queue_is_empty() {
+        if choice.climb && evidence.queue_is_empty(&self.params) {
             return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }
         let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
         self.enter_hold(now, rtt, out);
-    }
-
-    fn queue_is_empty(&self) -> bool {
-        let tolerated = self.path.min_rtt().mul_f64(self.params.mu);
-        self.path.queue() < tolerated.mul_f64(EMPTY_SHARE)
     }
 
     /// Puts a decided rate in force, and the rule-based candidate on it unless it is near already.

@@ -16,6 +16,7 @@ parameters! {
         quantum = 0.5, 0.0..=10.0, "Rise over a window that a slope has to exceed, packets at the window's rate (chosen: a queue changes in whole packets).";
         // Decision.
         accept = 0.85, 0.0..=1.0, "T: share of the largest utility at which a candidate is applied (Anole §IV).";
+        margin = 0.05, 0.0..=1.0, "A candidate may promise this much less than an inferred rate (chosen: the error of an inference with noisy gradients).";
         close = 0.02, 0.0..=0.5, "Bracketing rates closer than this share are not worth an inference (chosen: the gradient cannot tell them apart).";
         gamma_mbps = 1.0, 0.0..=1000.0, "First step of a climb per unit of du/dr, Mbps (Anole eq. 10 leaves it open).";
         climb_max = 0.25, 0.01..=1.0, "Largest climb in one cycle, share of the rate (chosen: one test of the high rate).";

@@ -28,6 +28,30 @@ const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 /// two cycles.
 const TOP_DECAY: f64 = 0.95;
 
+/// Gain of the loss that the path has anyway: eight evaluations.
+const LOSS_GAIN: f64 = 1.0 / 8.0;
+/// The path is never taken to lose more than this by itself: above it links are called broken, and a
+/// flow that has overloaded its path from the start must not mistake that for the path's own loss.
+const MAX_OWN_LOSS: f64 = 0.1;
+/// Loss has to exceed the path's own by this much to be laid at the rate's door.
+const MIN_EXCESS: f64 = 0.02;
+/// More is not believed at once: it halves the rate already.
+const MAX_EXCESS: f64 = 0.5;
+
+/// Packets lost of packets sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub lost: u64,
+    pub sent: u64,
+}
+
+impl Loss {
+    /// The share lost, 0…1.
+    pub fn share(self) -> f64 {
+        if self.sent > 0 { (self.lost as f64 / self.sent as f64).min(1.0) } else { 0.0 }
+    }
+}
+
 /// The path as known now.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
@@ -37,6 +61,8 @@ pub(super) struct Path {
     /// Largest delivery rate of late.
     top: Rate,
     capacity: Option<Rate>,
+    /// Share of packets that the path loses whatever the rate.
+    own_loss: f64,
     fruitless_drains: u32,
 }
 
@@ -48,6 +74,7 @@ impl Path {
             delivery_rate: Rate::ZERO,
             top: Rate::ZERO,
             capacity: None,
+            own_loss: 0.0,
             fruitless_drains: 0,
         }
     }
@@ -110,6 +137,21 @@ impl Path {
             self.delivery_rate = Rate::from_bytes_in(bytes, span);
             self.top = (self.top * TOP_DECAY).max(self.delivery_rate);
         }
+    }
+
+    /// Takes the loss met by the lower of the rates tested: the least that the path loses.
+    pub fn saw_low_loss(&mut self, loss: Loss) {
+        if loss.sent > 0 {
+            self.own_loss += (loss.share().min(MAX_OWN_LOSS) - self.own_loss) * LOSS_GAIN;
+        }
+    }
+
+    /// The share lost because of the rate, where it is significantly more than the path loses anyway.
+    pub fn excess_loss(&self, loss: Loss, params: &Params) -> Option<f64> {
+        let share = loss.share();
+        let error = (share * (1.0 - share) / loss.sent.max(1) as f64).sqrt();
+        let excess = share - self.own_loss;
+        (excess > (params.z * error).max(MIN_EXCESS)).then_some(excess.min(MAX_EXCESS))
     }
 
     /// True when no window has confirmed the smallest round-trip time for too long.

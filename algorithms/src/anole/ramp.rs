@@ -55,6 +55,11 @@ impl Ramp {
         &ramp::PROGRAM
     }
 
+    /// Growth per round trip.
+    pub fn gain(&self) -> f64 {
+        self.gain
+    }
+
     /// Sets what ends the ramp in the datapath, and the time between reports.
     fn aim(&self, path: &Path, params: &Params, out: &mut Commands) {
         let exit = match path.is_measured() {

@@ -54,7 +54,7 @@ impl Verdict {
 }
 
 /// The first term: what a rate earns where nothing is congested.
-fn earnings(rate: Rate, params: &Params) -> f64 {
+pub(super) fn earnings(rate: Rate, params: &Params) -> f64 {
     params.alpha * rate.mbps().powf(params.t)
 }
 

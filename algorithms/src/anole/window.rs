@@ -1,8 +1,14 @@
-//! One report of the `anole-cycle` program, brought into units and checked.
+//! One report of the `anole-cycle` program, brought into units and checked, and the verdict on its rate.
+//!
+//! Above capacity packets that find no room in the queue are dropped instead of delayed, and
+//! ΔD = (x + R − C)/C (Anole eq. 4) becomes ΔD + l/(1 − l) = (x + R − C)/C with l the share dropped.
+//! Deviation: the verdict adds that term for loss in excess of what the path loses anyway (see
+//! [`super::path`]). Loss alone still lowers no utility, but without the term a flow on a buffer too
+//! small to show a delay would climb for ever.
 
 use super::gradient::{Gradient, Sums};
 use super::params::Params;
-use super::path::Path;
+use super::path::{Loss, Path};
 use super::utility::Verdict;
 use anole_model::{Dur, Rate};
 use anole_programs::anole_cycle;
@@ -30,6 +36,8 @@ pub(super) struct Window {
     pub covered: u64,
     /// Packets found lost since the last report.
     pub lost: u64,
+    /// Packets found lost while the ACKs of the window arrived.
+    pub missed: u64,
     pub timeout: bool,
     /// Time since the last report.
     pub elapsed: Dur,
@@ -70,6 +78,7 @@ impl Window {
             acked: seen.acked,
             covered: seen.covered,
             lost: seen.lost,
+            missed: seen.missed,
             timeout: seen.timeout > 0,
             elapsed: Dur::from_micros(seen.elapsed_us),
             last_rtt: Dur::from_micros(seen.rtt_us.min(MAX_RTT_US)),
@@ -88,7 +97,19 @@ impl Window {
     pub fn judge(&self, rate: Rate, path: &Path, mss: u32, params: &Params) -> Option<Verdict> {
         let (mean, _) = self.rtt?;
         let ratio = mean.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-        Some(Verdict::new(rate, self.significant_gradient(rate, mss, params), ratio, params))
+        let growth = self.significant_gradient(rate, mss, params);
+        let overflow = path.excess_loss(self.loss(mss), params);
+        let gradient = match (growth, overflow) {
+            (growth, Some(excess)) => Some(growth.unwrap_or(0.0).max(0.0) + excess / (1.0 - excess)),
+            (growth, None) => growth,
+        };
+        Some(Verdict::new(rate, gradient, ratio, params))
+    }
+
+    /// The loss in the window.
+    pub fn loss(&self, mss: u32) -> Loss {
+        let packets = self.covered / u64::from(mss.max(1));
+        Loss { lost: self.missed, sent: self.missed.saturating_add(packets) }
     }
 }
 
@@ -98,9 +119,9 @@ mod tests {
 
     #[test]
     fn a_window_without_acks_is_not_judged() {
-        let mut values = [0; 15];
+        let mut values = [0; 16];
         values[0] = 4 * 7 + 1;
-        values[7] = u64::MAX;
+        values[8] = u64::MAX;
         let window = Window::read(&values).unwrap();
         assert_eq!((window.cycle, window.phase, window.rtt), (7, Phase::High, None));
         let params = Params::default();
@@ -110,10 +131,10 @@ mod tests {
 
     #[test]
     fn absurd_round_trip_times_are_no_measurement() {
-        let mut values = [0; 15];
-        (values[7], values[8], values[10]) = (u64::MAX, 10, u64::MAX);
+        let mut values = [0; 16];
+        (values[8], values[9], values[11]) = (u64::MAX, 10, u64::MAX);
         assert_eq!(Window::read(&values).unwrap().rtt, None);
-        (values[7], values[8], values[10]) = (100, 1, 10);
+        (values[8], values[9], values[11]) = (100, 1, 10);
         assert_eq!(Window::read(&values).unwrap().rtt, Some((Dur::from_micros(160), Dur::from_micros(100))));
     }
 }

@@ -20,8 +20,13 @@ mod waivers;
 use crate::compile::compile_checked;
 use crate::finding::{Code, Finding, Severity, has_errors};
 use crate::syntax::{self, Position, Program};
+use std::cmp::Reverse;
 
-/// Everything there is to say about a program, in the order of the text; nothing when it is fine.
+/// Findings that a check gives at most; nobody reads on, and a file of rubbish has many.
+const MAX_FINDINGS: usize = 100;
+
+/// Everything there is to say about a program, in the order of the text; nothing when it is fine. Of
+/// more than a hundred findings the errors are kept first.
 pub fn check(source: &str) -> Vec<Finding> {
     let program = match syntax::parse(source) {
         Ok(program) => program,
@@ -39,8 +44,10 @@ pub fn check(source: &str) -> Vec<Finding> {
     }
     let wrong = waivers::apply(source, &mut findings);
     findings.extend(wrong);
-    findings.sort_by_key(|finding| finding.position);
+    findings.sort_by_key(|finding| (Reverse(finding.severity()), finding.position));
     findings.dedup();
+    findings.truncate(MAX_FINDINGS);
+    findings.sort_by_key(|finding| finding.position);
     findings
 }
 
@@ -65,11 +72,14 @@ pub(crate) fn obstacles(program: &Program) -> Vec<Finding> {
 
 /// The candidate that is spelled most like `word`, if one is close.
 fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 64 {
-        return None; // The distance takes quadratic time, and nobody meant that name.
+    // The distance takes quadratic time, and names of that length are no slips of the pen.
+    const LONGEST: usize = 64;
+    if word.len() > LONGEST {
+        return None;
     }
     let word = word.to_lowercase();
     candidates
+        .filter(|candidate| candidate.len() <= LONGEST)
         .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.len().min(word.len()))
         .min()

@@ -66,6 +66,7 @@ codes! {
     NoSample Warning "no-sample" "arithmetic on a round-trip time that may have no sample",
     StaleLocal Warning "stale-local" "a local that may hold the value of an earlier ACK",
     UnusedRegister Warning "unused-register" "a register or local that nothing reads",
+    VolatileControl Warning "volatile-control" "a volatile control register that the program never writes: each report undoes what the agent set",
     NeverWritten Warning "never-written" "a report field that the program never writes",
     NoReport Warning "no-report" "a program that never reports, or reports nothing",
     Unreachable Warning "unreachable" "a when that never runs",
@@ -100,6 +101,9 @@ pub fn has_errors(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.severity() == Severity::Error)
 }
 
+/// Characters of a line that are shown.
+const LINE_SHOWN: usize = 200;
+
 /// The findings as a compiler shows them: place, message, the line and a caret.
 pub fn render(findings: &[Finding], file_name: &str, source: &str) -> String {
     let lines: Vec<&str> = source.lines().collect();
@@ -113,9 +117,14 @@ pub fn render(findings: &[Finding], file_name: &str, source: &str) -> String {
         let code = finding.code.name();
         let _ = writeln!(out, "{file_name}:{line}:{column}: {severity}[{code}]: {}", finding.message);
         if let Some(text) = lines.get(line as usize - 1) {
+            // Of a very long line, what stands around the place.
+            let skipped = (column as usize).saturating_sub(LINE_SHOWN / 2);
+            let skipped = if text.len() > LINE_SHOWN { skipped } else { 0 };
+            let text: String = text.chars().skip(skipped).take(LINE_SHOWN).collect();
             // A tab stays a tab under the caret too, so that both lines are indented alike.
-            let pad = text.chars().take(column as usize - 1).map(|c| if c == '\t' { '\t' } else { ' ' });
-            let _ = writeln!(out, "{line:>5} | {}\n      | {}^", text.trim_end(), pad.collect::<String>());
+            let before = text.chars().take(column as usize - 1 - skipped);
+            let pad: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            let _ = writeln!(out, "{line:>5} | {}\n      | {pad}^", text.trim_end());
         }
     }
     out

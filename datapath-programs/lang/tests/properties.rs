@@ -5,11 +5,14 @@ mod common;
 mod generate;
 #[path = "common/machine.rs"]
 mod machine;
+#[path = "common/meaning.rs"]
+mod meaning;
 
-use anole_lang::vocabulary::{MAX_INSTRUCTIONS, MAX_TEMPORARIES};
+use anole_lang::vocabulary::{IMPLICIT, MAX_INSTRUCTIONS, MAX_TEMPORARIES, PRIMITIVES};
 use anole_lang::{Code, CompileError, check, compile, disassemble, render};
 use common::portus_size;
 use machine::{Fault, Machine};
+use meaning::Meaning;
 use proptest::prelude::*;
 
 /// Values of the fifteen primitives within the bounds that the check assumes.
@@ -40,7 +43,7 @@ fn foretold(codes: &[Code], fault: Fault) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_passes_compiles(source in prop_oneof![generate::program(), generate::broken_program()]) {
@@ -89,6 +92,39 @@ proptest! {
             // Beyond what registers are taken to hold, nothing is promised.
             if machine.registers.iter().flatten().any(|value| *value >= 1 << 48) {
                 break;
+            }
+        }
+    }
+
+    #[test]
+    fn byte_code_does_what_the_text_says(source in prop_oneof![generate::program(), generate::broken_program()], acks in prop::collection::vec(primitives(), 1..20)) {
+        let Ok(compiled) = compile(&source) else { return Ok(()) };
+        let (mut machine, mut meaning) = (Machine::new(&compiled), Meaning::new(&compiled.program));
+        for primitives in acks {
+            let implicit = [primitives[4], primitives[8], primitives[12]];
+            machine.registers[4][..15].copy_from_slice(&primitives);
+            machine.registers[2][3..6].copy_from_slice(&implicit);
+            let values = PRIMITIVES.iter().zip(primitives).chain(IMPLICIT.iter().zip(implicit));
+            meaning.values.extend(values.map(|(builtin, value)| (builtin.name.to_string(), value)));
+            let (did, said) = (machine.ack(), meaning.ack());
+            if did != said {
+                // Truth values that were joined with themselves too often.
+                prop_assert!(matches!(did, Err(Fault::SumOverflow | Fault::ProductOverflow)), "{did:?} {said:?}");
+                break;
+            }
+            let declared = [(&compiled.program.controls, "", [0, 8]), (&compiled.program.reports, "Report.", [6, 5])];
+            for (declarations, prefix, kinds) in declared {
+                for (index, declaration) in declarations.iter().enumerate() {
+                    let mut does = machine.registers[kinds[usize::from(declaration.volatile)]][index];
+                    let mut says = meaning.values[&format!("{prefix}{}", declaration.name)];
+                    if declaration.initial == "false" {
+                        (does, says) = (u64::from(does != 0), u64::from(says != 0));
+                    }
+                    prop_assert_eq!(does, says, "{}", declaration.name);
+                }
+            }
+            for (index, builtin) in IMPLICIT.iter().enumerate() {
+                prop_assert_eq!(machine.registers[2][3 + index], meaning.values[builtin.name]);
             }
         }
     }

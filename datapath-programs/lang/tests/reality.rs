@@ -270,6 +270,22 @@ fn deep_nesting_is_refused_before_anything_recurses() {
 }
 
 #[test]
+fn rubbish_of_any_length_ends_soon() {
+    for source in [
+        with(&"(:= Report.r nothing) ".repeat(20_000)),
+        with(&(0..20_000).map(|i| format!("(:= local{i} locals{i}) ")).collect::<String>()),
+        with(&"(+ ".repeat(60)),
+        format!("(def {})(when true (report))", "(x 0)".repeat(20_000)),
+        "#".repeat(1_000_000),
+    ] {
+        let findings = check(&source);
+        assert!(anole_lang::has_errors(&findings) && findings.len() <= 100);
+        let shown = anole_lang::render(&findings, "rubbish.ccp", &source);
+        assert!(shown.len() < 200_000, "{}", shown.len());
+    }
+}
+
+#[test]
 fn no_error_goes_untested() {
     let rows = [statement_rows(), event_rows(), declaration_rows()].concat();
     // Limits have tests of their own; the last is for what no known program does.

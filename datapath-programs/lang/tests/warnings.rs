@@ -25,6 +25,7 @@ const STATEMENTS: &[(Code, &str, &str)] = &[
     (Code::Underflow, "(:= Report.r (- c (* c 2)))", "(:= Report.r (- c (/ c 2)))"),
     (Code::Underflow, "(:= Report.r (- c (/ (* c 8) 7)))", "(:= Report.r (- c (/ (* c 7) 8)))"),
     (Code::Underflow, "(:= Report.r (- c (* (/ c 2) 3)))", "(:= Report.r (- c (* (/ c 2) 2)))"),
+    (Code::Underflow, "(:= Report.r (- c (* 3 (/ c 2))))", "(:= Report.r (- c (* 3 (/ c 3))))"),
     (Code::Underflow, "(:= Report.r (- 10 (min c 11)))", "(:= Report.r (- 10 (min c 10)))"),
     (Code::Underflow, "(:= x (max c 2)) (:= Report.r (- x 3))", "(:= x (max c 2)) (:= Report.r (- x 2))"),
     // A guard no longer holds once what it compares changes.
@@ -107,6 +108,11 @@ const WHOLE: &[(Code, &str, &str)] = &[
         "(def (c 5) (Report (r 0))) (when true (:= Report.r c) (report))",
     ),
     (
+        Code::VolatileControl,
+        "(def (volatile c 5) (Report (r 0))) (when true (:= Report.r c) (report))",
+        "(def (volatile c 5) (Report (r 0))) (when true (:= Report.r c) (:= c (min c 9)) (report))",
+    ),
+    (
         Code::NeverWritten,
         "(def (Report (r 0) (s 0))) (when true (:= Report.r 1) (report))",
         "(def (Report (r 0))) (when true (:= Report.r 1) (report))",
@@ -120,6 +126,11 @@ const WHOLE: &[(Code, &str, &str)] = &[
         Code::Unreachable,
         "(def (Report (r 0))) (when true (:= Report.r 1)) (when true (report))",
         "(def (Report (r 0))) (when true (:= Report.r 1) (fallthrough)) (when true (report))",
+    ),
+    (
+        Code::Overflow,
+        "(def (Report (b false))) (when (> Micros 5) (:= Report.b (&& Report.b Report.b)) (:= Report.b (|| Report.b Flow.was_timeout)) (report))",
+        "(def (Report (b false))) (when (> Micros 5) (:= Report.b (&& Report.b (> Micros 9))) (:= Report.b (|| Report.b Flow.was_timeout)) (report))",
     ),
     (
         Code::UnusedWaiver,

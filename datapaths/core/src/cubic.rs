@@ -40,6 +40,9 @@ const MAX_GROWTH_PER_RTT: f64 = 1.5;
 const MIN_SSTHRESH_PACKETS: f64 = 2.0;
 /// RFC 5681 §3.1: the window after a timeout.
 const LOSS_WINDOW_PACKETS: f64 = 1.0;
+/// Losses of packets sent before a decrease belong to it. They are found up to 9/8 RTT after it (RFC 9002
+/// §6.1.2, kTimeThreshold); a little more allows for an RTT that still grew.
+const SAME_EVENT_RTTS: f64 = 1.25;
 /// A window that no path reaches (2^40 packets); keeps every sum below finite and exact.
 const MAX_WINDOW_PACKETS: f64 = (1u64 << 40) as f64;
 
@@ -56,7 +59,10 @@ pub struct Cubic {
     /// What the next epoch starts from: a loss (K from W_max) or anything else (K = 0).
     after_loss: bool,
     epoch: Option<Epoch>,
+    /// Until when the window does not grow after a loss: one RTT.
     recovery_end: Option<Time>,
+    /// Until when a further loss belongs to the same event.
+    event_end: Option<Time>,
     hystart: Option<HyStart>,
     last_rtt: Dur,
 }
@@ -89,6 +95,7 @@ impl Cubic {
             after_loss: false,
             epoch: None,
             recovery_end: None,
+            event_end: None,
             hystart: Some(HyStart::new()),
             last_rtt: Dur::ZERO,
         }
@@ -129,7 +136,7 @@ impl Cubic {
 
     /// A loss was detected: one multiplicative decrease per round trip.
     pub fn on_loss(&mut self, now: Time) {
-        if self.recovery_end.is_some_and(|end| now < end) {
+        if self.event_end.is_some_and(|end| now < end) {
             return;
         }
         self.decrease(now);
@@ -139,10 +146,10 @@ impl Cubic {
 
     /// A retransmission timeout fired.
     pub fn on_timeout(&mut self, now: Time) {
-        // A timeout within recovery, or one before the window grew again after another, is the same
+        // A timeout within that event, or one before the window grew again after another, is the same
         // congestion: ssthresh stays (RFC 5681 §3.1).
         let again = self.cwnd <= LOSS_WINDOW_PACKETS;
-        if !again && self.recovery_end.is_none_or(|end| now >= end) {
+        if !again && self.event_end.is_none_or(|end| now >= end) {
             self.decrease(now);
         }
         self.cwnd = LOSS_WINDOW_PACKETS;
@@ -210,6 +217,7 @@ impl Cubic {
         self.cwnd_prior = self.cwnd;
         self.ssthresh = (self.cwnd * BETA).max(MIN_SSTHRESH_PACKETS);
         self.recovery_end = Some(now + self.last_rtt);
+        self.event_end = Some(now + self.last_rtt.mul_f64(SAME_EVENT_RTTS));
         self.epoch = None;
         // HyStart++ serves the first slow start only (RFC 9406 §4.3).
         self.hystart = None;

@@ -15,9 +15,13 @@
 //! ```
 //!
 //! A message waits from the first CREATE or MEASURE sent after the last message that came for the flow,
-//! whether or not the outbox took it. An ACK on which the program aborts counts like a MEASURE: a program that
-//! always aborts sends nothing, and must not hold the flow at a frozen window. Any message for the flow
-//! is an answer; an agent with nothing to change answers with an empty UPDATE.
+//! whether or not the outbox took it. An ACK on which the program aborts counts like a MEASURE: a
+//! program that always aborts sends nothing, and must not hold the flow at a frozen window. Any message
+//! for the flow is an answer; an agent with nothing to change answers with an empty UPDATE.
+//!
+//! Third-party agents may stay silent for long because nothing changes. An agent that answers the first
+//! CREATE after it was given up was not lost: from then on the flow waits twice as long, up to eight
+//! times; an agent that did not answer it is trusted as at the start.
 //!
 //! When the agent is lost, CUBIC resumes from what the flow really used, since the window of a
 //! pacing agent may be a loose cap. CREATE is sent again every 250 ms with the current window, so that
@@ -31,7 +35,7 @@
 use crate::program::Program;
 use crate::register::RegisterKind;
 use crate::vm::{Abort, Machine};
-use crate::wire::{self, CreateMessage, FieldUpdate, MAX_MEASURE_BYTES, Message};
+use crate::wire::{self, CreateMessage, FieldUpdate, MAX_MEASURE_BYTES};
 use crate::{AckSample, Control, Cubic, Outbox};
 use anole_model::{Bounds, Dur, Time};
 use std::sync::Arc;
@@ -42,6 +46,9 @@ const LOST_AFTER_RTTS: u64 = 4;
 /// Between two CREATE messages of a flow without an agent: short against the time that a restarted
 /// agent needs to be useful, long against the cost of one message per flow.
 const CREATE_INTERVAL: Dur = Dur::from_millis(250);
+/// The longest wait for an agent that was wrongly given up, in units of the first one: a program runs
+/// unwatched for at most 4 s at the default timeout.
+const MAX_LENIENCY: u64 = 8;
 /// RFC 6298 §2.3: the gain of the smoothed RTT is 1/8.
 const SRTT_GAIN_DIVISOR: u64 = 8;
 
@@ -103,6 +110,10 @@ pub struct Flow {
     control: Control,
     /// Since when a message to the agent has waited for an answer.
     waiting_since: Option<Time>,
+    /// When the agent was given up, until it comes back.
+    lost_at: Option<Time>,
+    /// How many times the usual time this agent may take.
+    leniency: u64,
     /// When CREATE is due while the fallback governs.
     next_create: Time,
     srtt_us: u64,
@@ -121,6 +132,8 @@ impl Flow {
             governor: Governor::Fallback,
             control: Control { cwnd, rate: 0 },
             waiting_since: None,
+            lost_at: None,
+            leniency: 1,
             next_create: now,
             srtt_us: 0,
             last_abort: None,
@@ -148,9 +161,13 @@ impl Flow {
     }
 
     /// Takes a message of the agent; it takes effect at the next ACK.
-    pub fn deliver(&mut self, _now: Time, message: FlowMessage) {
+    pub fn deliver(&mut self, now: Time, message: FlowMessage) {
         self.stats.updates += 1;
         self.waiting_since = None;
+        if let Some(lost_at) = self.lost_at.take() {
+            let was_alive = now.since(lost_at) < CREATE_INTERVAL;
+            self.leniency = if was_alive { (2 * self.leniency).min(MAX_LENIENCY) } else { 1 };
+        }
         let fields = match message {
             FlowMessage::Update(fields) => fields,
             FlowMessage::ChangeProgram(program, fields) => {
@@ -208,7 +225,7 @@ impl Flow {
     fn agent_is_lost(&self, now: Time) -> bool {
         self.waiting_since.is_some_and(|since| {
             let patience = self.config.agent_timeout.max(Dur::from_micros(self.srtt_us) * LOST_AFTER_RTTS);
-            now.since(since) > patience
+            now.since(since) > patience * self.leniency
         })
     }
 
@@ -234,6 +251,7 @@ impl Flow {
         if self.governor == Governor::Agent {
             self.governor = Governor::Fallback;
             self.stats.fallbacks += 1;
+            self.lost_at = Some(now);
             self.fallback = Cubic::resume(self.config.create.mss, self.operating_point(sample));
             self.next_create = now;
         }
@@ -257,7 +275,9 @@ impl Flow {
     fn operating_point(&self, sample: &AckSample) -> u32 {
         const MICROS_PER_S: u128 = 1_000_000;
         let delivered = u128::from(sample.rate_incoming) * u128::from(self.srtt_us) / MICROS_PER_S;
-        let used = delivered.max(u128::from(sample.bytes_in_flight));
+        // What was in flight before this ACK: a batch of ACKs may leave little behind.
+        let in_flight = u128::from(sample.bytes_in_flight) + u128::from(sample.bytes_acked);
+        let used = delivered.max(if sample.bytes_in_flight == 0 { 0 } else { in_flight });
         match u32::try_from(used) {
             Ok(0) | Err(_) => self.control.cwnd,
             Ok(used) => used.min(self.control.cwnd),
@@ -275,9 +295,7 @@ impl Flow {
     /// Sends CREATE; returns whether the outbox took it.
     fn announce(&mut self, now: Time, out: &mut impl Outbox) -> bool {
         let create = CreateMessage { init_cwnd: self.control.cwnd, ..self.config.create.clone() };
-        let mut message = Vec::new();
-        let sent = wire::encode(&Message::Create(self.config.sid, create), &mut message).is_ok()
-            && out.send(&message).is_ok();
+        let sent = out.send(&wire::create(self.config.sid, &create)).is_ok();
         self.stats.send_failures += u64::from(!sent);
         self.waiting_since.get_or_insert(now);
         self.next_create = now + CREATE_INTERVAL;

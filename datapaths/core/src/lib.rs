@@ -7,6 +7,31 @@
 //! and programs that a one-threaded host (the simulator, a test) needs.
 //!
 //! Time is an argument everywhere. Nothing here reads a clock, takes a lock or allocates per ACK.
+//!
+//! ```
+//! use anole_datapath::wire::{AlgorithmName, CreateMessage};
+//! use anole_datapath::{AckSample, Datapath, Governor};
+//! use anole_model::{Bounds, Dur, Time};
+//!
+//! let mut datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(500));
+//! let mut to_agent: Vec<Vec<u8>> = Vec::new();
+//! let create = CreateMessage {
+//!     init_cwnd: 14_480,
+//!     mss: 1448,
+//!     src_ip: 0,
+//!     src_port: 0,
+//!     dst_ip: 0,
+//!     dst_port: 0,
+//!     algorithm: AlgorithmName::NONE,
+//! };
+//! let flow = datapath.open(Time::ZERO, create, &mut to_agent)?;
+//! let sample = AckSample { bytes_acked: 1448, packets_acked: 1, rtt_us: 50_000, ..AckSample::default() };
+//! let control = datapath.on_ack(Time::from_micros(50_000), flow, &sample, &mut to_agent);
+//! // No agent has answered the CREATE in `to_agent`, so CUBIC is in slow start.
+//! assert_eq!(control.map(|control| control.cwnd), Some(14_480 + 1448));
+//! assert_eq!(datapath.flow(flow).map(|flow| flow.governor()), Some(Governor::Fallback));
+//! # Ok::<(), anole_datapath::OpenError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -19,6 +19,9 @@
 //!
 //! Multiplication is checked as libccp checks it, by `result < left`, which misses some overflows; the
 //! wrapped result is then the result in both.
+//!
+//! One departure: libccp cuts a window or rate to its low 32 bits on the way to the transport; here the
+//! whole value is brought within the flow's bounds. The registers hold the raw value in both.
 
 use crate::program::{Instruction, Op, Program};
 use crate::register::{RegisterFile, RegisterKind, Slot};

@@ -12,4 +12,4 @@ pub mod plan;
 pub mod result;
 pub mod scenario;
 
-pub use engine::{AgentScript, run};
+pub use engine::{AgentScript, SERIES_STEP, changes, jain_index, link_configs, run};

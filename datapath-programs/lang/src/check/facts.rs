@@ -49,21 +49,22 @@ pub(super) struct State {
 /// The results that an operation has when it does not end the ACK.
 pub(super) fn arithmetic(op: Op, x: Range, y: Range) -> Range {
     match op {
-        Op::Add => {
+        // || is a sum and && a product of truth values, which can so become larger than 1.
+        Op::Add | Op::Or => {
             let high = x.high.saturating_add(y.high);
             let sum = x.high <= SUM && y.high <= SUM;
             Range { low: x.low.saturating_add(y.low).min(SUM), high: if sum { high.min(SUM) } else { high } }
         }
         Op::Sub => Range { low: x.low.saturating_sub(y.high), high: x.high.saturating_sub(y.low) },
         Op::Div => Range { low: x.low / y.high.max(1), high: x.high / y.low.max(1) },
-        Op::Mul => match x.high.checked_mul(y.high) {
+        Op::Mul | Op::And => match x.high.checked_mul(y.high) {
             Some(high) => Range { low: x.low * y.low, high },
             None => Range { low: 0, high: u64::MAX },
         },
         Op::Max => Range { low: x.low.max(y.low), high: x.high.max(y.high) },
         Op::Min => Range { low: x.low.min(y.low), high: x.high.min(y.high) },
         Op::MaxWrap => Range { low: 0, high: x.high.max(y.high).min(WORD) },
-        Op::And | Op::Or | Op::Equal | Op::Greater | Op::Less => Range::BOOL,
+        Op::Equal | Op::Greater | Op::Less => Range::BOOL,
     }
 }
 
@@ -224,10 +225,7 @@ impl Proof<'_> {
             // A quotient; also a * m / n with m at most n.
             Expr::Binary(_, Op::Div, a, n) => self.at_most(a, more) || self.scaled(a, n, more),
             // a / n * m with m at most n: the rounded-down multiple.
-            Expr::Binary(_, Op::Mul, quotient, m) => match &**quotient {
-                Expr::Binary(_, Op::Div, a, n) => self.no_more(m, n) && self.at_most(a, more),
-                _ => false,
-            },
+            Expr::Binary(_, Op::Mul, a, b) => self.rounded(a, b, more) || self.rounded(b, a, more),
             Expr::Name(_, name) => match self.state.definition(name) {
                 Some(expr) => self.at_most(&expr, more),
                 None => false,
@@ -246,6 +244,11 @@ impl Proof<'_> {
             },
             _ => false,
         }
+    }
+
+    fn rounded(&mut self, quotient: &Expr, m: &Expr, more: &Expr) -> bool {
+        let Expr::Binary(_, Op::Div, a, n) = quotient else { return false };
+        self.no_more(m, n) && self.at_most(a, more)
     }
 
     fn scaled(&mut self, product: &Expr, n: &Expr, more: &Expr) -> bool {

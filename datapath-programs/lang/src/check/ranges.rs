@@ -26,13 +26,13 @@ pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Find
     let mut invariant = Ranges::new();
     for (prefix, declarations) in [("Report.", &program.reports), ("", &program.controls)] {
         for declaration in declarations {
-            let initial = match declaration.initial.as_str() {
-                "true" => 1,
-                "false" => 0,
-                word => super::lower::number(word).and_then(Result::ok).unwrap_or(WORD),
+            let (initial, set) = match declaration.initial.as_str() {
+                "true" => (1, Range::BOOL),
+                "false" => (0, Range::BOOL),
+                word => (super::lower::number(word).and_then(Result::ok).unwrap_or(WORD), Range::MEASURED),
             };
-            // The agent may set a control register to anything.
-            let range = if prefix.is_empty() { Range::MEASURED } else { Range::exactly(initial) };
+            // The agent may set a control register to anything of its type.
+            let range = if prefix.is_empty() { set } else { Range::exactly(initial) };
             invariant.insert(format!("{prefix}{}", declaration.name), range);
         }
     }
@@ -160,6 +160,10 @@ impl Run<'_> {
                 x.high, y.high
             );
             self.report(at, Code::Overflow, message);
+        }
+        if op == Op::And && vary && x.high.checked_mul(y.high).is_none() {
+            let message = "&& is computed as a product, and these truth values have grown so large, by || into themselves, that it can exceed 64 bits; set such a register by if instead: (:= b (if c true))";
+            self.report(at, Code::Overflow, message.to_string());
         }
         if op == Op::MaxWrap && (x.high > WORD || y.high > WORD) {
             let message = "wrapped_max compares and keeps the low 32 bits only; use max, or bound the values";

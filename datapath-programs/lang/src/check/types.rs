@@ -190,7 +190,10 @@ impl Types<'_> {
             let message = format!("'{name}' is read before its first assignment; assign it above");
             return self.error(at, Code::BeforeAssignment, message);
         }
-        let near = match nearest(name, self.known.keys().map(String::as_str)) {
+        // Locals beyond the limit are no help, and a file of rubbish has many.
+        let candidates =
+            self.known.iter().filter(|(_, (_, declared))| *declared || self.locals <= MAX_LOCALS);
+        let near = match nearest(name, candidates.map(|(known, _)| known.as_str())) {
             Some(near) => format!("did you mean '{near}'?"),
             None => "declare it in (def …) or assign it first".to_string(),
         };

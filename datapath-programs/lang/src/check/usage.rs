@@ -61,6 +61,15 @@ fn registers(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
             findings.push(Finding::new(control.position, Code::UnusedRegister, message));
         }
     }
+    for control in program.controls.iter().filter(|control| control.volatile) {
+        if !written.contains_key(control.name.as_str()) {
+            let message = format!(
+                "each report sets '{}' back to {}, whatever the agent set; remove the word volatile",
+                control.name, control.initial
+            );
+            findings.push(Finding::new(control.position, Code::VolatileControl, message));
+        }
+    }
     let builtin = ["Micros", "Cwnd", "Rate"];
     for (name, at) in &written {
         let local = !name.contains('.') && !controls.contains(name) && !builtin.contains(name);

@@ -108,6 +108,29 @@ fn short_round_trips_are_reno_friendly() {
     assert!((growth - 1.0).abs() < 0.05, "{growth} packets per round trip");
 }
 
+/// RFC 9438 §4.3: in the Reno-friendly region the average window is that of AIMD(α, β),
+/// sqrt(α(1 + β)/(2(1 − β)p)) packets.
+#[test]
+fn steady_state_of_the_friendly_region_is_renos() {
+    let (p, rtt): (f64, _) = (1e-3, Dur::from_millis(5));
+    let (mut cubic, mut now) = (Cubic::resume(MSS, 40_000), Time::ZERO);
+    let (mut measured_from, mut counted) = (now, 0);
+    for packet in 1..=200_000u32 {
+        now += Dur::from_secs_f64(rtt.as_secs_f64() * f64::from(MSS) / cubic.cwnd() as f64);
+        cubic.on_ack(now, u64::from(MSS), rtt);
+        counted += 1;
+        if f64::from(packet) % (1.0 / p) == 0.0 {
+            cubic.on_loss(now);
+            if packet == 20_000 {
+                (measured_from, counted) = (now, 0);
+            }
+        }
+    }
+    let average = f64::from(counted) * rtt.as_secs_f64() / now.since(measured_from).as_secs_f64();
+    let expected = (ALPHA_FRIENDLY * (1.0 + BETA) / (2.0 * (1.0 - BETA) * p)).sqrt();
+    assert!((average / expected - 1.0).abs() < 0.1, "{average} packets, {expected} expected");
+}
+
 #[test]
 fn fast_convergence_gives_up_more() {
     let (mut cubic, now) = (Cubic::resume(MSS, 100_000), Time::ZERO);
@@ -115,6 +138,8 @@ fn fast_convergence_gives_up_more() {
     cubic.on_loss(now);
     assert_eq!(cubic.w_max, 100.0);
     cubic.on_loss(now + RTT);
+    assert_eq!(cubic.w_max, 100.0, "the same event still");
+    cubic.on_loss(now + RTT * 2);
     assert!((cubic.w_max - 70.0 * 0.85).abs() < 1e-9);
 }
 

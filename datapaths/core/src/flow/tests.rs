@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::SendError;
-use crate::wire::{AlgorithmName, Install, decode};
+use crate::wire::{AlgorithmName, Install, Message, decode};
 
 const MSS: u32 = 1000;
 const RTT_US: u64 = 50_000;
@@ -232,6 +232,33 @@ fn a_restarted_agent_adopts_the_flow_with_its_own_programs() {
     assert_eq!(run.flow.control().cwnd, 60_000);
     let report = run.wire.sent.last().expect("a report after 11 ms");
     assert!(matches!(decode(report), Ok((Message::Measure { sid: 1, uid: 9, .. }, _))));
+}
+
+/// How long the flow goes on without an answer, ms; it is answered `answer_ms` after that.
+fn patience(run: &mut Run, answer_ms: u64) -> u64 {
+    run.update(&[]);
+    run.acks(12);
+    let start = run.now;
+    while run.flow.governor() == Governor::Agent {
+        run.acks(1);
+    }
+    let waited = run.now.since(start).as_micros() / 1000;
+    run.acks(answer_ms);
+    waited
+}
+
+#[test]
+fn an_agent_that_is_silent_by_design_is_given_more_time() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 70_000, 0);
+    run.acks(1);
+    let waits: Vec<u64> = (0..5).map(|_| patience(&mut run, 20)).collect();
+    for (wait, expected) in waits.iter().zip([500, 1000, 2000, 4000, 4000]) {
+        assert!(wait.abs_diff(expected) <= 12, "{waits:?}");
+    }
+    patience(&mut run, 300);
+    let wait = patience(&mut run, 300);
+    assert!(wait.abs_diff(500) <= 12, "one that was really lost is not: {wait} ms");
 }
 
 #[test]

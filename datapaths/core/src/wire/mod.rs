@@ -42,6 +42,8 @@ const EXPRESSION_BYTES: usize = 16;
 const INSTRUCTION_BYTES: usize = 16;
 const UPDATE_BYTES: usize = 13;
 const ALGORITHM_BYTES: usize = 64;
+const OLD_CREATE_BYTES: usize = HEADER_BYTES + 24;
+const CREATE_BYTES: usize = OLD_CREATE_BYTES + ALGORITHM_BYTES;
 
 /// Why bytes are not a message, or a message has no bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,13 +130,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Message<'_>, usize), WireError> {
 pub fn encode(message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), WireError> {
     match message {
         Message::Create(sid, create) => {
-            header(0, HEADER_BYTES + 24 + ALGORITHM_BYTES, *sid, out);
-            for word in
-                [create.init_cwnd, create.mss, create.src_ip, create.src_port, create.dst_ip, create.dst_port]
-            {
-                out.extend_from_slice(&word.to_le_bytes());
-            }
-            out.extend_from_slice(create.algorithm.as_bytes());
+            out.extend_from_slice(&self::create(*sid, create));
         }
         Message::Measure { sid, uid, values } => {
             check_count("values", values.len(), MAX_REPORT_REGISTERS)?;
@@ -173,6 +169,19 @@ pub fn encode(message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), WireError>
         }
     }
     Ok(())
+}
+
+/// Writes a CREATE message without allocating.
+pub(crate) fn create(sid: u32, create: &CreateMessage) -> [u8; CREATE_BYTES] {
+    let mut bytes = [0; CREATE_BYTES];
+    bytes[2..4].copy_from_slice(&(CREATE_BYTES as u16).to_le_bytes());
+    let words =
+        [sid, create.init_cwnd, create.mss, create.src_ip, create.src_port, create.dst_ip, create.dst_port];
+    for (place, word) in bytes[4..].chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes[CREATE_BYTES - ALGORITHM_BYTES..].copy_from_slice(create.algorithm.as_bytes());
+    bytes
 }
 
 /// Writes a MEASURE message without allocating. Values beyond the last report register do not exist in
@@ -261,9 +270,8 @@ impl<'a> Reader<'a> {
     }
 
     fn create(&mut self, length: usize) -> Result<CreateMessage, WireError> {
-        let (without, with) = (HEADER_BYTES + 24, HEADER_BYTES + 24 + ALGORITHM_BYTES);
-        if length != without {
-            expect_length(length, with)?;
+        if length != OLD_CREATE_BYTES {
+            expect_length(length, CREATE_BYTES)?;
         }
         Ok(CreateMessage {
             init_cwnd: self.u32()?,
@@ -272,7 +280,7 @@ impl<'a> Reader<'a> {
             src_port: self.u32()?,
             dst_ip: self.u32()?,
             dst_port: self.u32()?,
-            algorithm: if length == without {
+            algorithm: if length == OLD_CREATE_BYTES {
                 AlgorithmName::NONE
             } else {
                 AlgorithmName::from_bytes(self.array()?).ok_or(WireError::AlgorithmName)?

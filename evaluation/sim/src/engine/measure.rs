@@ -5,7 +5,7 @@ use crate::result::Series;
 use anole_model::{Dur, Time};
 
 /// Length of one point of a series.
-pub(super) const SERIES_STEP: Dur = Dur::from_millis(100);
+pub const SERIES_STEP: Dur = Dur::from_millis(100);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {

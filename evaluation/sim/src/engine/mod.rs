@@ -19,14 +19,17 @@ mod measure;
 mod outcome;
 mod receiver;
 mod sender;
+mod setup;
 #[cfg(test)]
 mod tests;
 mod timetable;
 
 pub use agent::AgentScript;
 pub(crate) use flow::INITIAL_WINDOW_PACKETS;
+pub use measure::SERIES_STEP;
+pub use setup::{changes, jain_index, link_configs};
 
-use crate::link::{Link, LinkConfig, Packet};
+use crate::link::{Link, Packet};
 use crate::plan::FlowPlan;
 use crate::result::RunResult;
 use crate::scenario::{LinkChange, Scenario};
@@ -110,22 +113,7 @@ struct Simulation<'a> {
 
 impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, plans: Vec<FlowPlan>, seed: u64, script: AgentScript) -> Simulation<'a> {
-        let links: Vec<Link<Data>> = scenario
-            .links
-            .iter()
-            .enumerate()
-            .map(|(index, spec)| {
-                Link::new(LinkConfig {
-                    capacity: spec.capacity.clone(),
-                    delay: spec.one_way_delay,
-                    buffer_bytes: spec.buffer_bytes,
-                    random_loss: spec.random_loss,
-                    queue: spec.queue,
-                    full_packet: scenario.full_packet(),
-                    seed: stream(seed, Stream::Link(index)),
-                })
-            })
-            .collect();
+        let links: Vec<Link<Data>> = setup::link_configs(scenario, seed).into_iter().map(Link::new).collect();
         let flows: Vec<SimFlow> = scenario
             .flows
             .iter()

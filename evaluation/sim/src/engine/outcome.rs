@@ -1,6 +1,7 @@
 //! The figures of a finished run.
 
 use super::Simulation;
+use super::setup::jain_index;
 use crate::result::{Applied, FlowResult, LinkResult, RunResult};
 use anole_model::{Dur, Rate, Time};
 
@@ -76,15 +77,13 @@ impl Simulation<'_> {
         }
     }
 
-    /// Jain's index, (Σx)² / (n·Σx²), over the time in which all flows were active.
+    /// Jain's index over the time in which all flows were active.
     fn jain(&self) -> Option<f64> {
         let from = self.all_active.as_ref()?;
         let to = self.one_over.clone().unwrap_or_else(|| self.payload_bytes());
         let goodputs = from.iter().zip(&to).map(|(from, to)| to.checked_sub(*from).map(|bytes| bytes as f64));
         let goodputs: Vec<f64> = goodputs.collect::<Option<_>>()?;
-        let sum: f64 = goodputs.iter().sum();
-        let squares: f64 = goodputs.iter().map(|x| x * x).sum();
-        (squares > 0.0).then(|| sum * sum / (goodputs.len() as f64 * squares))
+        jain_index(&goodputs)
     }
 }
 

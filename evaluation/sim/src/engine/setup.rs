@@ -1,0 +1,56 @@
+//! What a run draws and computes alike whether it is simulated or emulated.
+
+use super::{Stream, stream};
+use crate::link::LinkConfig;
+use crate::scenario::{Change, LinkChange, Scenario};
+use anole_model::{Dur, Rate, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// The links of a scenario, each with its stream of random losses.
+pub fn link_configs(scenario: &Scenario, seed: u64) -> Vec<LinkConfig> {
+    let links = scenario.links.iter().enumerate();
+    links
+        .map(|(index, spec)| LinkConfig {
+            capacity: spec.capacity.clone(),
+            delay: spec.one_way_delay,
+            buffer_bytes: spec.buffer_bytes,
+            random_loss: spec.random_loss,
+            queue: spec.queue,
+            full_packet: scenario.full_packet(),
+            seed: stream(seed, Stream::Link(index)),
+        })
+        .collect()
+}
+
+/// Every change of a run, in order of time. Random changes are drawn from the seed beforehand, so that
+/// they do not depend on what the flows do.
+pub fn changes(scenario: &Scenario, seed: u64) -> Vec<Change> {
+    let mut changes = scenario.changes.clone();
+    for (index, random) in scenario.random_changes.iter().enumerate() {
+        let mut rng = Pcg64Mcg::seed_from_u64(stream(seed, Stream::Changes(index)));
+        let mut draw =
+            |range: Option<(f64, f64)>| range.map(|(low, high)| low + (high - low) * rng.random::<f64>());
+        let mut at = Time::ZERO + random.every;
+        while at < scenario.end() {
+            let change = LinkChange {
+                capacity: draw(random.capacity_mbps).map(Rate::from_mbps),
+                one_way_delay: draw(random.one_way_delay_ms).map(|ms| Dur::from_secs_f64(ms / 1e3)),
+                random_loss: draw(random.random_loss),
+                buffer_bytes: None,
+            };
+            changes.push(Change { at, link: random.link, change });
+            at += random.every;
+        }
+    }
+    // Stable: changes of the same time stay in the order above.
+    changes.sort_by_key(|change| change.at);
+    changes
+}
+
+/// Jain's index, (Σx)² / (n·Σx²); `None` when nothing was delivered at all.
+pub fn jain_index(goodputs: &[f64]) -> Option<f64> {
+    let sum: f64 = goodputs.iter().sum();
+    let squares: f64 = goodputs.iter().map(|x| x * x).sum();
+    (squares > 0.0).then(|| sum * sum / (goodputs.len() as f64 * squares))
+}
