@@ -52,7 +52,9 @@ impl Simulation<'_> {
         let (sent, retransmitted) = flow.sent();
         let sent = sent - before.sent;
         let lost = self.lost_at_end[index].unwrap_or_else(|| self.lost(index)) - before.lost;
-        let share = |part: u64| (sent > 0).then(|| part as f64 / sent as f64);
+        // Packets on their way when counting begins or ends are counted where their fate is known.
+        let settled = lost + flow.measure.one_way_delay.len();
+        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         let (stats, telemetry) = (flow.stats(&self.datapath), self.agent.telemetry(index));
         let has_agent = stats.updates > 0;
         FlowResult {
@@ -65,8 +67,8 @@ impl Simulation<'_> {
             owd_p95_ms: flow.measure.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
             rtt_mean_ms: flow.measure.rtt.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: flow.measure.rtt.quantile(0.95).map(Dur::as_millis_f64),
-            loss_rate: share(lost),
-            retransmit_rate: share(retransmitted - before.retransmitted),
+            loss_rate: share(lost, settled),
+            retransmit_rate: share(retransmitted - before.retransmitted, sent),
             fct_s: complete.then(|| ended.since(flow.start).as_secs_f64()),
             applied: applied(&telemetry.applied),
             decisions: has_agent.then_some(telemetry.decisions),

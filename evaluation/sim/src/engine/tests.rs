@@ -307,3 +307,38 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn the_strangest_scenarios_end_without_a_panic(
+        mss in prop_oneof![Just(64u32), Just(1448), Just(65_483)],
+        mbps in prop_oneof![Just(0.001), Just(1.0), Just(200.0)],
+        later_mbps in prop_oneof![Just(0.001), Just(100.0)],
+        delay_ms in prop_oneof![Just(0.0), Just(0.001), Just(3_000.0)],
+        reverse_ms in prop_oneof![Just(0.0), Just(10_000.0)],
+        buffer_bytes in prop_oneof![Just(0u64), Just(1), Just(u64::MAX >> 1)],
+        loss in prop_oneof![Just(0.0), Just(0.5), Just(1.0)],
+        queue in prop_oneof![Just("droptail"), Just("codel"), Just("fq_codel"), Just("pie")],
+        bytes in prop_oneof![Just(0u64), Just(1), Just(u64::MAX >> 1)],
+        alg in prop_oneof![Just("native"), Just("cubic"), Just("reno"), Just("anole")],
+        delayed in any::<bool>(),
+        latency_ms in prop_oneof![Just(0u64), Just(700)],
+    ) {
+        let scenario = parse(&format!(
+            "name = \"t\"\nduration_s = 1.5\nwarmup_s = 0.1\nmss_bytes = {mss}\n[[link]]\nname = \"b\"\n\
+             capacity_mbps = {mbps}\none_way_delay_ms = {delay_ms}\nreverse_delay_ms = {reverse_ms}\n\
+             buffer_bytes = {buffer_bytes}\nrandom_loss = {loss}\nqueue = \"{queue}\"\n\
+             [[change]]\nat_s = 0.7\nlink = \"b\"\ncapacity_mbps = {later_mbps}\n\
+             [[flow]]\nalg = \"{alg}\"\ncount = 2\nstart_spacing_s = 0.01\nbytes = {bytes}\n\
+             delayed_ack = {delayed}\n"
+        ));
+        let script = AgentScript { latency: Dur::from_millis(latency_ms), ..AgentScript::default() };
+        let result = simulate(&scenario, None, 1, script);
+        for flow in &result.flows {
+            prop_assert!(flow.loss_rate.is_none_or(|rate| (0.0..=1.0).contains(&rate)), "{:?}", flow.loss_rate);
+            prop_assert!(flow.throughput_mbps.is_none_or(|mbps| mbps.is_finite() && mbps >= 0.0));
+        }
+        prop_assert!(result.jain_index.is_none_or(|jain| (0.0..=1.0 + 1e-9).contains(&jain)));
+    }
+}
