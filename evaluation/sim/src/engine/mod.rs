@@ -55,6 +55,7 @@ pub(crate) enum Stream {
     Link(usize),
     Algorithm(usize),
     Changes(usize),
+    Jitter(usize),
 }
 
 /// A seed for one purpose, from the seed of the run (the finaliser of SplitMix64).
@@ -63,6 +64,7 @@ pub(crate) fn stream(seed: u64, purpose: Stream) -> u64 {
         Stream::Link(index) => (1, index),
         Stream::Algorithm(index) => (2, index),
         Stream::Changes(index) => (3, index),
+        Stream::Jitter(index) => (4, index),
     };
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(kind + 8 * (index as u64 + 1)));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -128,6 +130,8 @@ impl<'a> Simulation<'a> {
                     stop: spec.stop,
                     bytes: spec.bytes,
                     delayed_ack: spec.delayed_ack,
+                    ack_jitter: spec.ack_jitter,
+                    seed: stream(seed, Stream::Jitter(number as usize)),
                     duration: scenario.duration,
                 })
             })

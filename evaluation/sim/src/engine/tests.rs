@@ -167,6 +167,16 @@ fn delayed_acks_change_little_for_a_bulk_flow() {
 }
 
 #[test]
+fn ack_jitter_lengthens_round_trips_by_up_to_its_size_and_comes_from_the_seed() {
+    let jittered = scenario(2.0, "", "bytes = 28960\nack_jitter_us = 4000", "");
+    let rtt = |seed| simulate(&jittered, None, seed, AgentScript::never()).flows[0].rtt_mean_ms.unwrap();
+    assert_eq!(rtt(1), rtt(1));
+    assert_ne!(rtt(1), rtt(2));
+    let still = native(&scenario(2.0, "", "bytes = 28960", "")).flows[0].rtt_mean_ms.unwrap();
+    assert!(rtt(1) > still && rtt(1) < still + 4.0, "{} {still}", rtt(1));
+}
+
+#[test]
 fn a_trace_is_followed() {
     // Two opportunities of 1504 bytes a millisecond.
     let run = native(&parse(

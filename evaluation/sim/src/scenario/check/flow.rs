@@ -3,7 +3,7 @@
 use super::{Check, MAX_SECONDS, Result, millis, span_of, span_or};
 use crate::scenario::file::RawFlow;
 use crate::scenario::{FlowSpec, Scenario};
-use anole_model::Time;
+use anole_model::{Dur, Time};
 use toml::Spanned;
 
 /// Flows of one scenario; each needs some 100 KB.
@@ -43,6 +43,7 @@ impl Check<'_> {
         let path = self.path(scenario, raw.path)?;
         let extra_delay =
             millis(self.or(&raw.extra_delay_ms, "extra_delay_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?);
+        let ack_jitter_us = self.or(&raw.ack_jitter_us, "ack_jitter_us", 0.0, 0.0, 1e6)?;
         for i in 0..count {
             scenario.flows.push(FlowSpec {
                 alg: alg.clone(),
@@ -53,6 +54,7 @@ impl Check<'_> {
                 extra_delay,
                 bytes: raw.bytes.as_ref().map(|b| *b.get_ref()).filter(|b| *b > 0),
                 delayed_ack: raw.delayed_ack.as_ref().is_some_and(|d| *d.get_ref()),
+                ack_jitter: Dur::from_secs_f64(ack_jitter_us / 1e6),
                 classic: raw.classic.as_ref().map(|s| s.get_ref().clone()),
                 policy: raw.policy.as_ref().map(|s| s.get_ref().clone()),
             });
