@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod emulate;
 mod options;
 mod output;
 mod sim;
@@ -26,6 +27,8 @@ struct Cli {
 enum Command {
     /// Simulate a scenario, packet by packet, in virtual time
     Sim(sim::Args),
+    /// Run a scenario with real packets, in real time
+    Emulate(emulate::Args),
     /// Measure how fast the simulator is
     Bench(bench::Args),
 }
@@ -33,6 +36,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Sim(args) => sim::main(args),
+        Command::Emulate(args) => emulate::main(args),
         Command::Bench(args) => bench::main(args),
     };
     match done {

@@ -2,13 +2,14 @@
 
 use crate::QuicError;
 use crate::congestion::CongestionControl;
-use crate::meter::{Meter, Reading};
+use crate::meter::{Meter, Reading, RttSample};
 use crate::tls::{Certificate, SERVER_NAME};
 use crate::transport::{self, DatagramSize};
 use bytes::Bytes;
 use noq::{Connection, ConnectionError, Endpoint, SendStream};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -38,6 +39,8 @@ pub struct ClientOptions {
     pub idle_timeout: Duration,
     /// Size of the datagrams that carry data.
     pub datagram: DatagramSize,
+    /// Where every round-trip sample goes, for whoever wants each one.
+    pub rtt_samples: Option<Sender<RttSample>>,
 }
 
 /// An open connection, about to send.
@@ -73,7 +76,7 @@ impl Transfer {
     /// Opens a connection from a socket of its own. To be called inside a tokio runtime.
     pub async fn connect(options: ClientOptions, cc: &CongestionControl) -> Result<Transfer, QuicError> {
         let remote = options.remote;
-        let meter = Arc::new(Meter::default());
+        let meter = Arc::new(Meter::new(options.rtt_samples.clone()));
         let mut transport = transport::config(options.datagram, options.idle_timeout)?;
         transport.congestion_controller_factory(cc.factory(&meter));
         let mut config = options.certificate.client_config()?;

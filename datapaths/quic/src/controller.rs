@@ -103,7 +103,7 @@ impl CcpController {
         sample.packets_in_flight = self.packets.packets_in_flight();
         sample.bytes_pending = if self.app_limited { 0 } else { u32::from(self.mtu) };
         self.control = self.flow.on_ack(now, &sample);
-        self.meter.note_flow(self.flow.governor(), &self.flow.stats());
+        self.meter.note_flow(self.flow.sid(), self.flow.governor(), &self.flow.stats());
     }
 }
 

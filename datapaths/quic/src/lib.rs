@@ -16,14 +16,16 @@ mod error;
 mod meter;
 mod packets;
 mod server;
+mod timer;
 mod tls;
 pub mod trace;
 mod transport;
 
+pub use anole_datapath::wire::AlgorithmName;
 pub use client::{Amount, ClientOptions, Transfer, TransferReport};
 pub use congestion::CongestionControl;
 pub use error::QuicError;
-pub use meter::{Control, Meter, Reading};
+pub use meter::{Control, Meter, Reading, RttSample};
 pub use server::{Ended, Received, Server, ServerOptions};
 pub use tls::Certificate;
 pub use transport::DatagramSize;

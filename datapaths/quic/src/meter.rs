@@ -5,7 +5,8 @@ use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// Counters of one connection's path, readable from any thread.
@@ -19,7 +20,9 @@ pub struct Meter {
     rtt_us: AtomicU64,
     cwnd_bytes: AtomicU64,
     pacing_bytes_per_s: AtomicU64,
+    rtt_samples: Option<Sender<RttSample>>,
     // Written by the CCP controller alone.
+    flow_id: AtomicU32,
     governor: AtomicU8,
     reports: AtomicU64,
     updates: AtomicU64,
@@ -53,6 +56,15 @@ impl Control {
     }
 }
 
+/// The round trip of the newest packet that one ACK frame acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RttSample {
+    /// When the ACK came.
+    pub at: Instant,
+    /// From the packet's sending to then.
+    pub rtt: Duration,
+}
+
 /// One reading of a [`Meter`]. Counts are of QUIC packets that ask for an acknowledgement, bytes are
 /// those of UDP payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +85,8 @@ pub struct Reading {
     pub cwnd_bytes: u64,
     /// Pacing rate asked of the stack, bytes/s; `None` when the stack derives its own from the window.
     pub pacing_bytes_per_s: Option<u64>,
+    /// The flow's id in messages to the agent; `None` under the stack's own controllers.
+    pub flow_id: Option<u32>,
     /// Who governs.
     pub governor: Control,
     /// Reports sent to the agent.
@@ -96,6 +110,11 @@ impl Reading {
 }
 
 impl Meter {
+    /// A meter at zero that also hands every round-trip sample to `rtt_samples`.
+    pub(crate) fn new(rtt_samples: Option<Sender<RttSample>>) -> Meter {
+        Meter { rtt_samples, ..Meter::default() }
+    }
+
     /// The counters now.
     pub fn read(&self) -> Reading {
         let some = |value: u64| (value != 0).then_some(value);
@@ -108,6 +127,7 @@ impl Meter {
             rtt_us: some(self.rtt_us.load(Relaxed)),
             cwnd_bytes: self.cwnd_bytes.load(Relaxed),
             pacing_bytes_per_s: some(self.pacing_bytes_per_s.load(Relaxed)),
+            flow_id: Some(self.flow_id.load(Relaxed)).filter(|&id| id != 0),
             governor: match self.governor.load(Relaxed) {
                 GOVERNOR_AGENT => Control::Agent,
                 GOVERNOR_FALLBACK => Control::Fallback,
@@ -120,11 +140,12 @@ impl Meter {
     }
 
     /// Takes over what the datapath's flow counts.
-    pub(crate) fn note_flow(&self, governor: Governor, stats: &FlowStats) {
+    pub(crate) fn note_flow(&self, id: u32, governor: Governor, stats: &FlowStats) {
         let governor = match governor {
             Governor::Agent => GOVERNOR_AGENT,
             Governor::Fallback => GOVERNOR_FALLBACK,
         };
+        self.flow_id.store(id, Relaxed);
         self.governor.store(governor, Relaxed);
         self.reports.store(stats.reports, Relaxed);
         self.updates.store(stats.updates, Relaxed);
@@ -142,7 +163,7 @@ pub(crate) struct MeteredFactory {
 impl ControllerFactory for MeteredFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let inner = self.inner.clone().build(now, current_mtu);
-        let metered = Metered { inner, meter: self.meter.clone() };
+        let metered = Metered { inner, meter: self.meter.clone(), newest_sent: None };
         metered.publish();
         Box::new(metered)
     }
@@ -153,6 +174,8 @@ impl ControllerFactory for MeteredFactory {
 pub(crate) struct Metered {
     inner: Box<dyn Controller>,
     meter: Arc<Meter>,
+    /// When the newest packet of the present ACK frame was sent.
+    newest_sent: Option<Instant>,
 }
 
 impl Metered {
@@ -189,13 +212,20 @@ impl Controller for Metered {
     ) {
         self.meter.acked_packets.fetch_add(1, Relaxed);
         self.meter.acked_bytes.fetch_add(bytes, Relaxed);
-        let sample = now.saturating_duration_since(sent).as_micros();
-        self.meter.rtt_us.store(u64::try_from(sample).unwrap_or(u64::MAX), Relaxed);
+        self.newest_sent = self.newest_sent.max(Some(sent));
         self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        if let Some(sent) = self.newest_sent.take() {
+            let rtt = now.saturating_duration_since(sent);
+            self.meter.rtt_us.store(u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX), Relaxed);
+            if let Some(samples) = &self.meter.rtt_samples {
+                // Whoever no longer listens does not need them.
+                let _ = samples.send(RttSample { at: now, rtt });
+            }
+        }
         self.publish();
     }
 
@@ -245,7 +275,11 @@ impl Controller for Metered {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Metered { inner: self.inner.clone_box(), meter: self.meter.clone() })
+        Box::new(Metered {
+            inner: self.inner.clone_box(),
+            meter: self.meter.clone(),
+            newest_sent: self.newest_sent,
+        })
     }
 
     fn initial_window(&self) -> u64 {

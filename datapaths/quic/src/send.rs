@@ -37,6 +37,7 @@ pub async fn run(options: Send) -> Result<(), Failure> {
         certificate,
         idle_timeout: options.idle_timeout,
         datagram: options.datagram_bytes.map_or(DatagramSize::Discovered, DatagramSize::Fixed),
+        rtt_samples: None,
     };
     let mut opening = JoinSet::new();
     for _ in 0..options.connections {

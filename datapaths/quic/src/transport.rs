@@ -1,6 +1,7 @@
 //! How the stack is configured, where its defaults would measure something else than the controller.
 
 use crate::QuicError;
+use crate::timer::PreciseRuntime;
 use nix::sys::socket::{setsockopt, sockopt};
 use noq::{Endpoint, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 use std::net::{SocketAddr, UdpSocket};
@@ -61,7 +62,7 @@ pub(crate) fn endpoint(
     let bind = |reason| QuicError::Bind { address, reason };
     let socket = UdpSocket::bind(address).map_err(bind)?;
     enlarge_buffers(&socket);
-    Endpoint::new(EndpointConfig::default(), server, socket, Arc::new(noq::TokioRuntime)).map_err(bind)
+    Endpoint::new(EndpointConfig::default(), server, socket, Arc::new(PreciseRuntime)).map_err(bind)
 }
 
 /// Asks for large socket buffers; smaller ones only matter under load, so that a refusal is no error.

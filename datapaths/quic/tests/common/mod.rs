@@ -75,6 +75,7 @@ where
         certificate: server.certificate().clone(),
         idle_timeout,
         datagram: DatagramSize::Fixed(1472),
+        rtt_samples: None,
     };
     let transfer = Transfer::connect(options, cc).await.unwrap();
     let watch = watch(transfer.meter());

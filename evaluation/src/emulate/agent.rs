@@ -1,0 +1,165 @@
+//! The agent as a child process: started, watched, stopped and reaped.
+
+use super::govern::AgentSpec;
+use crate::options::usage;
+use anole_sim::result::Applied;
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Deserialize;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The agent's program.
+const PROGRAM: &str = "anole-ccp";
+/// Where else to look for it.
+const VARIABLE: &str = "ANOLE_CCP";
+/// How long an agent may take to open its socket, and to stop.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What the agent tells of a flow that ended; other keys are of no interest here.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FlowLine {
+    pub flow: u32,
+    pub decisions: u64,
+    pub inferences: u64,
+    pub applied: Option<Shares>,
+}
+
+/// Shares of time, 0 to 1.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Shares {
+    rule: f64,
+    learned: f64,
+    inferred: f64,
+    previous: f64,
+}
+
+impl From<Shares> for Applied {
+    fn from(s: Shares) -> Applied {
+        Applied { rule: s.rule, learned: s.learned, inferred: s.inferred, previous: s.previous }
+    }
+}
+
+/// Finds the agent's program.
+pub fn find(asked: Option<&Path>) -> Result<PathBuf> {
+    let candidates: Vec<(String, PathBuf)> = match (asked, std::env::var_os(VARIABLE)) {
+        (Some(path), _) => vec![("--agent-binary".to_string(), path.to_path_buf())],
+        (None, Some(path)) => vec![(format!("${VARIABLE}"), path.into())],
+        (None, None) => std::env::current_exe()
+            .ok()
+            .and_then(|own| Some(("beside this program".to_string(), own.parent()?.join(PROGRAM))))
+            .into_iter()
+            .collect(),
+    };
+    for (place, path) in &candidates {
+        if !path.is_file() {
+            return Err(usage(format!(
+                "no agent at {} ({place}); build it with `cargo build --bin {PROGRAM}`, or name it with --agent-binary or ${VARIABLE}",
+                path.display()
+            )));
+        }
+    }
+    candidates
+        .into_iter()
+        .next()
+        .map(|(_, path)| path)
+        .ok_or_else(|| usage(format!("name the agent with --agent-binary or ${VARIABLE}")))
+}
+
+/// A running agent. Dropped, it is killed and reaped.
+#[derive(Debug)]
+pub struct Agent {
+    child: Child,
+    socket: PathBuf,
+    stats: PathBuf,
+    log: PathBuf,
+}
+
+impl Agent {
+    /// Starts an agent whose files lie in `folder`, and waits until it listens.
+    pub fn start(binary: &Path, folder: &Path, index: usize, spec: &AgentSpec, seed: u64) -> Result<Agent> {
+        let file = |kind: &str| folder.join(format!("agent{index}.{kind}"));
+        let (socket, stats, log) = (file("sock"), file("stats"), file("log"));
+        let mut command = Command::new(binary);
+        command.args(["--ipc", "unix", "--log-level", "warn", "--alg", &spec.alg]);
+        command.arg("--socket").arg(&socket).arg("--stats").arg(&stats);
+        command.args(["--seed", &seed.to_string()]);
+        for (flag, value) in [("--classic", &spec.classic), ("--policy", &spec.policy)] {
+            if let Some(value) = value {
+                command.args([flag, value]);
+            }
+        }
+        for (name, value) in &spec.params {
+            command.args(["--param", &format!("{name}={value}")]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(File::create(&log).context("cannot write the agent's log")?);
+        let child =
+            command.spawn().with_context(|| format!("cannot start the agent {}", binary.display()))?;
+        let mut agent = Agent { child, socket, stats, log };
+        agent.await_socket()?;
+        Ok(agent)
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    fn await_socket(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.socket.exists() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the agent ended at once ({status}): {}", self.last_words());
+            }
+            if Instant::now() > deadline {
+                bail!(
+                    "the agent did not open its socket within {} s: {}",
+                    PATIENCE.as_secs(),
+                    self.last_words()
+                );
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Stops the agent and reads what it tells of its flows.
+    pub fn finish(mut self) -> Result<Vec<FlowLine>> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("the agent ended during the run ({status}): {}", self.last_words());
+        }
+        let pid = i32::try_from(self.child.id()).map_err(|_| anyhow!("the agent has no process id"))?;
+        kill(Pid::from_raw(pid), Signal::SIGTERM).context("cannot stop the agent")?;
+        let deadline = Instant::now() + PATIENCE;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                bail!("the agent did not stop within {} s: {}", PATIENCE.as_secs(), self.last_words());
+            }
+            std::thread::sleep(LOOK);
+        }
+        let text = std::fs::read_to_string(&self.stats).context("cannot read the agent's statistics")?;
+        let lines = text.lines().map(serde_json::from_str::<FlowLine>);
+        lines.collect::<Result<_, _>>().context("the agent's statistics are not what was expected")
+    }
+
+    /// The end of its log, for an error.
+    fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(5)..];
+        if tail.is_empty() { "it logged nothing".to_string() } else { tail.join("\n") }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Both fail only on a child that was reaped before.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

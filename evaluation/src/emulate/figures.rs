@@ -1,0 +1,174 @@
+//! From what was counted in a run to its result.
+
+use super::agent::FlowLine;
+use super::govern::{Governed, Governor};
+use super::run::{Notes, since_epoch};
+use anole_emulator::Record;
+use anole_model::{Dur, Rate, Time};
+use anole_quic::{Reading, RttSample};
+use anole_sim::histogram::Histogram;
+use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
+use anole_sim::scenario::Scenario;
+use anole_sim::{SERIES_STEP, jain_index};
+use std::time::Instant;
+
+/// A flow's counters at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Snapshot {
+    /// Bytes on the wire handed to the receiver.
+    pub wire_bytes: u64,
+    /// Payload that the receiving application got.
+    pub payload_bytes: u64,
+    /// Packets that the sender sent.
+    pub sent_packets: u64,
+    /// Packets that the sender found lost, whose contents it sent again.
+    pub lost_packets: u64,
+}
+
+/// How a flow ended.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowEnd {
+    /// When.
+    pub at: Instant,
+    /// It had a size, and delivered it.
+    pub complete: bool,
+    /// Its counters then.
+    pub snapshot: Snapshot,
+}
+
+/// What was counted in a run.
+pub struct Raw {
+    pub record: Record,
+    pub ends: Vec<FlowEnd>,
+    pub rtts: Vec<Vec<RttSample>>,
+    pub readings: Vec<Option<Reading>>,
+    pub notes: Notes,
+    /// What each agent told of its flows.
+    pub lines: Vec<Vec<FlowLine>>,
+}
+
+/// The result of a run, but for the time it took.
+pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instant, raw: &Raw) -> RunResult {
+    let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
+    let optimal = raw.record.possible_bytes.iter().copied().reduce(f64::min);
+    let measured = raw.record.measured;
+    RunResult {
+        scenario: scenario.name.clone(),
+        mode: "quic",
+        alg: governed.algs.get(under_test).cloned().unwrap_or_default(),
+        seed,
+        version: env!("CARGO_PKG_VERSION"),
+        wall_s: 0.0,
+        links: links(scenario, raw),
+        flows: (0..scenario.flows.len())
+            .map(|flow| flow_result(scenario, governed, epoch, raw, flow))
+            .collect(),
+        jain_index: jain(raw),
+        optimal_mbps: optimal
+            .filter(|_| !measured.is_zero())
+            .map(|bytes| Rate::from_bytes_per_s(bytes / measured.as_secs_f64()).mbps()),
+    }
+}
+
+fn links(scenario: &Scenario, raw: &Raw) -> Vec<LinkResult> {
+    let links = scenario.links.iter().zip(&raw.record.links);
+    links
+        .map(|(spec, stats)| LinkResult {
+            name: spec.name.clone(),
+            utilization: stats.utilization,
+            loss_rate: stats.loss_rate,
+            queue_delay_mean_ms: stats.queue_delay_mean.map(Dur::as_millis_f64),
+            queue_delay_p95_ms: stats.queue_delay_p95.map(Dur::as_millis_f64),
+        })
+        .collect()
+}
+
+fn flow_result(
+    scenario: &Scenario,
+    governed: &Governed,
+    epoch: Instant,
+    raw: &Raw,
+    flow: usize,
+) -> FlowResult {
+    let spec = &scenario.flows[flow];
+    let (end, record) = (&raw.ends[flow], &raw.record.flows[flow]);
+    let warm = raw.notes.warm.get(flow).copied().unwrap_or_default();
+    let ended = Time::ZERO + since_epoch(epoch, end.at);
+    let active = ended.since(spec.start.max(Time::ZERO + scenario.warmup));
+    // A flow that was over before the warm-up has no figures.
+    let mbps = |now: u64, before: u64| {
+        (!active.is_zero()).then(|| Rate::from_bytes_in(now.saturating_sub(before), active).mbps())
+    };
+    let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+    let rtt = rtt_histogram(scenario, epoch, &raw.rtts[flow]);
+    let reading = raw.readings[flow];
+    let line = agent_line(governed, raw, flow);
+    let with_agent = |value: fn(&Reading) -> u64| reading.filter(|r| r.updates > 0).map(|r| value(&r));
+    FlowResult {
+        alg: governed.algs[flow].clone(),
+        start_s: spec.start.as_secs_f64(),
+        stop_s: ended.as_secs_f64(),
+        throughput_mbps: mbps(end.snapshot.wire_bytes, warm.wire_bytes),
+        goodput_mbps: mbps(end.snapshot.payload_bytes, warm.payload_bytes),
+        owd_mean_ms: record.one_way_delay.mean().map(Dur::as_millis_f64),
+        owd_p95_ms: record.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
+        rtt_mean_ms: rtt.mean().map(Dur::as_millis_f64),
+        rtt_p95_ms: rtt.quantile(0.95).map(Dur::as_millis_f64),
+        loss_rate: share(record.lost_packets, record.entered_packets),
+        retransmit_rate: share(
+            end.snapshot.lost_packets.saturating_sub(warm.lost_packets),
+            end.snapshot.sent_packets.saturating_sub(warm.sent_packets),
+        ),
+        fct_s: end.complete.then(|| ended.since(spec.start).as_secs_f64()),
+        applied: line.and_then(|line| line.applied).map(Into::into),
+        decisions: line.map(|line| line.decisions),
+        inferences: line.map(|line| line.inferences),
+        reports: with_agent(|reading| reading.reports),
+        updates: with_agent(|reading| reading.updates),
+        series: series(epoch, raw, flow),
+    }
+}
+
+/// What its agent told of a flow. After an agent's time-out a flow may have more than one line; the last
+/// one is the one that ran to the end.
+fn agent_line<'a>(governed: &Governed, raw: &'a Raw, flow: usize) -> Option<&'a FlowLine> {
+    let Governor::Agent(agent) = governed.governors[flow] else { return None };
+    let id = raw.readings[flow]?.flow_id?;
+    raw.lines[agent].iter().rev().find(|line| line.flow == id)
+}
+
+fn rtt_histogram(scenario: &Scenario, epoch: Instant, samples: &[RttSample]) -> Histogram {
+    let mut histogram = Histogram::new();
+    for sample in samples.iter().filter(|sample| since_epoch(epoch, sample.at) >= scenario.warmup) {
+        histogram.add(Dur::from_secs_f64(sample.rtt.as_secs_f64()));
+    }
+    histogram
+}
+
+fn series(epoch: Instant, raw: &Raw, flow: usize) -> Series {
+    let dt_s = SERIES_STEP.as_secs_f64();
+    let totals: Vec<u64> = raw.notes.steps.iter().map(|step| step[flow]).collect();
+    let before = std::iter::once(0).chain(totals.iter().copied());
+    let throughput = totals.iter().zip(before).map(|(now, before)| (now - before) as f64 * 8.0 / 1e6 / dt_s);
+    let mut rtt = vec![(0.0, 0u32); totals.len()];
+    for sample in &raw.rtts[flow] {
+        let index = since_epoch(epoch, sample.at).as_nanos() / SERIES_STEP.as_nanos();
+        if let Some((sum, count)) = rtt.get_mut(index as usize) {
+            *sum += sample.rtt.as_secs_f64() * 1e3;
+            *count += 1;
+        }
+    }
+    Series {
+        dt_s,
+        throughput_mbps: throughput.collect(),
+        rtt_ms: rtt.into_iter().map(|(sum, count)| (count > 0).then(|| sum / f64::from(count))).collect(),
+    }
+}
+
+/// Jain's index over the goodputs while all flows were active.
+fn jain(raw: &Raw) -> Option<f64> {
+    let (from, to) = (raw.notes.all_active.as_ref()?, raw.notes.one_over.as_ref()?);
+    let goodputs = from.iter().zip(to).map(|(from, to)| to.payload_bytes.checked_sub(from.payload_bytes));
+    let goodputs: Option<Vec<f64>> = goodputs.map(|bytes| bytes.map(|bytes| bytes as f64)).collect();
+    jain_index(&goodputs?)
+}

@@ -1,0 +1,169 @@
+//! Who governs each flow of a scenario, checked before anything starts.
+
+use crate::options::usage;
+use anole_sim::plan::{Choice, NATIVE, plan};
+use anole_sim::scenario::Scenario;
+use anyhow::Result;
+use std::collections::BTreeMap;
+
+/// What an agent process is started with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentSpec {
+    pub alg: String,
+    pub classic: Option<String>,
+    pub policy: Option<String>,
+    pub params: BTreeMap<String, f64>,
+}
+
+/// The stack's own congestion controls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    Cubic,
+    Bbr,
+    NewReno,
+}
+
+/// Who governs one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Governor {
+    /// The agent with this index.
+    Agent(usize),
+    /// The datapath's native controller.
+    Native,
+    /// The QUIC stack.
+    Stack(Stack),
+}
+
+/// A scenario's flows with their governors.
+#[derive(Clone, Debug)]
+pub struct Governed {
+    /// Algorithm of each flow, as in results.
+    pub algs: Vec<String>,
+    /// Governor of each flow.
+    pub governors: Vec<Governor>,
+    /// The agents that have to run: flows share one when they ask for the same options.
+    pub agents: Vec<AgentSpec>,
+}
+
+/// Chooses and checks the governor of every flow.
+pub fn govern(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Governed> {
+    let nothing = Choice::default();
+    let asked = |under_test: bool| if under_test { choice } else { &nothing };
+    let algs: Vec<String> = scenario
+        .flows
+        .iter()
+        .map(|flow| asked(flow.under_test).alg.clone().unwrap_or_else(|| flow.alg.clone()))
+        .collect();
+    check_names(scenario, choice, &algs, seed)?;
+    let mut agents: Vec<AgentSpec> = Vec::new();
+    let mut governors = Vec::new();
+    for (flow, alg) in scenario.flows.iter().zip(&algs) {
+        governors.push(match alg.strip_prefix("quic:") {
+            Some(name) => Governor::Stack(stack(name)?),
+            None if alg.starts_with("linux:") => {
+                return Err(usage(format!(
+                    "{alg:?} needs --datapath kernel, which is not part of this build; use {:?} or the stack's own \"quic:cubic\"",
+                    alg.trim_start_matches("linux:")
+                )));
+            }
+            None if alg == NATIVE => Governor::Native,
+            None => {
+                let choice = asked(flow.under_test);
+                let spec = AgentSpec {
+                    alg: alg.clone(),
+                    classic: choice.classic.clone().or_else(|| flow.classic.clone()),
+                    policy: choice.policy.clone().or_else(|| flow.policy.clone()),
+                    params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
+                };
+                let known = agents.iter().position(|agent| *agent == spec);
+                Governor::Agent(known.unwrap_or_else(|| {
+                    agents.push(spec);
+                    agents.len() - 1
+                }))
+            }
+        });
+    }
+    Ok(Governed { algs, governors, agents })
+}
+
+/// Checks the names that the registry of algorithms knows; the transport's own stand in for nothing.
+fn check_names(scenario: &Scenario, choice: &Choice, algs: &[String], seed: u64) -> Result<()> {
+    let mut ours = scenario.clone();
+    for (flow, alg) in ours.flows.iter_mut().zip(algs) {
+        let transport = alg.starts_with("quic:") || alg.starts_with("linux:");
+        flow.alg = if transport { NATIVE.to_string() } else { alg.clone() };
+    }
+    let choice = Choice { alg: None, ..choice.clone() };
+    plan(&ours, &choice, seed).map_err(usage)?;
+    Ok(())
+}
+
+fn stack(name: &str) -> Result<Stack> {
+    match name {
+        "cubic" => Ok(Stack::Cubic),
+        "bbr" => Ok(Stack::Bbr),
+        "newreno" => Ok(Stack::NewReno),
+        _ => Err(usage(format!(
+            "the QUIC stack has no algorithm {name:?} of its own; it has quic:cubic, quic:bbr and quic:newreno"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = r#"
+name = "two"
+source = "test"
+duration_s = 1.0
+[[link]]
+name = "bottleneck"
+capacity_mbps = 10.0
+one_way_delay_ms = 5.0
+buffer_bdp = 1.0
+[[flow]]
+alg = "reno"
+under_test = true
+count = 2
+[[flow]]
+alg = "quic:cubic"
+"#;
+
+    fn scenario() -> Scenario {
+        Scenario::parse(SCENARIO, "two.toml", &[], &mut |_| Err("no traces".into())).unwrap()
+    }
+
+    fn choice(alg: Option<&str>) -> Choice {
+        Choice { alg: alg.map(str::to_string), ..Choice::default() }
+    }
+
+    #[test]
+    fn flows_with_the_same_options_share_an_agent() {
+        let governed = govern(&scenario(), &choice(None), 1).unwrap();
+        assert_eq!(governed.agents.len(), 1);
+        assert_eq!(
+            governed.governors,
+            [Governor::Agent(0), Governor::Agent(0), Governor::Stack(Stack::Cubic)]
+        );
+    }
+
+    #[test]
+    fn the_choice_reaches_the_flows_under_test_alone() {
+        let governed = govern(&scenario(), &choice(Some("quic:bbr")), 1).unwrap();
+        assert_eq!(governed.algs, ["quic:bbr", "quic:bbr", "quic:cubic"]);
+        assert!(governed.agents.is_empty());
+        assert_eq!(govern(&scenario(), &choice(Some(NATIVE)), 1).unwrap().governors[0], Governor::Native);
+    }
+
+    #[test]
+    fn names_that_do_not_exist_here() {
+        for (alg, hint) in
+            [("renno", "reno"), ("quic:vegas", "quic:newreno"), ("linux:cubic", "--datapath kernel")]
+        {
+            let error = govern(&scenario(), &choice(Some(alg)), 1).unwrap_err();
+            assert!(error.is::<crate::options::UsageError>());
+            assert!(error.to_string().contains(hint), "{error}");
+        }
+    }
+}

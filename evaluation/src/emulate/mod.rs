@@ -1,0 +1,112 @@
+//! `anole-eval emulate`: a scenario with real packets, in real time.
+//!
+//! ```text
+//!  QUIC clients ──► emulated links ──► QUIC server          one process, three threads
+//!      ▲ window, pacing
+//!  datapath host ◄── Unix datagrams ──► anole-ccp           one agent process per set of options
+//! ```
+
+mod agent;
+mod figures;
+mod govern;
+mod run;
+
+use crate::options::{ScenarioArgs, usage};
+use crate::{output, table};
+use anole_sim::result::RunResult;
+use anyhow::{Result, anyhow};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of `anole-eval emulate`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    scenario: Option<ScenarioArgs>,
+    /// What carries the flows
+    #[arg(long, value_enum, default_value = "quic")]
+    datapath: DatapathKind,
+    /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
+    #[arg(long, value_name = "FILE")]
+    agent_binary: Option<PathBuf>,
+    /// Measure how accurate the emulator is on this machine, and nothing else
+    #[arg(long, exclusive = true)]
+    self_test: bool,
+}
+
+/// What carries the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum DatapathKind {
+    /// QUIC over loopback through the user-space link emulator
+    Quic,
+    /// TCP of this machine's kernel; not part of this build
+    Kernel,
+}
+
+/// Rates of the links that the self-test measures, Mbps: the scenarios' own.
+const SELF_TEST_MBPS: [f64; 3] = [12.0, 48.0, 96.0];
+/// Time that the self-test spends on each.
+const SELF_TEST_TIME: Duration = Duration::from_secs(5);
+
+/// Runs the subcommand.
+pub fn main(args: Args) -> Result<()> {
+    if args.self_test {
+        return self_test();
+    }
+    let options = args.scenario.ok_or_else(|| usage("name a scenario file, or give --self-test"))?;
+    if args.datapath == DatapathKind::Kernel {
+        return Err(usage("--datapath kernel is not part of this build; use --datapath quic"));
+    }
+    let scenario = options.scenario()?;
+    let mut runs = Vec::new();
+    for (choice, seed) in options.runs(&scenario) {
+        runs.push((govern::govern(&scenario, &choice, seed)?, seed));
+    }
+    let needs_agent = runs.iter().any(|(governed, _)| !governed.agents.is_empty());
+    let binary = match needs_agent {
+        true => Some(agent::find(args.agent_binary.as_deref())?),
+        false => None,
+    };
+    let total_ms = scenario.duration.as_micros() / 1000 * runs.len() as u64;
+    let bar = progress_bar(total_ms);
+    let mut results: Vec<RunResult> = Vec::new();
+    for (governed, seed) in &runs {
+        let result = run::run(&scenario, governed, *seed, binary.as_deref(), &bar)?;
+        if let Some(folder) = &options.out {
+            output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
+        }
+        if options.json {
+            bar.suspend(|| output::print_line(&output::to_json(&result)?))?;
+        }
+        results.push(result);
+    }
+    bar.finish_and_clear();
+    if options.json { Ok(()) } else { output::print_line(&table::render(&results)) }
+}
+
+fn self_test() -> Result<()> {
+    output::print_line(
+        "link Mbps  rate error %  delay error us  jitter p50/p99 us  CPU %  highest rate carried Mbps",
+    )?;
+    for mbps in SELF_TEST_MBPS {
+        let test = anole_emulator::self_test(mbps, SELF_TEST_TIME).map_err(|error| anyhow!("{error}"))?;
+        output::print_line(&format!(
+            "{:>9.0}  {:>12.3}  {:>14.0}  {:>8.0} / {:<6.0}  {:>5.1}  {:>25}",
+            test.link_mbps,
+            test.rate_error_percent,
+            test.delay_error_us,
+            test.jitter_p50_us,
+            test.jitter_p99_us,
+            test.cpu_share * 100.0,
+            test.highest_mbps.map_or("none tried".to_string(), |mbps| format!("{mbps:.0}")),
+        ))?;
+    }
+    Ok(())
+}
+
+/// Counts milliseconds of running time. Hidden by itself where standard error is no terminal.
+fn progress_bar(total_ms: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % of the running time, {eta} left");
+    ProgressBar::new(total_ms).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
