@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 /// Runs congestion control scenarios and reports throughput, delay, loss and fairness.
 #[derive(Parser)]
-#[command(name = "anole-eval", version)]
+#[command(name = "anole-eval", version = output::VERSION)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
