@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod anole;
+mod bbr;
 pub mod classic;
 mod cubic;
 mod names;

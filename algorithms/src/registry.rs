@@ -2,7 +2,7 @@
 
 use crate::names::nearest;
 use crate::params::Parameter;
-use crate::{Algorithm, FlowInfo, Program, anole, classic, cubic, policy, reno};
+use crate::{Algorithm, FlowInfo, Program, anole, bbr, classic, cubic, policy, reno};
 use std::collections::BTreeMap;
 
 /// What an algorithm is built from.
@@ -101,7 +101,7 @@ pub struct Spec {
 
 /// Every algorithm, by name.
 pub fn all() -> &'static [Spec] {
-    &[anole::SPEC, cubic::SPEC, reno::SPEC]
+    &[anole::SPEC, bbr::SPEC, cubic::SPEC, reno::SPEC]
 }
 
 /// The algorithm with this name.

@@ -65,3 +65,33 @@ impl Commands {
         self.fields.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{rate_hold, reno};
+
+    #[test]
+    fn the_last_value_of_a_register_counts() {
+        let mut commands = Commands::default();
+        commands.cwnd(1000).rate(Rate::from_bytes_per_s(2e6)).cwnd(3000);
+        assert_eq!(commands.fields(), [(CWND, 3000), (RATE, 2_000_000)]);
+    }
+
+    #[test]
+    fn rates_beyond_the_wire_saturate() {
+        let mut commands = Commands::default();
+        commands.rate(Rate::from_bytes_per_s(1e12));
+        assert_eq!(commands.fields(), [(RATE, u32::MAX)]);
+    }
+
+    #[test]
+    fn a_program_starts_without_the_fields_of_the_one_before() {
+        let mut commands = Commands::default();
+        commands.set(reno::control::INTERVAL_US, 5).run(&rate_hold::PROGRAM).cwnd(1000);
+        assert_eq!(commands.program().map(|program| program.name), Some("rate-hold"));
+        assert_eq!(commands.fields(), [(CWND, 1000)]);
+        commands.clear();
+        assert!(commands.is_empty());
+    }
+}

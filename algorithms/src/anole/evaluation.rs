@@ -5,7 +5,7 @@ use super::decision::Evidence;
 use super::params::Params;
 use super::utility::Verdict;
 use super::window::{Phase, Window};
-use anole_model::{Dur, Rate};
+use anole_model::{Bounds, Dur, Rate};
 use anole_programs::anole_cycle::control;
 use anole_programs::{Commands, anole_cycle};
 
@@ -53,11 +53,11 @@ impl Evaluation {
     /// Starts the program on it. `hold` follows the two windows.
     pub fn start(&self, cycle: u32, hold: Rate, hold_for: Dur, out: &mut Commands) {
         out.run(&anole_cycle::PROGRAM)
-            .set_rate(control::LOW, self.low.1)
-            .set_rate(control::HIGH, self.high.1)
-            .set_rate(control::HOLD, hold)
-            .set(control::WINDOW_US, self.length.as_micros() as u32)
-            .set(control::HOLD_US, hold_for.as_micros() as u32)
+            .set_rate(control::LOW, Bounds::DEFAULT.clamp(self.low.1))
+            .set_rate(control::HIGH, Bounds::DEFAULT.clamp(self.high.1))
+            .set_rate(control::HOLD, Bounds::DEFAULT.clamp(hold))
+            .set(control::WINDOW_US, register_us(self.length))
+            .set(control::HOLD_US, register_us(hold_for))
             .set(control::CYCLE, cycle);
     }
 
@@ -86,6 +86,12 @@ impl Evaluation {
         let sent = window.covered as f64;
         self.idle |= window.lost == 0 && verdict.is_some() && sent < IDLE_SHARE * rate.bytes_in(self.length);
     }
+}
+
+/// A span as a register takes it: a millisecond at least, so that a path with no delay at all does not
+/// report on every ACK, and an hour at most.
+pub(super) fn register_us(span: Dur) -> u32 {
+    span.as_micros().clamp(1_000, 3_600_000_000) as u32
 }
 
 /// Brings a candidate's rate near enough to the rate in force to be tested without harm.

@@ -56,7 +56,7 @@ use anole_programs::{anole_cycle, ramp as ramp_program};
 use confidence::Confidence;
 use decision::{Choice, Source, decide};
 use drain::{Drain, Reason};
-use evaluation::{Evaluation, Who, testable};
+use evaluation::{Evaluation, Who, register_us, testable};
 use params::Params;
 use path::Path;
 use probing::Probing;
@@ -314,8 +314,7 @@ impl Anole {
     }
 
     fn hold(&self, rate: Rate, span: Dur, out: &mut Commands) {
-        let span = span.as_micros().clamp(1_000, 4_000_000_000) as u32;
-        out.set_rate(control::HOLD, Bounds::DEFAULT.clamp(rate)).set(control::HOLD_US, span);
+        out.set_rate(control::HOLD, Bounds::DEFAULT.clamp(rate)).set(control::HOLD_US, register_us(span));
         out.cwnd(self.cap(rate.max(self.rate), CAP_GAIN));
     }
 

@@ -1,1 +1,310 @@
-//! Transitions of the whole algorithm.
+//! Transitions of the whole algorithm, driven by reports as the datapath would send them.
+
+use super::*;
+use crate::policy::Observation;
+
+const MSS: u32 = 1000;
+const RTT: Dur = Dur::from_millis(50);
+const RATE_MBPS: f64 = 40.0;
+
+/// A policy that always answers this share of the rate in force.
+struct Scale {
+    factor: f64,
+    answer: Option<f64>,
+}
+
+impl Policy for Scale {
+    fn ask(&mut self, _now: Time, seen: &Observation) {
+        self.answer = Some(self.factor * seen.rate.bytes_per_s());
+    }
+    fn poll(&mut self, _now: Time) -> Option<f64> {
+        self.answer.take()
+    }
+}
+
+/// What a window told, in the terms of a test.
+#[derive(Clone, Copy)]
+struct Seen {
+    phase: u64,
+    /// Slope of the round-trip time over the window.
+    slope: f64,
+    rtt_ms: f64,
+    lost: u64,
+    timeout: bool,
+    acked: u64,
+}
+
+fn quiet(phase: u64) -> Seen {
+    Seen { phase, slope: 0.0, rtt_ms: 50.0, lost: 0, timeout: false, acked: 500_000 }
+}
+
+struct Bench {
+    anole: Anole,
+    now: Time,
+    out: Commands,
+}
+
+impl Bench {
+    /// Anole at 40 Mbps, in its first probing stage.
+    fn probing(policy: Option<Box<dyn Policy>>) -> Bench {
+        let flow = FlowInfo { mss: MSS, init_cwnd: 10 * MSS };
+        let classic = classic::build("reno", MSS, flow.init_cwnd).unwrap();
+        let mut bench = Bench {
+            anole: Anole::new(flow, Params::default(), classic, policy),
+            now: Time::ZERO,
+            out: Commands::default(),
+        };
+        bench.anole.start(bench.now, &mut bench.out);
+        bench.ramp_report(1);
+        assert!(matches!(bench.anole.stage, Stage::Drain(_)));
+        bench.window(Seen { acked: 250_000, ..quiet(2) });
+        assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+        assert!((bench.anole.rate.mbps() - RATE_MBPS).abs() < 1e-9, "{}", bench.anole.rate);
+        bench
+    }
+
+    fn ramp_report(&mut self, ended: u64) {
+        self.now += RTT;
+        self.out.clear();
+        let values = [250_000, 0, 0, 50_000, 50_000, 50_000, ended, 250_000, 250_000];
+        let report = Report { program: &ramp_program::PROGRAM, values: &values };
+        self.anole.on_report(self.now, &report, &mut self.out);
+    }
+
+    /// A report about 100 packets sent over 25 ms.
+    fn values(&self, seen: Seen) -> [u64; 16] {
+        let n = if seen.acked > 0 { 100 } else { 0 };
+        let (mut t, mut y, mut tt, mut ty, mut yy, mut min) = (0, 0, 0, 0, 0, u64::MAX);
+        for i in 0..n {
+            let at_us = i * 250;
+            let rtt_us = (seen.rtt_ms * 1e3 + seen.slope * at_us as f64) as u64;
+            let (a, b) = (at_us / 16, rtt_us / 16);
+            (t, y, tt, ty, yy) = (t + a, y + b, tt + a * a, ty + a * b, yy + b * b);
+            min = min.min(rtt_us);
+        }
+        let window = 4 * u64::from(self.anole.cycle) + seen.phase;
+        let elapsed = seen.acked / 5; // 40 Mbps are 5 bytes per µs
+        let covered = n * 1250;
+        let timeout = u64::from(seen.timeout);
+        [
+            window, seen.acked, covered, seen.lost, seen.lost, timeout, elapsed, 50_000, min, n, t, y, tt,
+            ty, yy, 0,
+        ]
+    }
+
+    fn window(&mut self, seen: Seen) {
+        let values = self.values(seen);
+        self.now += RTT;
+        self.out.clear();
+        let report = Report { program: &anole_cycle::PROGRAM, values: &values };
+        self.anole.on_report(self.now, &report, &mut self.out);
+    }
+
+    fn field(&self, name: &str) -> Option<u32> {
+        self.out.fields().iter().find(|(r, _)| r.name == name).map(|&(_, value)| value)
+    }
+
+    fn mbps(&self, name: &str) -> f64 {
+        f64::from(self.field(name).unwrap()) * 8e-6
+    }
+}
+
+fn scale(factor: f64) -> Option<Box<dyn Policy>> {
+    Some(Box::new(Scale { factor, answer: None }))
+}
+
+#[test]
+fn starts_in_slow_start_and_adopts_a_running_flow_gently() {
+    let start = |packets| {
+        let flow = FlowInfo { mss: MSS, init_cwnd: packets * MSS };
+        let classic = classic::build("cubic", MSS, flow.init_cwnd).unwrap();
+        let mut out = Commands::default();
+        Anole::new(flow, Params::default(), classic, None).start(Time::ZERO, &mut out);
+        assert_eq!(out.program().map(|p| p.name), Some("ramp"));
+        out.fields().iter().find(|(r, _)| r.name == "gain_16").unwrap().1
+    };
+    assert_eq!((start(10), start(400)), (16, 4));
+}
+
+#[test]
+fn a_ramp_goes_on_until_it_ends() {
+    let mut bench = Bench::probing(None);
+    bench.anole.start(bench.now, &mut bench.out);
+    bench.ramp_report(0);
+    assert!(matches!(bench.anole.stage, Stage::Ramp(_)));
+    bench.ramp_report(1);
+    assert!(matches!(bench.anole.stage, Stage::Drain(_)));
+    assert_eq!((bench.field("phase"), bench.out.program().map(|p| p.name)), (Some(2), Some("anole-cycle")));
+}
+
+#[test]
+fn probing_ends_in_an_evaluation_of_both_candidates_lower_first() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    assert!(matches!(bench.anole.stage, Stage::Evaluation(_)));
+    assert!((bench.mbps("high") - 44.0).abs() < 0.1, "{}", bench.mbps("high"));
+    assert!(bench.mbps("low") <= bench.mbps("high"));
+    assert!((bench.mbps("hold") - RATE_MBPS).abs() < 0.1);
+    assert_eq!(bench.anole.telemetry.inferences, 2);
+}
+
+#[test]
+fn an_absent_policy_leaves_its_place_to_the_rate_in_force() {
+    let mut bench = Bench::probing(None);
+    bench.window(quiet(2));
+    assert!(matches!(bench.anole.stage, Stage::Evaluation(_)));
+    assert!((bench.mbps("low") - RATE_MBPS).abs() < 0.1 || (bench.mbps("high") - RATE_MBPS).abs() < 0.1);
+}
+
+#[test]
+fn a_silent_policy_is_waited_for_once() {
+    let mut bench = Bench::probing(policy::build("fault:absent", 1).unwrap());
+    bench.window(quiet(2));
+    assert!(matches!(bench.anole.stage, Stage::Probing(Probing { waited: true, .. })));
+    assert_eq!(bench.field("hold_us"), Some(50_000));
+    bench.window(quiet(2));
+    assert!(matches!(bench.anole.stage, Stage::Evaluation(_)));
+    bench.window(quiet(0));
+    bench.window(Seen { slope: 0.1, ..quiet(1) });
+    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+    bench.window(quiet(2));
+    assert!(matches!(bench.anole.stage, Stage::Evaluation(_)), "not again");
+}
+
+#[test]
+fn an_answer_that_is_no_rate_costs_confidence_until_the_policy_is_deprecated() {
+    let mut bench = Bench::probing(policy::build("fault:nan", 1).unwrap());
+    for _ in 0..10 {
+        bench.window(quiet(2));
+        bench.window(quiet(0));
+        bench.window(Seen { slope: 0.05, ..quiet(1) });
+        if matches!(bench.anole.stage, Stage::Acceleration(_)) {
+            assert!(!bench.anole.policy_confidence.is_active());
+            return;
+        }
+    }
+    panic!("the policy was never deprecated");
+}
+
+#[test]
+fn no_congestion_on_an_empty_queue_starts_a_gentle_ramp() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    bench.window(quiet(0));
+    bench.window(quiet(1));
+    assert!(matches!(bench.anole.stage, Stage::Ramp(_)));
+    assert_eq!(bench.field("gain_16"), Some(4));
+}
+
+#[test]
+fn no_congestion_on_a_standing_queue_climbs() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(Seen { rtt_ms: 54.0, ..quiet(2) });
+    bench.window(Seen { rtt_ms: 54.0, ..quiet(0) });
+    bench.window(Seen { rtt_ms: 54.0, ..quiet(1) });
+    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+    assert!(bench.mbps("hold") > 44.0, "{}", bench.mbps("hold"));
+    assert_eq!((bench.anole.climbs, bench.anole.source.0), (1, Source::Inferred));
+}
+
+#[test]
+fn congestion_at_the_high_rate_keeps_near_the_optimum_and_probes() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    bench.window(quiet(0));
+    bench.window(Seen { slope: 0.1, ..quiet(1) });
+    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+    assert!((bench.mbps("hold") - 40.0).abs() < 2.5, "{}", bench.mbps("hold"));
+    assert_eq!((bench.field("hold_us").unwrap() / 1000, bench.anole.telemetry.decisions), (153, 1));
+}
+
+#[test]
+fn a_long_queue_is_drained_before_probing() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    bench.window(Seen { rtt_ms: 80.0, ..quiet(0) });
+    bench.window(Seen { rtt_ms: 80.0, ..quiet(1) });
+    assert!(matches!(bench.anole.stage, Stage::Drain(Drain { reason: Reason::Queue, .. })));
+    assert!(bench.mbps("hold") < 0.75 * bench.anole.rate.mbps());
+    bench.window(Seen { rtt_ms: 80.0, ..quiet(2) });
+    assert!(matches!(bench.anole.stage, Stage::Probing(Probing { drained: Some(_), .. })));
+    assert!((bench.mbps("hold") - bench.anole.rate.mbps()).abs() < 0.01);
+}
+
+#[test]
+fn a_poor_policy_is_deprecated_accelerated_past_and_tried_again() {
+    let mut bench = Bench::probing(scale(3.0));
+    let mut evaluations = 0;
+    while evaluations < 9 && !matches!(bench.anole.stage, Stage::Acceleration(_)) {
+        bench.window(Seen { rtt_ms: 54.0, ..quiet(2) });
+        bench.window(Seen { rtt_ms: 54.0, ..quiet(0) });
+        bench.window(Seen { slope: 0.2, ..quiet(1) });
+        evaluations += 1;
+    }
+    assert_eq!(evaluations, 3);
+    assert_eq!(bench.field("hold_us").unwrap() / 1000, 104, "two round trips");
+    bench.window(quiet(2));
+    let before = bench.anole.rate;
+    bench.window(quiet(2));
+    assert!(bench.anole.rate > before);
+    bench.window(quiet(2));
+    assert!(matches!(bench.anole.stage, Stage::Evaluation(_)), "activated again");
+}
+
+#[test]
+fn a_window_without_acks_leaves_the_rate() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    let before = bench.anole.rate;
+    bench.window(Seen { acked: 0, ..quiet(0) });
+    bench.window(Seen { acked: 0, ..quiet(1) });
+    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+    assert_eq!((bench.anole.rate, bench.anole.source.0), (before, Source::Previous));
+}
+
+#[test]
+fn a_lost_report_of_the_high_window_ends_the_evaluation_with_what_is_known() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    bench.window(quiet(0));
+    bench.window(quiet(2));
+    assert!(!matches!(bench.anole.stage, Stage::Evaluation(_)));
+    assert_eq!(bench.anole.telemetry.decisions, 1);
+}
+
+#[test]
+fn a_timeout_halves_the_rate_only_when_nothing_arrived() {
+    for (acked, factor) in [(0, 0.5), (500_000, 1.0)] {
+        let mut bench = Bench::probing(scale(1.1));
+        bench.window(quiet(2));
+        bench.window(Seen { timeout: true, acked, ..quiet(0) });
+        assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+        assert!((bench.anole.rate.mbps() - RATE_MBPS * factor).abs() < 0.01, "{}", bench.anole.rate);
+    }
+}
+
+#[test]
+fn reports_of_an_earlier_cycle_and_of_the_ramp_are_ignored() {
+    let mut bench = Bench::probing(scale(1.1));
+    let stale = bench.values(quiet(2));
+    bench.window(quiet(2));
+    let stage = bench.anole.stage;
+    bench.out.clear();
+    let report = Report { program: &anole_cycle::PROGRAM, values: &stale };
+    bench.anole.on_report(bench.now, &report, &mut bench.out);
+    bench.ramp_report(1);
+    assert_eq!(bench.anole.stage, stage);
+    assert!(bench.out.is_empty());
+}
+
+#[test]
+fn one_cycle_costs_three_reports_and_two_messages() {
+    let mut bench = Bench::probing(scale(1.02));
+    let mut messages = 0;
+    for seen in [quiet(2), quiet(0), Seen { slope: 0.02, ..quiet(1) }] {
+        bench.window(Seen { rtt_ms: 54.0, ..seen });
+        messages += u32::from(!bench.out.is_empty());
+    }
+    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+    assert_eq!(messages, 2);
+}

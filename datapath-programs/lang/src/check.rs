@@ -56,10 +56,7 @@ fn errors(program: &Program) -> (Vec<ast::Event>, Vec<Finding>) {
     let mut findings = Vec::new();
     declarations::check(program, &mut findings);
     let events = lower::events(&program.events, &mut findings);
-    // With a statement missing, the types of the rest would be guesswork.
-    if !has_errors(&findings) {
-        types::check(program, &events, &mut findings);
-    }
+    types::check(program, &events, &mut findings);
     (events, findings)
 }
 

@@ -115,12 +115,13 @@ pub fn render(findings: &[Finding], file_name: &str, source: &str) -> String {
             Severity::Warning => "warning",
         };
         let code = finding.code.name();
-        let _ = writeln!(out, "{file_name}:{line}:{column}: {severity}[{code}]: {}", finding.message);
+        let message: String = finding.message.chars().map(visible).collect();
+        let _ = writeln!(out, "{file_name}:{line}:{column}: {severity}[{code}]: {message}");
         if let Some(text) = lines.get(line as usize - 1) {
             // Of a very long line, what stands around the place.
             let skipped = (column as usize).saturating_sub(LINE_SHOWN / 2);
             let skipped = if text.len() > LINE_SHOWN { skipped } else { 0 };
-            let text: String = text.chars().skip(skipped).take(LINE_SHOWN).collect();
+            let text: String = text.chars().skip(skipped).take(LINE_SHOWN).map(visible).collect();
             // A tab stays a tab under the caret too, so that both lines are indented alike.
             let before = text.chars().take(column as usize - 1 - skipped);
             let pad: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
@@ -128,4 +129,9 @@ pub fn render(findings: &[Finding], file_name: &str, source: &str) -> String {
         }
     }
     out
+}
+
+/// A file may hold anything; a terminal must not obey it.
+fn visible(c: char) -> char {
+    if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
 }

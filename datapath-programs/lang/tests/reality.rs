@@ -110,6 +110,7 @@ fn statement_rows() -> Vec<(String, Outcome, Code)> {
         // Names.
         ("(:= __x 1)", Refuses, Code::Name),
         ("(:= a-b 1)", Refuses, Code::Name),
+        ("(:= max 1) (:= Report.r max)", Compiles, Code::Name),
         ("(:= Report.b truex)", Refuses, Code::Name),
         ("(:= falsehood 1)", Refuses, Code::Name),
         ("(:= Report.r (ewma 11 c))", Compiles, Code::EwmaWeight),

@@ -210,7 +210,22 @@ fn findings_are_shown_with_their_line() {
 }
 
 #[test]
+fn a_terminal_sees_no_control_characters() {
+    let source = with("(:= Report.r \u{1b}[2Jname)");
+    let shown = render(&check(&source), "demo.ccp", &source);
+    assert!(shown.contains("name") && !shown.contains('\u{1b}'), "{shown}");
+}
+
+#[test]
 fn code_names_are_distinct() {
     let names: HashSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
     assert_eq!(names.len(), Code::ALL.len());
+}
+
+#[test]
+fn one_check_finds_all_mistakes_and_each_once() {
+    let source = with(
+        "(:= x (>= c 3))\n(:= Report.b (&& x flag))\n(:= Report.r (+ x y z))\n(:= Cwnd (if (> c 1) 3))\n(:= Report.r (+ x true))",
+    );
+    assert_eq!(codes(&source), [Code::Operator, Code::Unknown, Code::Arity, Code::Nesting, Code::Type]);
 }

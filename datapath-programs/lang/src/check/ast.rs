@@ -10,6 +10,8 @@ pub(super) enum Expr {
     Bool(Position, bool),
     Name(Position, String),
     Binary(Position, Op, Box<Expr>, Box<Expr>),
+    /// What could not be recognised and is reported as such.
+    Unclear(Position),
 }
 
 /// What an assignment assigns. The last three work on the target itself, which is why portus takes
@@ -60,7 +62,11 @@ impl Value {
 impl Expr {
     pub fn position(&self) -> Position {
         match self {
-            Expr::Number(at, _) | Expr::Bool(at, _) | Expr::Name(at, _) | Expr::Binary(at, ..) => *at,
+            Expr::Number(at, _)
+            | Expr::Bool(at, _)
+            | Expr::Name(at, _)
+            | Expr::Binary(at, ..)
+            | Expr::Unclear(at) => *at,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::lower::{bad_name, number};
 use crate::finding::{Code, Finding};
 use crate::syntax::{Declaration, Program};
-use crate::vocabulary::{INFINITY_MARK, KEYWORDS, MAX_CONTROLS, MAX_REPORTS, builtin};
+use crate::vocabulary::{INFINITY_MARK, MAX_CONTROLS, MAX_REPORTS, builtin};
 use std::collections::HashMap;
 
 pub(super) fn check(program: &Program, findings: &mut Vec<Finding>) {
@@ -36,9 +36,7 @@ fn name(declaration: &Declaration, control: bool) -> Option<(Code, String)> {
     let name = declaration.name.as_str();
     let reason = if control && builtin(name).is_some() {
         "the datapath's own register of this name would be out of reach"
-    } else if KEYWORDS.contains(&name) {
-        "a word of the language cannot name a register"
-    } else if name.starts_with("volatile") {
+    } else if name.starts_with("volatile") && name != "volatile" {
         "portus reads the word volatile and takes the rest for the name"
     } else if name.starts_with("Report.") {
         "report registers are declared inside (Report …), without 'Report.'"

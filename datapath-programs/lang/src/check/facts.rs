@@ -107,7 +107,7 @@ impl State {
             Expr::Number(_, value) => Range::exactly(*value),
             Expr::Bool(_, value) => Range::exactly(u64::from(*value)),
             Expr::Name(_, name) => self.get(name),
-            Expr::Binary(..) => Range { low: 0, high: u64::MAX },
+            Expr::Binary(..) | Expr::Unclear(_) => Range { low: 0, high: u64::MAX },
         }
     }
 

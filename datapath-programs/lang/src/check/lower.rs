@@ -5,7 +5,7 @@ use super::ast::{Event, Expr, Statement, Value};
 use super::nearest;
 use crate::finding::{Code, Finding};
 use crate::syntax::{Node, Position};
-use crate::vocabulary::{INFINITY, MAX_NUMBER, Op, way_out};
+use crate::vocabulary::{INFINITY, KEYWORDS, MAX_NUMBER, Op, way_out};
 
 /// Recognises every event; statements that cannot be recognised are reported and left out.
 pub(super) fn events(nodes: &[Node], findings: &mut Vec<Finding>) -> Vec<Event> {
@@ -37,7 +37,9 @@ pub(super) fn number(word: &str) -> Option<Result<u64, &'static str>> {
 
 /// Why a name cannot be one, if so.
 pub(super) fn bad_name(name: &str) -> Option<&'static str> {
-    if name.starts_with(|c: char| c.is_ascii_digit()) {
+    if KEYWORDS.contains(&name) {
+        Some("a word of the language cannot name a register")
+    } else if name.starts_with(|c: char| c.is_ascii_digit()) {
         Some(
             "a name cannot begin with a digit: portus reads the digits as a number and the rest as another word",
         )
@@ -72,9 +74,9 @@ impl Lower<'_> {
         if body.is_empty() {
             return self.error(position, Code::Syntax, "portus refuses a when without statements; add one");
         }
-        let condition = self.expression(condition);
+        let condition = self.expression(condition).unwrap_or(Expr::Unclear(condition.position()));
         let body = body.iter().filter_map(|node| Some((node.position(), self.statement(node)?))).collect();
-        Some(Event { position, condition: condition?, body })
+        Some(Event { position, condition, body })
     }
 
     fn statement(&mut self, node: &Node) -> Option<Statement> {
@@ -128,7 +130,8 @@ impl Lower<'_> {
         if let Some(reason) = bad_name(name) {
             return self.error(target.position(), Code::Name, format!("'{name}': {reason}"));
         }
-        let value = self.value(value)?;
+        // With an unclear value the target still counts as assigned.
+        let value = self.value(value).unwrap_or(Value::Plain(Expr::Unclear(value.position())));
         Some(Statement::Assign(target.position(), name.to_string(), value))
     }
 

@@ -19,13 +19,13 @@ pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Find
         findings,
     };
     for builtin in PRIMITIVES.iter().chain(&IMPLICIT) {
-        types.known.insert(builtin.name.to_string(), (builtin.ty, false));
+        types.known.insert(builtin.name.to_string(), (Some(builtin.ty), false));
     }
     for (prefix, declarations) in [("Report.", &program.reports), ("", &program.controls)] {
         for declaration in declarations {
             let truth = declaration.initial == "true" || declaration.initial == "false";
             let ty = if truth { Type::Bool } else { Type::Number };
-            types.known.insert(format!("{prefix}{}", declaration.name), (ty, true));
+            types.known.insert(format!("{prefix}{}", declaration.name), (Some(ty), true));
             types.count(declaration.position, 1);
         }
     }
@@ -52,9 +52,9 @@ fn assigned(events: &[Event]) -> HashSet<String> {
 }
 
 struct Types<'a> {
-    /// Types of the names met so far, and whether the program declares them. portus meets names in the
-    /// order of the text, whatever the order of execution.
-    known: HashMap<String, (Type, bool)>,
+    /// Types of the names met so far, as far as they are clear, and whether the program declares them.
+    /// portus meets names in the order of the text, whatever the order of execution.
+    known: HashMap<String, (Option<Type>, bool)>,
     locals: usize,
     assigned: HashSet<String>,
     instructions: usize,
@@ -78,7 +78,7 @@ impl Types<'_> {
     fn event(&mut self, event: &Event) {
         let at = event.condition.position();
         match &event.condition {
-            Expr::Bool(..) => {}
+            Expr::Bool(..) | Expr::Unclear(_) => {}
             Expr::Binary(_, op, ..) if op.result() == Type::Bool => {
                 self.expression(&event.condition);
             }
@@ -142,13 +142,10 @@ impl Types<'_> {
             }
         };
         self.target(at, target, matches!(value, Value::Plain(_)));
-        let Some(yields) = yields else {
-            // The value is wrong already: take the target as assigned, so that one mistake gives one finding.
-            self.known.entry(target.to_string()).or_insert((Type::Number, false));
-            return;
-        };
         let (holds, _) = *self.known.entry(target.to_string()).or_insert((yields, false));
-        if holds != yields {
+        if let (Some(holds), Some(yields)) = (holds, yields)
+            && holds != yields
+        {
             let message = format!("'{target}' is {holds} and gets {yields}; portus does not notice");
             self.error(at, Code::MixedTypes, message);
         }
@@ -206,13 +203,13 @@ impl Types<'_> {
         match expr {
             Expr::Number(..) => Some(Type::Number),
             Expr::Bool(..) => Some(Type::Bool),
-            Expr::Name(at, name) => {
-                let ty = self.known.get(name).map(|(ty, _)| *ty);
-                if ty.is_none() {
+            Expr::Name(at, name) => match self.known.get(name) {
+                Some((ty, _)) => *ty,
+                None => {
                     self.unknown(*at, name);
+                    None
                 }
-                ty
-            }
+            },
             Expr::Binary(_, op, a, b) => {
                 for operand in [a, b] {
                     let wanted = op.operands();
@@ -229,6 +226,7 @@ impl Types<'_> {
                 }
                 Some(op.result())
             }
+            Expr::Unclear(_) => None,
         }
     }
 }

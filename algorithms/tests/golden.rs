@@ -1,0 +1,75 @@
+//! Golden trajectories: whole flows over one bottleneck, compared with the text files in `golden/`.
+//! `UPDATE_GOLDEN=1 cargo test -p anole-algorithms --test golden` writes them anew; review the difference.
+
+#![allow(clippy::disallowed_methods, reason = "a test reads its golden files and one variable")]
+
+mod support;
+
+use anole_model::{Dur, Rate};
+use std::path::PathBuf;
+use support::{Path, World};
+
+const STEP: Dur = Dur::from_millis(200);
+
+fn check(name: &str, algorithm: &str, policy: Option<&str>, path: Path, seconds: f64) {
+    let seen = World::new(algorithm, policy, path).trajectory(Dur::from_secs_f64(seconds), STEP);
+    let file: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "tests", "golden", &format!("{name}.txt")].iter().collect();
+    if std::env::var("UPDATE_GOLDEN").is_ok() {
+        std::fs::write(&file, &seen).unwrap();
+    }
+    let golden = std::fs::read_to_string(&file).unwrap_or_default();
+    let changed = seen.lines().zip(golden.lines()).find(|(new, old)| new != old);
+    assert!(
+        seen == golden,
+        "{} differs, first at {changed:?}; if that is meant, run with UPDATE_GOLDEN=1",
+        file.display()
+    );
+}
+
+#[test]
+fn reno() {
+    check("reno", "reno", None, Path::normal(), 10.0);
+}
+
+#[test]
+fn cubic() {
+    check("cubic", "cubic", None, Path::normal(), 20.0);
+}
+
+#[test]
+fn bbr() {
+    check("bbr", "bbr", None, Path::normal(), 15.0);
+}
+
+#[test]
+fn anole() {
+    check("anole", "anole", None, Path::normal(), 15.0);
+}
+
+#[test]
+fn anole_without_a_policy() {
+    check("anole-none", "anole", Some("none"), Path::normal(), 10.0);
+}
+
+#[test]
+fn anole_with_a_random_policy() {
+    check("anole-fault-random", "anole", Some("fault:random"), Path::normal(), 10.0);
+}
+
+#[test]
+fn anole_under_loss() {
+    check("anole-loss", "anole", None, Path { loss: 0.01, ..Path::normal() }, 10.0);
+}
+
+#[test]
+fn anole_on_a_slow_path() {
+    let path =
+        Path { rate: Rate::from_mbps(2.0), rtt: Dur::from_millis(80), buffer_bytes: 40_000.0, loss: 0.0 };
+    check("anole-slow", "anole", None, path, 15.0);
+}
+
+#[test]
+fn anole_on_a_shallow_buffer() {
+    check("anole-shallow", "anole", None, Path { buffer_bytes: 24_000.0, ..Path::normal() }, 10.0);
+}

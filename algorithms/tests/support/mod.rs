@@ -1,0 +1,246 @@
+//! A single bottleneck for whole-algorithm tests: the real datapath runtime and fold programs over one
+//! drop-tail queue, one packet at a time, in virtual time. No retransmissions: every flow is endless, and
+//! a lost packet is reported lost when the third packet behind it would have been acknowledged.
+
+use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report};
+use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message, decode, encode};
+use anole_datapath::{AckSample, Control, Datapath, FlowId};
+use anole_model::{Bounds, Dur, Rate, Time};
+use anole_programs::{ALL, Program};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt::Write;
+
+pub const MSS: u32 = 1448;
+const INIT_CWND: u32 = 10 * MSS;
+
+/// The link.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    pub rate: Rate,
+    pub rtt: Dur,
+    pub buffer_bytes: f64,
+    pub loss: f64,
+}
+
+impl Path {
+    /// 48 Mbps, 50 ms, 2 BDP.
+    pub fn normal() -> Path {
+        Path { rate: Rate::from_mbps(48.0), rtt: Dur::from_millis(50), buffer_bytes: 600_000.0, loss: 0.0 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Send,
+    Ack { sent: Time },
+    Lost,
+}
+
+/// One flow over the link.
+pub struct World {
+    path: Path,
+    random: Pcg64Mcg,
+    datapath: Datapath,
+    flow: FlowId,
+    outbox: Vec<Vec<u8>>,
+    algorithm: Box<dyn Algorithm>,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    counter: u64,
+    /// When the link has sent everything that is queued.
+    free_at: Time,
+    control: Control,
+    in_flight: u32,
+    next_send: Time,
+    send_scheduled: bool,
+    delivered: u64,
+    last_rtt: Dur,
+}
+
+impl World {
+    pub fn new(algorithm: &str, policy: Option<&str>, path: Path) -> World {
+        let build = Build {
+            flow: FlowInfo { mss: MSS, init_cwnd: INIT_CWND },
+            classic: None,
+            policy: policy.map(String::from),
+            params: BTreeMap::new(),
+            seed: 1,
+        };
+        let mut datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(500));
+        let mut outbox = Vec::new();
+        let create = CreateMessage {
+            init_cwnd: INIT_CWND,
+            mss: MSS,
+            src_ip: 0,
+            src_port: 0,
+            dst_ip: 0,
+            dst_port: 0,
+            algorithm: AlgorithmName::NONE,
+        };
+        let flow = datapath.open(Time::ZERO, create, &mut outbox).unwrap();
+        outbox.clear();
+        for (index, program) in ALL.iter().enumerate() {
+            let (expressions, instructions) = program.code.split_at(16 * program.expressions as usize);
+            let install = Install { uid: index as u32 + 1, expressions, instructions };
+            let mut bytes = Vec::new();
+            encode(&Message::Install(install), &mut bytes).unwrap();
+            datapath.receive(Time::ZERO, &bytes).unwrap();
+        }
+        let mut world = World {
+            path,
+            random: Pcg64Mcg::seed_from_u64(1),
+            datapath,
+            flow,
+            outbox,
+            algorithm: anole_algorithms::build(algorithm, &build).unwrap(),
+            events: BinaryHeap::new(),
+            counter: 0,
+            free_at: Time::ZERO,
+            control: Control { cwnd: INIT_CWND, rate: 0 },
+            in_flight: 0,
+            next_send: Time::ZERO,
+            send_scheduled: false,
+            delivered: 0,
+            last_rtt: Dur::ZERO,
+        };
+        let mut commands = Commands::default();
+        world.algorithm.start(Time::ZERO, &mut commands);
+        world.command(Time::ZERO, &commands);
+        world.schedule_send(Time::ZERO);
+        world
+    }
+
+    fn push(&mut self, at: Time, event: Event) {
+        self.counter += 1;
+        self.events.push(Reverse((at, self.counter, event)));
+    }
+
+    fn schedule_send(&mut self, now: Time) {
+        if !self.send_scheduled && self.in_flight + MSS <= self.control.cwnd {
+            self.send_scheduled = true;
+            let at = now.max(self.next_send);
+            self.push(at, Event::Send);
+        }
+    }
+
+    fn command(&mut self, now: Time, commands: &Commands) {
+        let field = |&(register, value): &(anole_programs::Register, u32)| FieldUpdate {
+            kind: register.kind,
+            index: register.index,
+            value: u64::from(value),
+        };
+        let updates = commands.fields().iter().map(field).collect();
+        let message = match commands.program() {
+            Some(program) => Message::ChangeProgram { sid: self.flow.0, uid: uid(program), updates },
+            None => Message::Update(self.flow.0, updates),
+        };
+        let mut bytes = Vec::new();
+        encode(&message, &mut bytes).unwrap();
+        self.datapath.receive(now, &bytes).unwrap();
+    }
+
+    fn tell(&mut self, now: Time, sample: AckSample) {
+        self.control = self.datapath.on_ack(now, self.flow, &sample, &mut self.outbox).unwrap();
+        assert!(self.control.cwnd >= 2 * MSS, "{:?}", self.control);
+        for bytes in std::mem::take(&mut self.outbox) {
+            if let Ok((Message::Measure { uid, values, .. }, _)) = decode(&bytes) {
+                let program = ALL[uid as usize - 1];
+                let mut commands = Commands::default();
+                self.algorithm.on_report(now, &Report { program, values: &values }, &mut commands);
+                self.command(now, &commands);
+            }
+        }
+    }
+
+    /// Runs until `end`; returns the bytes delivered meanwhile.
+    pub fn run(&mut self, end: Time) -> u64 {
+        let before = self.delivered;
+        while let Some(&Reverse((now, _, event))) = self.events.peek() {
+            if now > end {
+                break;
+            }
+            self.events.pop();
+            match event {
+                Event::Send => self.send(now),
+                Event::Ack { sent } => {
+                    self.in_flight -= MSS;
+                    self.delivered += u64::from(MSS);
+                    self.last_rtt = now.since(sent);
+                    let sample = AckSample {
+                        bytes_acked: MSS,
+                        packets_acked: 1,
+                        rtt_us: self.last_rtt.as_micros(),
+                        bytes_in_flight: self.in_flight,
+                        packets_in_flight: self.in_flight / MSS,
+                        ..AckSample::default()
+                    };
+                    self.tell(now, sample);
+                }
+                Event::Lost => {
+                    self.in_flight -= MSS;
+                    let sample = AckSample {
+                        lost_packets: 1,
+                        bytes_in_flight: self.in_flight,
+                        packets_in_flight: self.in_flight / MSS,
+                        ..AckSample::default()
+                    };
+                    self.tell(now, sample);
+                }
+            }
+            self.schedule_send(now);
+        }
+        self.delivered - before
+    }
+
+    fn send(&mut self, now: Time) {
+        self.send_scheduled = false;
+        self.in_flight += MSS;
+        let rate = Rate::from_bytes_per_s(f64::from(self.control.rate));
+        if self.control.rate > 0 {
+            let gap = Dur::from_secs_f64(f64::from(MSS) / rate.bytes_per_s());
+            self.next_send = now + gap;
+        }
+        let service = Dur::from_secs_f64(f64::from(MSS) / self.path.rate.bytes_per_s());
+        let queued = self.path.rate.bytes_in(self.free_at.since(now));
+        let dropped = queued + f64::from(MSS) > self.path.buffer_bytes;
+        if !dropped {
+            self.free_at = self.free_at.max(now) + service;
+        }
+        let arrival = self.free_at.max(now) + self.path.rtt;
+        if dropped || self.random.random_range(0.0..1.0) < self.path.loss {
+            self.push(arrival + service * 3, Event::Lost);
+        } else {
+            self.push(arrival, Event::Ack { sent: now });
+        }
+    }
+
+    /// The run so far, one line per `step`: time, delivery rate, round-trip time, window, pacing rate.
+    pub fn trajectory(&mut self, end: Dur, step: Dur) -> String {
+        let mut text = String::from("    time  delivered  last rtt       cwnd      rate\n");
+        let mut now = Time::ZERO;
+        while now < Time::ZERO + end {
+            now += step;
+            let delivered = Rate::from_bytes_in(self.run(now), step);
+            writeln!(
+                text,
+                "{:7.1}s {:6.2}Mbps {:7.2}ms {:9}B {:6.2}Mbps",
+                now.as_secs_f64(),
+                delivered.mbps(),
+                self.last_rtt.as_millis_f64(),
+                self.control.cwnd,
+                f64::from(self.control.rate) * 8e-6,
+            )
+            .unwrap();
+        }
+        let aborts = self.datapath.flow(self.flow).unwrap().stats().aborts;
+        assert_eq!(aborts, 0, "a fold program was aborted");
+        writeln!(text, "{:?}", self.algorithm.telemetry()).unwrap();
+        text
+    }
+}
+
+fn uid(program: &'static Program) -> u32 {
+    1 + ALL.iter().position(|known| known.name == program.name).unwrap() as u32
+}

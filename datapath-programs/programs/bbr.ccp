@@ -1,0 +1,56 @@
+# bbr: paces at a gain times the bottleneck bandwidth that the agent estimates.
+#
+# With `cycling` = 1 the gain follows BBR's cycle of eight phases of `phase_us` each: 1.25, 0.75, then
+# six times 1 (Cardwell et al. 2016). The phase of 0.75 ends early once no more than `bdp` is in flight.
+# With `cycling` = 0 the gain is `gain_64`/64 throughout. One report at the end of each phase, and one at
+# once after a timeout. The agent sets Cwnd.
+
+(def
+    (bw 1500) # bottleneck bandwidth, bytes/s
+    (bdp 0) # bandwidth times smallest round-trip time, bytes
+    (phase_us 50000) # length of a phase, us
+    (cycling 0) # 1: the gain follows the cycle
+    (gain_64 64) # gain without a cycle, 1/64
+    (phase 0) # phase of the cycle, 0 to 7; the agent sets where it starts
+    (Report
+        (volatile acked 0) # bytes acknowledged in this phase
+        (volatile lost 0) # packets found lost in this phase
+        (volatile timeout false) # a retransmission timeout happened in this phase
+        (volatile elapsed_us 0) # length of this phase, us
+        (rtt_us 0) # last round-trip time, us
+        (volatile min_rtt_us +infinity) # smallest round-trip time in this phase, us
+        (volatile inflight 0) # bytes in flight at the report
+    )
+)
+(when (< Flow.rtt_sample_us 2000000000)
+    (:= Report.rtt_us Flow.rtt_sample_us)
+    (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
+    (fallthrough)
+)
+(when true
+    (:= Report.acked (+ Report.acked Ack.bytes_acked))
+    (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+    (:= Report.timeout (|| Report.timeout Flow.was_timeout))
+    (:= Report.inflight Flow.bytes_in_flight)
+    (:= Rate (/ (* bw gain_64) 64))
+    (fallthrough)
+)
+(when (> cycling 0)
+    (:= Rate bw)
+    (fallthrough)
+)
+(when (&& (> cycling 0) (< phase 1))
+    (:= Rate (/ (* 5 bw) 4))
+    (fallthrough)
+)
+(when (&& (> cycling 0) (== phase 1))
+    (:= Rate (/ (* 3 bw) 4))
+    (fallthrough)
+)
+(when (|| (|| Flow.was_timeout (> Micros phase_us)) (&& (&& (> cycling 0) (== phase 1)) (< Flow.bytes_in_flight bdp)))
+    (:= Report.elapsed_us Micros)
+    (:= phase (+ phase 1))
+    (:= phase (if (> phase 7) 0))
+    (:= Micros 0)
+    (report)
+)
