@@ -1,5 +1,6 @@
 //! Transitions of the whole algorithm, driven by reports as the datapath would send them.
 
+use super::drain::Reason;
 use super::*;
 use crate::policy::Observation;
 
