@@ -58,6 +58,9 @@ pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instan
         alg: governed.algs.get(under_test).cloned().unwrap_or_default(),
         seed,
         version: env!("CARGO_PKG_VERSION"),
+        classic: None,
+        policy: None,
+        set: Vec::new(),
         wall_s: 0.0,
         links: links(scenario, raw),
         flows: (0..scenario.flows.len())

@@ -73,6 +73,7 @@ pub fn main(args: Args) -> Result<()> {
     let mut results: Vec<RunResult> = Vec::new();
     for (governed, seed) in &runs {
         let result = run::run(&scenario, governed, *seed, binary.as_deref(), &bar)?;
+        let result = options.label(&scenario, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
