@@ -70,7 +70,7 @@ pub fn main(args: Args) -> Result<()> {
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
         let result = run_one(&scenario, choice, *seed, args.agent_binary.as_deref(), &bar)?;
-        let result = RunResult { set: options.set.clone(), ..result };
+        let result = options.label(&scenario, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
@@ -96,8 +96,7 @@ pub fn run_one(
         true => None,
         false => Some(agent::find(agent_binary)?),
     };
-    let result = run::run(scenario, &governed, seed, binary.as_deref(), bar)?;
-    Ok(RunResult { classic: choice.classic.clone(), policy: choice.policy.clone(), ..result })
+    run::run(scenario, &governed, seed, binary.as_deref(), bar)
 }
 
 fn self_test() -> Result<()> {
