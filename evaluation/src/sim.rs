@@ -44,6 +44,7 @@ pub fn main(args: Args) -> Result<()> {
     let workers = args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let mut results = Vec::new();
     run_all(&scenario, jobs, workers, |result| {
+        let result = args.scenario.label(&scenario, result);
         if let Some(folder) = &args.scenario.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }

@@ -119,7 +119,9 @@ impl Anole {
         let after = window.rtt.map_or(window.last_rtt, |(_, min)| min.min(window.last_rtt));
         match drain.reason {
             Reason::Confirm => self.path.confirm_min_rtt(now, after),
-            Reason::Queue | Reason::Ramp | Reason::Overload => self.path.saw_drain(now, drain.before, after),
+            Reason::Queue | Reason::Ramp | Reason::Overload => {
+                self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss));
+            }
         }
         match due(now, window.last_rtt, &self.path, &self.params) {
             Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {

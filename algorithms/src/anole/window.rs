@@ -109,6 +109,12 @@ impl Window {
         Some(Verdict::new(rate, gradient, ratio, params))
     }
 
+    /// The loss since the last report.
+    pub fn all_loss(&self, mss: u32) -> Loss {
+        let packets = self.acked / u64::from(mss.max(1));
+        Loss { lost: self.lost, sent: self.lost.saturating_add(packets) }
+    }
+
     /// The loss in the window.
     pub fn loss(&self, mss: u32) -> Loss {
         let packets = self.covered / u64::from(mss.max(1));

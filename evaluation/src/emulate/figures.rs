@@ -47,7 +47,7 @@ pub struct Raw {
     pub lines: Vec<Vec<FlowLine>>,
 }
 
-/// The result of a run, but for the time it took.
+/// The result of a run, but for the time it took and what was asked for.
 pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instant, raw: &Raw) -> RunResult {
     let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
     let optimal = raw.record.possible_bytes.iter().copied().reduce(f64::min);
@@ -58,6 +58,9 @@ pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instan
         alg: governed.algs.get(under_test).cloned().unwrap_or_default(),
         seed,
         version: env!("CARGO_PKG_VERSION"),
+        classic: None,
+        policy: None,
+        set: Vec::new(),
         wall_s: 0.0,
         links: links(scenario, raw),
         flows: (0..scenario.flows.len())

@@ -1,0 +1,147 @@
+//! `anole-eval emulate` from the outside: real packets, short runs.
+#![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = r#"
+name = "short"
+source = "test"
+duration_s = 2.0
+warmup_s = 0.5
+[[link]]
+name = "bottleneck"
+capacity_mbps = 16.0
+one_way_delay_ms = 10.0
+buffer_bdp = 2.0
+[[flow]]
+alg = "native"
+under_test = true
+"#;
+
+/// A folder with the scenario, also the place of every temporary file.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("short.toml"), SCENARIO).unwrap();
+        std::fs::create_dir(folder.path().join("tmp")).unwrap();
+        Place { folder }
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.folder.path().join("tmp")
+    }
+
+    fn emulate(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+        command.arg("emulate").arg(self.folder.path().join("short.toml")).args(args);
+        command.env("TMPDIR", self.temporary()).env_remove("ANOLE_CCP");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.emulate(args).output().unwrap()
+    }
+
+    fn leftovers(&self) -> usize {
+        std::fs::read_dir(self.temporary()).unwrap().count()
+    }
+}
+
+/// The agent, built if it is not there yet.
+fn agent() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
+    if !program.is_file() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--package", "anole-agent", "--bin", "anole-ccp"])
+            .status()
+            .unwrap();
+        assert!(built.success() && program.is_file());
+    }
+    program
+}
+
+fn objects(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn without_an_agent_every_key_is_there() {
+    let place = Place::new();
+    let results = objects(&place.run(&["--alg", "native,quic:cubic", "--json"]));
+    assert_eq!(results.len(), 2);
+    for (result, alg) in results.iter().zip(["native", "quic:cubic"]) {
+        assert_eq!((result["mode"].as_str(), result["alg"].as_str()), (Some("quic"), Some(alg)));
+        let flow = &result["flows"][0];
+        let figure = |key: &str| flow[key].as_f64().unwrap_or_else(|| panic!("{alg}: {key} in {flow}"));
+        assert!(figure("throughput_mbps") > 8.0 && figure("throughput_mbps") < 16.5, "{flow}");
+        assert!(figure("goodput_mbps") < figure("throughput_mbps"));
+        assert!(figure("owd_p95_ms") >= 10.0 && figure("rtt_p95_ms") >= 20.0, "{flow}");
+        assert_eq!(flow["decisions"], Value::Null);
+        assert_eq!(flow["series"]["throughput_mbps"].as_array().unwrap().len(), 20);
+        assert_eq!(result["optimal_mbps"].as_f64().map(f64::round), Some(16.0));
+    }
+    assert_eq!(place.leftovers(), 0);
+}
+
+#[test]
+fn the_agent_governs_real_packets() {
+    let place = Place::new();
+    let agent = agent();
+    let args = ["--alg", "reno", "--agent-binary", agent.to_str().unwrap(), "--json"];
+    let result = &objects(&place.run(&args))[0];
+    let flow = &result["flows"][0];
+    assert!(flow["reports"].as_u64().unwrap() > 10, "{flow}");
+    assert!(flow["updates"].as_u64().unwrap() > 10, "{flow}");
+    assert!(flow["decisions"].is_u64(), "{flow}");
+    assert!(flow["throughput_mbps"].as_f64().unwrap() > 8.0, "{flow}");
+    assert_eq!(place.leftovers(), 0);
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    let place = Place::new();
+    let agent = agent();
+    let args = ["--alg", "reno", "--agent-binary", agent.to_str().unwrap(), "--set", "duration_s=30"];
+    let child = place.emulate(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while place.leftovers() == 0 && started.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(place.leftovers(), 0);
+}
+
+#[test]
+fn what_cannot_run_says_why() {
+    let place = Place::new();
+    for (args, code, hint) in [
+        (&["--datapath", "kernel"][..], 2, "--datapath quic"),
+        (&["--alg", "linux:cubic"], 2, "--datapath kernel"),
+        (&["--alg", "quic:vegas"], 2, "quic:newreno"),
+        (&["--alg", "renno"], 2, "reno"),
+        (&["--set", "mss_bytes=9000"], 2, "mss_bytes"),
+        (&["--alg", "reno", "--agent-binary", "/nonexistent"], 2, "--agent-binary"),
+        (&["--alg", "reno", "--agent-binary", "/bin/false"], 1, "the agent ended at once"),
+    ] {
+        let output = place.run(args);
+        let message = String::from_utf8_lossy(&output.stderr).to_string();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.contains(hint) && message.lines().count() == 1, "{args:?}: {message}");
+    }
+    assert_eq!(place.leftovers(), 0);
+}
