@@ -30,7 +30,12 @@ pub fn read_config(path: &Path) -> Result<Options, Failure> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("--config {}: cannot read it", path.display()))
         .map_err(Failure::Usage)?;
-    toml::from_str(&text).map_err(|error| Failure::Usage(anyhow!("--config {}: {error}", path.display())))
+    toml::from_str(&text).map_err(|error: toml::de::Error| {
+        let before = text.as_bytes().iter().take(error.span().map_or(0, |span| span.start));
+        let line = 1 + before.filter(|&&b| b == b'\n').count();
+        let message = error.message().trim().replace('\n', "; ");
+        Failure::Usage(anyhow!("--config {}:{line}: {message}", path.display()))
+    })
 }
 
 /// Where datapaths are.

@@ -2,12 +2,17 @@
 
 use anole_sim::result::RunResult;
 use anyhow::{Context, Result};
+use std::fs::Permissions;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Version and commit, as every result carries them.
 pub const VERSION: &str = env!("ANOLE_VERSION");
+
+/// Rights of a result, less what the umask takes: as for any file that a program writes.
+const MODE: u32 = 0o666;
 
 /// Prints one line. Unlike `println!`, a closed or full output is an error, not a panic.
 pub fn print_line(line: &str) -> Result<()> {
@@ -36,7 +41,8 @@ pub fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
     let target = folder.join(name);
     let write = || -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let mut file =
+            tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempfile_in(folder)?;
         file.write_all(content.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist(&target)?;
@@ -76,8 +82,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write_whole(folder.path(), "a.json", "{}").unwrap();
         assert_eq!(std::fs::read_to_string(folder.path().join("a.json")).unwrap(), "{}");
+        std::fs::write(folder.path().join("plain"), "").unwrap();
+        let rights = |name| std::fs::metadata(folder.path().join(name)).unwrap().permissions();
+        assert_eq!(rights("a.json"), rights("plain"));
         let error = write_whole(&folder.path().join("a.json"), "b.json", "{}").unwrap_err();
         assert!(format!("{error:#}").starts_with("cannot write "), "{error:#}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

@@ -127,15 +127,18 @@ fn a_run_with_many_options_still_has_a_file() {
 #[test]
 fn what_makes_no_sense_ends_with_2_and_one_message() {
     let files = Files::new(SCENARIO);
-    let cases: [(&[&str], &str); 8] = [
-        (&["--alg", "cubix"], "unknown algorithm \"cubix\"; did you mean cubic?"),
+    let cases: [(&[&str], &str); 11] = [
+        (&["--alg", "cubix"], "--alg: unknown algorithm \"cubix\"; did you mean cubic?"),
+        (&["--alg", "anole", "--classic", "cubc"], "--classic: unknown rule-based candidate \"cubc\""),
+        (&["--alg", "anole", "--policy", "fault:nam"], "--policy: unknown policy \"fault:nam\""),
+        (&["--set", "flow.alg=\"cubix\""], "small.toml, with --set: unknown algorithm \"cubix\""),
         (&["--alg", "quic:cubic"], "`anole-eval emulate` only"),
         (&["--alg", "linux:bbr"], "Here, use the name without \"linux:\""),
         (&["--set", "bottleneck.capacity_mbps=0"], "capacity_mbps = 0 is outside"),
         (&["--set", "bottlenec.capacity_mbps=1"], "no link \"bottlenec\""),
         (&["--set", "flow.path=[\"gone\"]"], "no link is named \"gone\""),
         (&["--set", "flow.start_s=9"], "raise stop_s or duration_s"),
-        (&["--set", "param.no_such=1"], "unknown parameter \"no_such\""),
+        (&["--set", "param.no_such=1"], "--set param.no_such: unknown parameter \"no_such\""),
     ];
     for (options, expected) in cases {
         let message = refusal(&files.sim(options), 2);
@@ -146,6 +149,9 @@ fn what_makes_no_sense_ends_with_2_and_one_message() {
     let wrong = Files::new(&SCENARIO.replace("random_loss", "random_los"));
     let message = refusal(&wrong.sim(&[]), 2);
     assert!(message.contains("small.toml:8: unknown field `random_los`"), "{message}");
+    let nobody = Files::new(&SCENARIO.replace("\"cubic\"", "\"cubix\""));
+    let message = refusal(&nobody.sim(&[]), 2);
+    assert!(message.contains("small.toml:10: unknown algorithm \"cubix\"; did you mean cubic?"), "{message}");
     let untested = Files::new(&SCENARIO.replace("under_test = true", ""));
     assert!(refusal(&untested.sim(&["--alg", "reno"]), 2).contains("no flow under test"));
     let traced = Files::new(&SCENARIO.replace("capacity_mbps = 12.0", "trace = \"gone.trace\""));

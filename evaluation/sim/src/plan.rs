@@ -1,6 +1,6 @@
 //! Which algorithm each flow of a scenario runs, checked before anything is simulated.
 
-use crate::scenario::Scenario;
+use crate::scenario::{Places, Scenario};
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo};
 use std::collections::BTreeMap;
 
@@ -30,8 +30,13 @@ pub enum PlanError {
     #[error("\"{0}\" is a real transport's own algorithm; it runs in `anole-eval emulate` only. Here, use the name without \"{prefix}:\"", prefix = .0.split(':').next().unwrap_or_default())]
     TransportOnly(String),
     /// The registry refused.
-    #[error(transparent)]
-    Build(#[from] BuildError),
+    #[error("{place}: {reason}")]
+    Build {
+        /// The flag, or the place in the scenario.
+        place: String,
+        /// What it says.
+        reason: BuildError,
+    },
 }
 
 /// The algorithm of one flow.
@@ -48,6 +53,18 @@ impl FlowPlan {
         let build = Build { flow, ..self.build.clone()? };
         anole_algorithms::build(&self.alg, &build).ok()
     }
+}
+
+/// Who named what the registry refuses: an option, or the scenario.
+fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
+    let (flag, asked, place) = match reason {
+        BuildError::UnknownAlgorithm { .. } => ("--alg", &choice.alg, &places.alg),
+        BuildError::UnknownClassic { .. } => ("--classic", &choice.classic, &places.classic),
+        BuildError::UnknownPolicy { .. } => ("--policy", &choice.policy, &places.policy),
+        BuildError::UnknownParameter { name, .. } => return format!("--set param.{name}"),
+        BuildError::OutOfRange { name, .. } => return format!("--set param.{name}"),
+    };
+    if asked.is_some() { flag.to_string() } else { place.clone() }
 }
 
 /// Chooses and checks the algorithm of every flow.
@@ -76,7 +93,8 @@ pub fn plan(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Vec<FlowP
             params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
             seed: crate::engine::stream(seed, crate::engine::Stream::Algorithm(index)),
         };
-        anole_algorithms::build(&alg, &build)?;
+        anole_algorithms::build(&alg, &build)
+            .map_err(|reason| PlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
         Ok(FlowPlan { alg, build: Some(build) })
     });
     plans.collect()

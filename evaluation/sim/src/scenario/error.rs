@@ -46,11 +46,24 @@ pub(super) struct Origin<'a> {
 impl Origin<'_> {
     pub fn error(&self, span: Range<usize>, message: impl Into<String>) -> ScenarioError {
         let (file, message) = (self.file.to_string(), message.into());
-        if span == FROM_SET {
-            return ScenarioError::Combined { file, message };
+        match self.line(&span) {
+            Some(line) => ScenarioError::File { file, line, message },
+            None => ScenarioError::Combined { file, message },
         }
+    }
+
+    /// Where a value stands, for errors that are found when the scenario has been read.
+    pub fn place(&self, span: &Range<usize>) -> String {
+        match self.line(span) {
+            Some(line) => format!("{}:{line}", self.file),
+            None => format!("{}, with --set", self.file),
+        }
+    }
+
+    /// The line from 1; none for what came from `--set`.
+    fn line(&self, span: &Range<usize>) -> Option<usize> {
         let before = self.text.as_bytes().iter().take(span.start);
-        ScenarioError::File { file, line: 1 + before.filter(|&&b| b == b'\n').count(), message }
+        (*span != FROM_SET).then(|| 1 + before.filter(|&&b| b == b'\n').count())
     }
 
     /// What the TOML reader says, on one line.

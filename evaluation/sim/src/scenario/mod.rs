@@ -131,6 +131,19 @@ pub struct FlowSpec {
     pub classic: Option<String>,
     /// Learned slot of the algorithm.
     pub policy: Option<String>,
+    /// Where these names were given.
+    pub places: Places,
+}
+
+/// Where a flow's names stand: `FILE:LINE`, or that they came from `--set`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The algorithm's.
+    pub alg: String,
+    /// The rule slot's.
+    pub classic: String,
+    /// The learned slot's.
+    pub policy: String,
 }
 
 impl Scenario {

@@ -2,7 +2,7 @@
 
 use super::{Check, MAX_SECONDS, Result, millis, span_of, span_or};
 use crate::scenario::file::RawFlow;
-use crate::scenario::{FlowSpec, Scenario};
+use crate::scenario::{FlowSpec, Places, Scenario};
 use anole_model::{Dur, Time};
 use toml::Spanned;
 
@@ -13,6 +13,11 @@ impl Check<'_> {
     pub(super) fn flow(&mut self, scenario: &mut Scenario, raw: Spanned<RawFlow>) -> Result<()> {
         let table = raw.span();
         let raw = raw.into_inner();
+        let places = Places {
+            alg: self.origin.place(&span_or(&raw.alg, &table)),
+            classic: self.origin.place(&span_or(&raw.classic, &table)),
+            policy: self.origin.place(&span_or(&raw.policy, &table)),
+        };
         let alg = self.required(raw.alg, "alg = \"…\" in [[flow]]", table.clone())?;
         let count = raw.count.as_ref().map_or(1, |c| *c.get_ref());
         if count == 0 || scenario.flows.len() + count as usize > MAX_FLOWS {
@@ -57,6 +62,7 @@ impl Check<'_> {
                 ack_jitter: Dur::from_secs_f64(ack_jitter_us / 1e6),
                 classic: raw.classic.as_ref().map(|s| s.get_ref().clone()),
                 policy: raw.policy.as_ref().map(|s| s.get_ref().clone()),
+                places: places.clone(),
             });
         }
         Ok(())
