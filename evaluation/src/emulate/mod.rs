@@ -9,7 +9,9 @@
 mod agent;
 mod figures;
 mod govern;
+mod outage;
 mod run;
+mod server;
 
 use crate::options::{ScenarioArgs, usage};
 use crate::{output, table};
@@ -30,6 +32,10 @@ pub struct Args {
     /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
+    /// Keep the agents away from FROM to TO, in seconds: killed at FROM, started again at TO; from 0 on
+    /// they come late. May be repeated, in order
+    #[arg(long, value_name = "FROM:TO", value_parser = outage::parse)]
+    agent_outage: Vec<outage::Outage>,
     /// Measure how accurate the emulator is on this machine, and nothing else
     #[arg(long, exclusive = true)]
     self_test: bool,
@@ -58,6 +64,7 @@ pub fn main(args: Args) -> Result<()> {
     if args.datapath == DatapathKind::Kernel {
         return Err(usage("--datapath kernel is not part of this build; use --datapath quic"));
     }
+    outage::check(&args.agent_outage).map_err(usage)?;
     let scenario = options.scenario()?;
     let mut runs = Vec::new();
     for (choice, seed) in options.runs(&scenario) {
@@ -72,7 +79,7 @@ pub fn main(args: Args) -> Result<()> {
     let bar = progress_bar(total_ms);
     let mut results: Vec<RunResult> = Vec::new();
     for (governed, seed) in &runs {
-        let result = run::run(&scenario, governed, *seed, binary.as_deref(), &bar)?;
+        let result = run::run(&scenario, governed, *seed, binary.as_deref(), &args.agent_outage, &bar)?;
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
