@@ -12,7 +12,7 @@ pub struct Cli {
     /// What to do instead of running the agent.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// TOML file with the same settings (names with _ for -, parameters in a table [param]); what is
+    /// TOML file with the same settings (names with _ for -, parameters in a table named param); what is
     /// given on the command line comes first.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub struct Options {
     /// Rule-based candidate of algorithms that have one
     #[arg(long, value_name = "NAME")]
     pub classic: Option<String>,
-    /// Learned candidate of algorithms that have one: NAME, FILE, none, or fault:KIND
+    /// Learned candidate of algorithms that have one: NAME, none, or fault:KIND
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
     /// Path of the agent's Unix socket, mode 0600 [default: /run/anole-ccp/agent.sock for root,

@@ -34,12 +34,12 @@ pub struct Wish {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// A flag's value is refused by the algorithms.
-    #[error("{flag}: {source}")]
+    #[error("{flag}: {reason}")]
     Flag {
         /// The flag.
         flag: &'static str,
         /// The reason.
-        source: BuildError,
+        reason: BuildError,
     },
     /// No algorithm has this parameter.
     #[error("--param {name}: no algorithm has this parameter{}", nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
@@ -61,19 +61,19 @@ impl Plan {
     pub fn new(specs: &[Spec], wish: Wish) -> Result<Plan, PlanError> {
         let default = anole_algorithms::find(&wish.alg);
         let default = specs.iter().find(|spec| spec.name == wish.alg).copied().map_or(default.copied(), Ok);
-        let default = default.map_err(|source| PlanError::Flag { flag: "--alg", source })?;
+        let default = default.map_err(|reason| PlanError::Flag { flag: "--alg", reason })?;
         let Wish { classic, policy, params, seed, .. } = wish;
         let plan = Plan { specs: specs.to_vec(), default, classic, policy, params, seed };
         plan.check_parameter_names()?;
         for spec in &plan.specs {
-            (spec.build)(&plan.parts(spec, TRIAL, 0)).map_err(|source| {
-                let flag = match source {
+            (spec.build)(&plan.parts(spec, TRIAL, 0)).map_err(|reason| {
+                let flag = match reason {
                     BuildError::UnknownAlgorithm { .. } => "--alg",
                     BuildError::UnknownClassic { .. } => "--classic",
                     BuildError::UnknownPolicy { .. } => "--policy",
                     _ => "--param",
                 };
-                PlanError::Flag { flag, source }
+                PlanError::Flag { flag, reason }
             })?;
         }
         Ok(plan)
@@ -136,11 +136,6 @@ impl Plan {
         programs.sort_by_key(|program| program.name);
         programs.dedup_by_key(|program| program.name);
         programs
-    }
-
-    /// The default algorithm's name.
-    pub fn default_name(&self) -> &'static str {
-        self.default.name
     }
 }
 

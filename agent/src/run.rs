@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use portus::ipc::BackendBuilder;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -33,20 +33,29 @@ pub fn read_config(path: &Path) -> Result<Options, Failure> {
     toml::from_str(&text).map_err(|error| Failure::Usage(anyhow!("--config {}: {error}", path.display())))
 }
 
+/// Where datapaths are.
+enum Place {
+    Unix(PathBuf),
+    Netlink,
+}
+
 /// Runs the agent with these settings.
 pub fn run(options: Options) -> Result<(), Failure> {
     let level = options.log_level.unwrap_or(LogLevel::Info);
     logging::start(options.log.unwrap_or(LogFormat::Text), level.into());
-    let ipc = options.ipc.unwrap_or(IpcKind::Unix);
-    if ipc == IpcKind::Bpf {
-        return Err(Failure::Usage(anyhow!(
-            "--ipc bpf is not available in this build; use --ipc unix for datapaths in other processes, \
-             or --ipc netlink for a kernel module"
-        )));
-    }
-    if ipc != IpcKind::Unix && options.socket.is_some() {
-        return Err(Failure::Usage(anyhow!("--socket goes with --ipc unix only")));
-    }
+    let place = match (options.ipc.unwrap_or(IpcKind::Unix), options.socket) {
+        (IpcKind::Unix, path) => Place::Unix(path.unwrap_or_else(default_socket)),
+        (IpcKind::Netlink, None) => Place::Netlink,
+        (IpcKind::Netlink, Some(_)) => {
+            return Err(Failure::Usage(anyhow!("--socket goes with --ipc unix only")));
+        }
+        (IpcKind::Bpf, _) => {
+            return Err(Failure::Usage(anyhow!(
+                "--ipc bpf is not available in this build; use --ipc unix for datapaths in other processes, \
+                 or --ipc netlink for a kernel module"
+            )));
+        }
+    };
     let wish = Wish {
         alg: options.alg.unwrap_or_else(|| DEFAULT_ALGORITHM.to_string()),
         classic: options.classic,
@@ -54,39 +63,40 @@ pub fn run(options: Options) -> Result<(), Failure> {
         params: options.param.into_iter().collect(),
         seed: options.seed.unwrap_or(DEFAULT_SEED),
     };
-    let asked = wish.clone();
-    let plan = Plan::new(anole_algorithms::all(), wish).map_err(|error| Failure::Usage(error.into()))?;
-    let stats = match &options.stats {
-        None => Stats::default(),
-        Some(path) => Stats::create(path)
-            .with_context(|| format!("--stats {}: cannot create it", path.display()))
-            .map_err(Failure::Usage)?,
-    };
+    let plan =
+        Plan::new(anole_algorithms::all(), wish.clone()).map_err(|error| Failure::Usage(error.into()))?;
     let begin = |place: &str| {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             place,
-            alg = plan.default_name(),
-            classic = asked.classic,
-            policy = asked.policy,
-            params = ?asked.params,
-            seed = asked.seed,
+            alg = wish.alg,
+            classic = wish.classic,
+            policy = wish.policy,
+            params = ?wish.params,
+            seed = wish.seed,
             "agent starts"
         );
+        // After the socket, so that an agent that is refused leaves the file of the running one alone.
+        options.stats.as_deref().map_or(Ok(Stats::default()), create_stats)
     };
-    match ipc {
-        IpcKind::Unix => {
-            let path = options.socket.unwrap_or_else(default_socket);
+    match place {
+        Place::Unix(path) => {
             let transport = Unix::bind(&path).map_err(|error| Failure::Usage(error.into()))?;
-            begin(&path.display().to_string());
-            serve(transport, plan.clone(), stats)
+            let stats = begin(&path.display().to_string())?;
+            serve(transport, plan, stats)
         }
-        IpcKind::Netlink | IpcKind::Bpf => {
+        Place::Netlink => {
             let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
-            begin(Netlink::NAME);
-            serve(transport, plan.clone(), stats)
+            let stats = begin(Netlink::NAME)?;
+            serve(transport, plan, stats)
         }
     }
+}
+
+fn create_stats(path: &Path) -> Result<Stats, Failure> {
+    Stats::create(path)
+        .with_context(|| format!("--stats {}: cannot create it", path.display()))
+        .map_err(Failure::Usage)
 }
 
 /// Runs portus over a transport until a signal.

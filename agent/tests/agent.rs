@@ -121,13 +121,24 @@ fn an_interrupt_stops_it_as_well() {
 
 #[test]
 fn a_second_agent_is_refused_by_name_and_pid() {
-    let (_directory, socket) = place();
-    let first = Agent::start(&socket, &[]);
-    let second = run(&["--alg", "reno", "--socket", socket.to_str().unwrap()]);
+    let (directory, socket) = place();
+    let stats = directory.path().join("stats");
+    let stats = stats.to_str().unwrap();
+    let first = Agent::start(&socket, &["--stats", stats]);
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+    host.close(flow);
+    let second = run(&["--alg", "reno", "--socket", socket.to_str().unwrap(), "--stats", stats]);
     let error = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(2), "{error}");
     assert!(error.contains(&format!("pid {}", first.0.id())) && error.contains("agent.sock"), "{error}");
     first.stop();
+    assert_eq!(
+        std::fs::read_to_string(stats).unwrap().lines().count(),
+        1,
+        "the first agent's lines are kept"
+    );
 }
 
 #[test]
@@ -218,6 +229,24 @@ fn a_datapath_that_never_announces_its_flows_gets_them_adopted() {
     }
     assert!(begin.elapsed() > Duration::from_secs(2), "a flow that may still be announced is left alone");
     agent.stop();
+}
+
+#[test]
+fn a_datapath_that_does_not_read_disturbs_nobody() {
+    let (_directory, socket) = place();
+    let agent = Agent::start(&socket, &[]);
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+    let deaf = OldDatapath::new(&socket);
+    host.drive(Duration::from_millis(1500), |_| {
+        deaf.send(&message(5, 0, &[1, 0, 0, 0]));
+        false
+    });
+    assert!(host.governed(flow));
+    assert_eq!(host.datapath.flow(flow).unwrap().stats().fallbacks, 0);
+    let log = agent.stop();
+    assert!(log.contains("datapath does not read its messages"), "{log}");
 }
 
 /// One datagram of the kind that a broken or hostile datapath sends.
@@ -338,7 +367,7 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
         (alone(&["--alg", "reno", "--socket", &long]), "shorter path"),
         (alone(&["--alg", "reno", "--socket", &missing]), "has to exist"),
         (alone(&["--alg", "reno", "--socket", file]), "not a socket"),
-        (alone(&["--config", config]), "algo"),
+        (alone(&["--config", config]), "unknown field `algo`"),
         (alone(&["--config", "/no/such/config"]), "--config /no/such/config"),
         (alone(&["check", "/no/such/file.ccp"]), "/no/such/file.ccp"),
     ];
@@ -348,8 +377,27 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
         assert!(error.contains(expected), "{arguments:?}: {error}");
+        // What is said is said once; the command line's own parser shows the usage as well.
+        let ours = error.starts_with("anole-ccp: ");
+        assert!(!ours || error.matches(expected).count() == 1, "{arguments:?}: {error}");
         assert!(!error.contains("panicked"), "{error}");
     }
+}
+
+#[test]
+fn a_full_disk_ends_the_statistics_and_not_the_agent() {
+    let (_directory, socket) = place();
+    let agent = Agent::start(&socket, &["--stats", "/dev/full"]);
+    let mut host = MiniHost::new(&socket, 1);
+    let first = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(first)));
+    host.close(first);
+    let second = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(second)), "the agent serves on");
+    agent.signal(Signal::SIGTERM);
+    let (status, log) = agent.end();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.lines().last().unwrap().contains("--stats /dev/full"), "{log}");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! CUBIC (RFC 9438) over the `cubic` program: the window grows per ACK in the datapath, which evaluates
 //! W(t) = C·(t − K)³ + W_max; the decreases are taken here.
 //!
-//! On a loss, once per round trip (RFC 9438 §4.6, 4.7):
+//! On a loss, once per congestion event (RFC 9438 §4.6, 4.7):
 //!   W_max = cwnd, or cwnd·(1 + β)/2 when it lies below the W_max before (fast convergence)
 //!   cwnd = ssthresh = β·cwnd, K = ∛((W_max − cwnd)/C)
 //! Slow start ends without a loss when the smallest round-trip time of a round has risen by an eighth
 //! (HyStart, RFC 9406 §4.2; its conservative phase is left out, as in Linux).
 //!
-//! Deviations: the round trip in which further losses are ignored is measured in time; no window is
+//! Deviations: the losses that belong to a decrease already made are told by time, (2 − β) round trips; no window is
 //! restored after a spurious loss; no pacing rate is set, so the transport paces by the window.
 
 use crate::params::parameters;
@@ -88,7 +88,9 @@ impl Cubic {
     /// Remembers the window of a loss and returns what is left of it.
     fn decrease(&mut self, now: Time, cwnd: u64, rtt_us: u64) -> u64 {
         let beta = self.params.beta;
-        self.recovery_until = now + Dur::from_micros(rtt_us);
+        // A sender that drops to β·cwnd is silent for (1 − β) of a round trip, so the last loss of the old
+        // window shows after (2 − β) of one.
+        self.recovery_until = now + Dur::from_micros(rtt_us).mul_f64(2.0 - beta);
         let converge = self.params.fast_convergence > 0.5 && cwnd < self.w_max;
         self.w_max = if converge { (cwnd as f64 * (1.0 + beta) / 2.0) as u64 } else { cwnd };
         self.ssthresh = ((cwnd as f64 * beta) as u64).max(MIN_CWND_PACKETS * self.mss());
@@ -178,8 +180,8 @@ mod tests {
     fn one_decrease_per_round_trip_and_fast_convergence_after() {
         let mut cubic = Cubic::new(FLOW, Params::default());
         answer(&mut cubic, 100, 1, 0, 50_000, 100_000);
-        assert_eq!(field(&answer(&mut cubic, 149, 1, 0, 50_000, 70_000), "Cwnd"), None);
-        let out = answer(&mut cubic, 150, 1, 0, 50_000, 80_000);
+        assert_eq!(field(&answer(&mut cubic, 164, 1, 0, 50_000, 70_000), "Cwnd"), None);
+        let out = answer(&mut cubic, 165, 1, 0, 50_000, 80_000);
         assert_eq!((field(&out, "Cwnd"), field(&out, "w_max")), (Some(56_000), Some(68_000)));
     }
 

@@ -9,7 +9,9 @@
 #   window 0: sent while `low` was in force; reported at the first ACK of a packet sent later
 #   window 1: sent while `high` was in force; reported likewise
 #   window 2: sent since the last report; reported `hold_us` after the last report, again and again
-# Packets sent before the program started enter no sum. A timeout reports at once.
+# Packets sent before the program started enter no sum. A timeout reports at once, and so does a
+# round-trip time above `alarm_us`, as window 3; the alarm is off until the agent sets it again, the rate
+# held is in force and window 2 is open.
 #
 # The sums give the least-squares slope of the round-trip time over send time, with its standard error:
 # t is counted from the beginning of the window, t and rtt are in units of 16 us, so that n samples of
@@ -22,12 +24,13 @@
     (hold 0) # pacing rate afterwards, bytes/s
     (window_us 25000) # length of windows 0 and 1: half a round trip, us
     (hold_us 150000) # time between two reports of window 2, us
+    (alarm_us 2000000000) # round-trip time that is reported at once, us
     (cycle 0) # number of this cycle, so that a late report of the one before is known
     (phase 0) # window that is open: 0, 1 or 2; state of the program
     (begin_us 0) # beginning of the open window in send time, us; state of the program
     (since_us 0) # time of the last report, us; state of the program
     (Report
-        (volatile window 0) # 4 * cycle + the window that was open
+        (volatile window 0) # 4 * cycle + the window that was open, 3 after an alarm
         (volatile acked 0) # bytes acknowledged since the last report
         (volatile covered 0) # bytes acknowledged that were sent in the window
         (volatile lost 0) # packets found lost since the last report
@@ -84,6 +87,14 @@
     (:= Report.sum_tt (+ Report.sum_tt (* t t)))
     (:= Report.sum_trtt (+ Report.sum_trtt (* t y)))
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* y y)))
+    (fallthrough)
+)
+(when (&& (> Report.rtt_us alarm_us) (< Flow.rtt_sample_us 2000000000))
+    (:= alarm_us 2000000000)
+    (:= window_us 0)
+    (:= Rate hold)
+    (:= phase 3)
+    (:= due 0)
     (fallthrough)
 )
 (when (|| Flow.was_timeout (|| (&& (> phase 1) (> Micros due)) (&& (< phase 2) (> next past))))

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod demo;
 mod emulate;
 mod options;
 mod output;
+mod plot;
 mod sim;
 mod table;
 
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 
 /// Runs congestion control scenarios and reports throughput, delay, loss and fairness.
 #[derive(Parser)]
-#[command(name = "anole-eval", version)]
+#[command(name = "anole-eval", version = output::VERSION)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -29,6 +31,8 @@ enum Command {
     Sim(sim::Args),
     /// Run a scenario with real packets, in real time
     Emulate(emulate::Args),
+    /// Three algorithms and flows that share, with real packets, as a page for a newcomer
+    Demo(demo::Args),
     /// Measure how fast the simulator is
     Bench(bench::Args),
 }
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Sim(args) => sim::main(args),
         Command::Emulate(args) => emulate::main(args),
+        Command::Demo(args) => demo::main(args),
         Command::Bench(args) => bench::main(args),
     };
     match done {

@@ -2,8 +2,12 @@
 
 use anole_sim::result::RunResult;
 use anyhow::{Context, Result};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::path::Path;
+
+/// Version and commit, as every result carries them.
+pub const VERSION: &str = env!("ANOLE_VERSION");
 
 /// Prints one line. Unlike `println!`, a closed or full output is an error, not a panic.
 pub fn print_line(line: &str) -> Result<()> {
@@ -43,12 +47,24 @@ pub fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
     })
 }
 
-/// The name of a run's file.
+/// Longest part of a file's name that spells out options; file systems take 255 bytes in all.
+const SPELLED_OUT: usize = 120;
+
+/// The name of a run's file: different runs have different names.
 pub fn file_name(result: &RunResult) -> String {
     let plain = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
     };
-    format!("{}-{}-{}-{}.json", plain(&result.scenario), result.mode, plain(&result.alg), result.seed)
+    let options = [&result.classic, &result.policy].into_iter().flatten().chain(&result.set);
+    let what: Vec<String> = [&result.alg].into_iter().chain(options).map(|text| plain(text)).collect();
+    let mut what = what.join("-");
+    if what.len() > SPELLED_OUT {
+        let mut hasher = DefaultHasher::new();
+        what.hash(&mut hasher);
+        what = format!("{}-{:016x}", &what[..SPELLED_OUT], hasher.finish());
+    }
+    let scenario: String = plain(&result.scenario).chars().take(SPELLED_OUT / 2).collect();
+    format!("{scenario}-{}-{what}-{}.json", result.mode, result.seed)
 }
 
 #[cfg(test)]

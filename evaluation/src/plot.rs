@@ -78,8 +78,11 @@ pub fn points(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
     })
 }
 
-type Chart<'a, 'b> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<
+    'a,
+    SVGBackend<'b>,
+    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
+>;
 
 fn draw(
     frame: &Frame<'_>,
@@ -143,7 +146,8 @@ mod tests {
     #[test]
     fn a_line_is_broken_where_data_is_missing() {
         let points = vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0), (4.0, 1.0)];
-        let svg = lines(&FRAME, &[Series { label: "anole".into(), points }], Some((48.0, "capacity"))).unwrap();
+        let svg =
+            lines(&FRAME, &[Series { label: "anole".into(), points }], Some((48.0, "capacity"))).unwrap();
         let runs = svg.matches("stroke=\"#0072B2\"").count();
         assert_eq!(runs, 3, "two runs and the legend: {svg}");
         assert!(svg.contains("anole") && svg.contains("capacity") && !svg.contains("NaN"));

@@ -102,6 +102,26 @@ fn files_hold_what_is_printed() {
         serde_json::from_str(&std::fs::read_to_string(out.join("small-sim-cubic-1.json")).unwrap()).unwrap();
     written["wall_s"] = 0.into();
     assert_eq!(printed[0], written);
+    let options = ["--out", out.to_str().unwrap(), "--alg", "anole", "--policy", "fault:low"];
+    let set = ["--set", "bottleneck.random_loss=0"];
+    assert!(files.sim(&[&options[..], &set].concat()).status.success());
+    let name = "small-sim-anole-fault-low-bottleneck.random_loss-0-1.json";
+    let written: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(out.join(name)).unwrap()).unwrap();
+    assert_eq!((written["policy"].as_str(), written["classic"].as_str()), (Some("fault:low"), None));
+    assert_eq!(written["set"][0], "bottleneck.random_loss=0");
+}
+
+#[test]
+fn a_run_with_many_options_still_has_a_file() {
+    let files = Files::new(SCENARIO);
+    let out = files.path("results");
+    let set = ["--set", "bottleneck.random_loss=0.0001"].repeat(20);
+    for last in ["bottleneck.random_loss=0.1", "bottleneck.random_loss=0.2"] {
+        let options = [&["--out", out.to_str().unwrap()], &set[..], &["--set", last]].concat();
+        assert!(files.sim(&options).status.success());
+    }
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 2);
 }
 
 #[test]

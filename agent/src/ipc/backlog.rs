@@ -55,6 +55,11 @@ impl Backlog {
         room
     }
 
+    /// Nothing waits for this datapath any more.
+    pub fn forget(&mut self, peer: Peer) {
+        self.queues.remove(&peer);
+    }
+
     /// Tries to send what waits; returns the messages given up and the datapaths that are gone.
     pub fn flush(&mut self, now: Time, mut send: impl FnMut(Peer, &[u8]) -> Attempt) -> (u64, Vec<Peer>) {
         let (mut lost, mut gone) = (0, Vec::new());
@@ -122,6 +127,9 @@ mod tests {
         assert_eq!(backlog.flush(ms(999), |_, _| Attempt::NoRoom), (0, vec![]));
         assert_eq!(backlog.flush(ms(1000), |_, _| Attempt::NoRoom), (2, vec![]));
         assert!(!backlog.holds(PEER));
+        backlog.push(ms(1000), PEER, vec![3]);
+        backlog.forget(PEER);
+        assert!(backlog.is_empty());
         backlog.push(ms(1000), PEER, vec![3]);
         assert_eq!(backlog.flush(ms(1000), |_, _| Attempt::Gone), (0, vec![PEER]));
         assert!(backlog.is_empty());

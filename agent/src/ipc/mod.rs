@@ -28,7 +28,6 @@ use backlog::{Attempt, Backlog};
 use guard::Refusal;
 use peers::Peers;
 use std::cell::RefCell;
-use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,11 +70,13 @@ pub enum Sent {
 /// Moves datagrams. Never blocks longer than it is told.
 pub trait Transport: Send + 'static {
     /// Where a datagram comes from and goes to.
-    type Addr: Clone + Eq + Hash + Debug + Send;
+    type Addr: Clone + Eq + Hash + Send;
     /// The name for `--ipc`.
     const NAME: &'static str;
     /// Waits for a datagram, at most for `wait`.
     fn receive(&self, buffer: &mut [u8], wait: Dur) -> Received<Self::Addr>;
+    /// An address for people.
+    fn show(addr: &Self::Addr) -> String;
     /// Sends a datagram now or not at all.
     fn send(&self, message: &[u8], to: &Self::Addr) -> Sent;
 }
@@ -101,16 +102,11 @@ struct State<A> {
     expected: Vec<&'static Program>,
 }
 
-impl<A: Debug> State<A> {
-    fn refused(&mut self, now: Time, refusal: Refusal, from: Option<&A>) {
+impl<A> State<A> {
+    fn refused(&mut self, now: Time, refusal: Refusal, from: impl FnOnce() -> String) {
         if let Some(due) = self.tally.count(now, refusal.text()) {
-            tracing::warn!(
-                kind = refusal.text(),
-                ?from,
-                new = due.new,
-                total = due.total,
-                "datagram dropped"
-            );
+            let (kind, from) = (refusal.text(), from());
+            tracing::warn!(kind, from, new = due.new, total = due.total, "datagram dropped");
         }
     }
 
@@ -185,7 +181,7 @@ impl<T: Transport> Endpoint<T> {
         match self.transport.receive(&mut state.buffer, wait) {
             Received::Nothing => return false,
             Received::Refused(refusal) => {
-                state.refused(self.clock.now(), refusal, None);
+                state.refused(self.clock.now(), refusal, || "unknown".to_string());
                 if refusal == Refusal::Socket {
                     std::thread::sleep(ERROR_WAIT);
                 }
@@ -197,7 +193,10 @@ impl<T: Transport> Endpoint<T> {
                     messages.into_iter().try_for_each(|message| state.peers.admit(now, &from, message))
                 });
                 if let Err(refusal) = checked {
-                    state.refused(now, refusal, Some(&from));
+                    state.refused(now, refusal, || T::show(&from));
+                }
+                for peer in state.peers.forgotten.drain(..) {
+                    state.backlog.forget(peer);
                 }
             }
         }

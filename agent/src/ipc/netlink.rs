@@ -101,6 +101,10 @@ impl Transport for Netlink {
         }
     }
 
+    fn show((): &()) -> String {
+        "kernel".to_string()
+    }
+
     fn send(&self, message: &[u8], (): &()) -> Sent {
         let length = (HEADER_BYTES + message.len()) as u32;
         let mut datagram = Vec::with_capacity(HEADER_BYTES + message.len());

@@ -93,6 +93,8 @@ pub struct Peers<A> {
     next_sweep: Time,
     /// Messages that portus has not seen yet.
     pub deliveries: VecDeque<Delivery>,
+    /// Datapaths that were forgotten; nothing that waits for them may reach who has the id next.
+    pub forgotten: Vec<Peer>,
 }
 
 impl<A: Clone + Eq + Hash> Peers<A> {
@@ -108,6 +110,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
             due: VecDeque::new(),
             next_sweep: Time::ZERO,
             deliveries: VecDeque::new(),
+            forgotten: Vec::new(),
         }
     }
 
@@ -287,6 +290,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         if let Some(state) = self.peers.remove(&peer) {
             self.by_addr.remove(&state.addr);
             self.free.push(peer);
+            self.forgotten.push(peer);
         }
     }
 

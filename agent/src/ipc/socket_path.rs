@@ -55,14 +55,14 @@ pub enum SocketError {
         path: PathBuf,
     },
     /// The system refuses.
-    #[error("--socket {}: cannot {what} ({source}); the directory has to exist and be writable", path.display())]
+    #[error("--socket {}: cannot {what} ({reason}); the directory has to exist and be writable", path.display())]
     Io {
         /// The path.
         path: PathBuf,
         /// What was tried.
         what: &'static str,
         /// The system's word.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -99,20 +99,31 @@ impl Drop for Bound {
 
 /// Binds the agent's socket, for this user alone (mode 0600).
 pub fn bind(path: &Path) -> Result<Bound, SocketError> {
+    if path == default_socket() {
+        own_directory(path)?;
+    }
+    let path = &resolved(path)?;
     let length = path.as_os_str().len();
     if length > MAX_PATH_BYTES {
         return Err(SocketError::TooLong { path: path.into(), length });
-    }
-    if path == default_socket() {
-        own_directory(path)?;
     }
     let lock = lock(path)?;
     clear(path)?;
     let before = umask(Mode::S_IRWXG | Mode::S_IRWXO | Mode::S_IXUSR);
     let bound = UnixDatagram::bind(path);
     umask(before);
-    let socket = bound.map_err(|source| io_error(path, "bind the socket", source))?;
+    let socket = bound.map_err(|reason| io_error(path, "bind the socket", reason))?;
     Ok(Bound { socket, path: path.into(), _lock: lock })
+}
+
+/// The path from the root and without links in its directory: it is the address that datapaths see, and
+/// they know the agent by it wherever they run.
+fn resolved(path: &Path) -> Result<PathBuf, SocketError> {
+    let name = path.file_name().ok_or_else(|| SocketError::NotASocket { path: path.into() })?;
+    let directory =
+        std::path::absolute(path).map(|path| path.parent().map(Path::to_path_buf).unwrap_or(path));
+    let directory = directory.and_then(fs::canonicalize);
+    Ok(directory.map_err(|reason| io_error(path, "find its directory", reason))?.join(name))
 }
 
 /// Makes the directory of a default path, and refuses one that another user laid there.
@@ -125,7 +136,7 @@ fn own_directory(path: &Path) -> Result<(), SocketError> {
         _ => {}
     }
     let found =
-        fs::symlink_metadata(directory).map_err(|source| io_error(path, "look at its directory", source))?;
+        fs::symlink_metadata(directory).map_err(|reason| io_error(path, "look at its directory", reason))?;
     if found.uid() == geteuid().as_raw() && found.is_dir() {
         Ok(())
     } else {
@@ -144,14 +155,14 @@ fn lock(path: &Path) -> Result<Flock<File>, SocketError> {
         .mode(0o600)
         .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
         .open(&name)
-        .map_err(|source| io_error(path, "open the lock file beside it", source))?;
+        .map_err(|reason| io_error(path, "open the lock file beside it", reason))?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
             let pid = std::process::id();
             lock.rewind()
                 .and_then(|()| lock.set_len(0))
                 .and_then(|()| writeln!(lock, "{pid}"))
-                .map_err(|source| io_error(path, "write the lock file beside it", source))?;
+                .map_err(|reason| io_error(path, "write the lock file beside it", reason))?;
             Ok(lock)
         }
         Err((mut file, Errno::EWOULDBLOCK)) => {
@@ -171,7 +182,7 @@ fn lock(path: &Path) -> Result<Flock<File>, SocketError> {
 fn clear(path: &Path) -> Result<(), SocketError> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(|source| io_error(path, "look at it", source))?,
+        found => found.map_err(|reason| io_error(path, "look at it", reason))?,
     };
     if !found.file_type().is_socket() {
         return Err(SocketError::NotASocket { path: path.into() });
@@ -182,11 +193,11 @@ fn clear(path: &Path) -> Result<(), SocketError> {
         let holder = "of another program that does not tell its pid".to_string();
         return Err(SocketError::Taken { path: path.into(), holder });
     }
-    fs::remove_file(path).map_err(|source| io_error(path, "remove the stale socket", source))
+    fs::remove_file(path).map_err(|reason| io_error(path, "remove the stale socket", reason))
 }
 
-fn io_error(path: &Path, what: &'static str, source: io::Error) -> SocketError {
-    SocketError::Io { path: path.into(), what, source }
+fn io_error(path: &Path, what: &'static str, reason: io::Error) -> SocketError {
+    SocketError::Io { path: path.into(), what, reason }
 }
 
 #[cfg(test)]
@@ -231,12 +242,25 @@ mod tests {
     }
 
     #[test]
+    fn the_address_is_the_same_whatever_way_leads_to_it() {
+        let directory = directory();
+        let link = directory.path().join("link");
+        fs::create_dir(directory.path().join("real")).unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let bound = bind(&link.join("../link/a.sock")).unwrap();
+        let expected = fs::canonicalize(directory.path()).unwrap().join("real/a.sock");
+        assert_eq!(bound.socket.local_addr().unwrap().as_pathname(), Some(expected.as_path()));
+    }
+
+    #[test]
     fn paths_that_cannot_be_are_refused_with_the_way_out() {
         let directory = directory();
         let file = directory.path().join("file");
         fs::write(&file, "x").unwrap();
         assert!(matches!(bind(&file), Err(SocketError::NotASocket { .. })));
         assert_eq!(fs::read(&file).unwrap(), b"x");
+        assert!(matches!(bind(directory.path()), Err(SocketError::NotASocket { .. })));
+        assert!(matches!(bind(Path::new("/")), Err(SocketError::NotASocket { .. })));
         let long = directory.path().join("x".repeat(120));
         assert!(matches!(bind(&long), Err(SocketError::TooLong { .. })));
         let missing = directory.path().join("no/such/a.sock");

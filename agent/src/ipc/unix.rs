@@ -20,7 +20,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 /// Room asked of the kernel for datagrams in both directions: one that waits costs about 1 KiB, so
-/// thousands of flows may report while an algorithm computes. The kernel caps it.
+/// thousands of flows may report while an algorithm computes, and what a datapath that does not read
+/// keeps of the agent's own room leaves enough for the others. The kernel caps it for all but root.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
 /// Length of the address of a socket with a name: the family and 1 to 108 bytes (unix(7)). The kernel
@@ -42,11 +43,14 @@ impl Unix {
         let set = || -> std::io::Result<()> {
             bound.socket.set_nonblocking(true)?;
             setsockopt(&bound.socket, sockopt::PassCred, &true)?;
-            setsockopt(&bound.socket, sockopt::RcvBuf, &SOCKET_BUFFER_BYTES)?;
-            setsockopt(&bound.socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES)?;
+            // Only root may pass the system's limit.
+            setsockopt(&bound.socket, sockopt::RcvBufForce, &SOCKET_BUFFER_BYTES)
+                .or_else(|_| setsockopt(&bound.socket, sockopt::RcvBuf, &SOCKET_BUFFER_BYTES))?;
+            setsockopt(&bound.socket, sockopt::SndBufForce, &SOCKET_BUFFER_BYTES)
+                .or_else(|_| setsockopt(&bound.socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES))?;
             Ok(())
         };
-        set().map_err(|source| SocketError::Io { path: path.into(), what: "set its options", source })?;
+        set().map_err(|reason| SocketError::Io { path: path.into(), what: "set its options", reason })?;
         Ok(Unix { bound, uid: geteuid().as_raw() })
     }
 
@@ -89,6 +93,10 @@ impl Transport for Unix {
             Err(_) => Received::Refused(Refusal::Socket),
             Ok(received) => received,
         }
+    }
+
+    fn show(addr: &UnixAddr) -> String {
+        addr.to_string()
     }
 
     fn send(&self, message: &[u8], to: &UnixAddr) -> Sent {
@@ -143,6 +151,7 @@ mod tests {
         let Received::Datagram(5, from) = agent.receive(&mut buffer, Dur::from_millis(100)) else {
             panic!("a named sender is heard")
         };
+        assert!(Unix::show(&from).ends_with("/dp"));
         assert_eq!(agent.send(b"answer", &from), Sent::Whole);
         assert_eq!(datapath.recv(&mut buffer).unwrap(), 6);
 

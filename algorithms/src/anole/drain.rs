@@ -1,10 +1,14 @@
-//! Drain: for one round trip the rate is held below the one decided on, to work off a queue.
+//! Drain: the rate is held below the one decided on, to work off a queue.
 //!
 //! Anole eq. 9: max(RTTmin/RTT, 0.5)·x for one round trip drains this flow's share of the queue,
-//! (RTT − RTTmin)·x. Here it drains down to the standing queue that an inferred rate aims at, and serves
-//! two more purposes:
-//! - after a ramp the queue that ended it still delivers at full speed, so that the ACKs of the drain
-//!   tell the rate to go on with;
+//! (RTT − RTTmin)·x. Deviations:
+//! - the queue is drained down to the standing queue that an inferred rate aims at, and where half of the
+//!   rate would need longer than a round trip for that, for as long as it needs;
+//! - one round trip later the last packet of the drain tells what came of it; a queue that is still long
+//!   is drained again at once, and drains without effect show that the path has become longer (see
+//!   [`super::path`]);
+//! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
+//!   that the ACKs of the drain tell the rate to go on with. It is the rate of eq. 7, x/(1 + ΔD);
 //! - a smallest round-trip time that nothing has confirmed for long is measured on the emptied queue.
 
 use super::path::Path;
@@ -17,6 +21,10 @@ const MIN_SHARE: f64 = 0.5;
 /// The share of the rate held to confirm the smallest round-trip time: one round trip of it drains more
 /// than the queue that is tolerated.
 const CONFIRM_SHARE: f64 = 0.7;
+/// A drain never lasts longer than this, round trips: what it was computed from may be wrong.
+const LONGEST_DRAIN_RTTS: u64 = 2;
+/// Drains in a row before the rate is probed all the same.
+const MAX_REPEATS: u32 = 5;
 /// Loss counts as passed through the bottleneck up to one packet in this many acknowledged.
 const OWN_LOSS_DIVISOR: u64 = 10;
 
@@ -27,6 +35,8 @@ pub(super) enum Reason {
     Queue,
     /// A ramp has ended.
     Ramp,
+    /// The round-trip time has exceeded the alarm.
+    Overload,
     /// The smallest round-trip time is stale.
     Confirm,
 }
@@ -37,16 +47,18 @@ pub(super) struct Drain {
     pub reason: Reason,
     /// The round-trip time before it.
     pub before: Dur,
+    /// Drains in a row before it.
+    pub repeated: u32,
 }
 
-/// Which drain is due before `rate` is held, and at which rate. `None` when the queue is tolerable.
-pub(super) fn due(now: Time, rate: Rate, rtt: Dur, path: &Path, params: &Params) -> Option<(Reason, Rate)> {
+/// Which drain is due before a rate is held, and the share of the rate to hold. `None` when the queue is
+/// tolerable.
+pub(super) fn due(now: Time, rtt: Dur, path: &Path, params: &Params) -> Option<(Reason, f64)> {
     let ratio = rtt.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-    let target = 1.0 + params.fill * params.mu;
     if ratio > 1.0 + params.mu {
-        Some((Reason::Queue, rate * (target / ratio).max(MIN_SHARE)))
+        Some((Reason::Queue, ((1.0 + params.fill * params.mu) / ratio).max(MIN_SHARE)))
     } else if path.min_rtt_is_stale(now, params) {
-        Some((Reason::Confirm, rate * CONFIRM_SHARE))
+        Some((Reason::Confirm, CONFIRM_SHARE))
     } else {
         None
     }
@@ -60,30 +72,63 @@ pub(super) fn after_ramp(gain: f64, rtt: Dur, path: &Path, params: &Params) -> f
 }
 
 impl Anole {
-    /// Holds `rate` for one round trip.
-    pub(super) fn enter_drain(&mut self, reason: Reason, rate: Rate, before: Dur, out: &mut Commands) {
-        self.stage = Stage::Drain(Drain { reason, before });
-        self.hold(rate, self.path.srtt(), out);
+    /// Holds `share` of the rate until the queue seen at a round-trip time of `before` is worked off.
+    pub(super) fn enter_drain(&mut self, reason: Reason, share: f64, before: Dur, out: &mut Commands) {
+        self.drain(Drain { reason, before, repeated: 0 }, share, out);
     }
 
-    /// The round trip is over; whether the drain had its effect is seen by the packets sent from now on.
-    pub(super) fn on_drained(&mut self, now: Time, drain: Drain, window: &Window, out: &mut Commands) {
-        if drain.reason == Reason::Ramp && window.acked > 0 {
-            // Packets that the path loses behind the bottleneck passed it too.
-            let lost =
-                window.lost.saturating_mul(u64::from(self.flow.mss)).min(window.acked / OWN_LOSS_DIVISOR);
-            let rate = Rate::from_bytes_in(window.acked.saturating_add(lost), window.elapsed);
-            self.apply(now, Choice { rate, source: Source::Previous, climb: false });
+    fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
+        let target = self.path.min_rtt().mul_f64(1.0 + self.params.fill * self.params.mu);
+        let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(1.0 - CONFIRM_SHARE));
+        let span =
+            needed.max(self.path.min_rtt()).min(drain.before.max(self.path.min_rtt()) * LONGEST_DRAIN_RTTS);
+        self.stage = Stage::Drain(drain);
+        self.hold(self.rate * share, span, out);
+    }
+
+    /// The round-trip time is far beyond what is tolerated: capacity has shrunk, or others have come.
+    pub(super) fn on_alarm(&mut self, now: Time, window: &Window, out: &mut Commands) {
+        self.climbs = 0;
+        self.verdict = None;
+        let delivered = Rate::from_bytes_in(window.acked, window.elapsed);
+        if window.elapsed >= self.path.min_rtt() && delivered < self.rate && delivered > Rate::ZERO {
+            self.apply(now, Choice { rate: delivered, source: Source::Inferred, climb: false });
         }
-        self.enter_probing(Some(drain), out);
+        self.enter_drain(Reason::Overload, MIN_SHARE, window.last_rtt, out);
     }
 
-    /// Takes the smallest round-trip time after a drain.
-    pub(super) fn after_drain(&mut self, now: Time, drain: Drain, min: Dur) {
+    /// The drain is over; the rate decided on, or the one that the drain told, is in force again.
+    pub(super) fn on_drained(&mut self, now: Time, drain: Drain, window: &Window, out: &mut Commands) {
+        // Packets that the path loses behind the bottleneck passed it too.
+        let lost = window.lost.saturating_mul(u64::from(self.flow.mss)).min(window.acked / OWN_LOSS_DIVISOR);
+        let delivered = Rate::from_bytes_in(window.acked.saturating_add(lost), window.elapsed);
+        let told = match drain.reason {
+            Reason::Ramp => Some(delivered),
+            Reason::Overload => Some(delivered.min(self.rate)),
+            Reason::Queue | Reason::Confirm => None,
+        };
+        if let Some(rate) = told.filter(|rate| *rate > Rate::ZERO) {
+            self.apply(now, Choice { rate, source: Source::Inferred, climb: false });
+        }
+        self.stage = Stage::Check(drain);
+        self.hold(self.rate, self.path.min_rtt().mul_f64(1.0 + self.params.mu), out);
+    }
+
+    /// The last packet of a drain has told what came of it.
+    pub(super) fn on_checked(&mut self, now: Time, drain: Drain, window: &Window, out: &mut Commands) {
+        let after = window.rtt.map_or(window.last_rtt, |(_, min)| min.min(window.last_rtt));
         match drain.reason {
-            Reason::Queue => self.path.saw_drain(now, drain.before, min),
-            Reason::Confirm => self.path.confirm_min_rtt(now, min, &self.params),
-            Reason::Ramp => {}
+            Reason::Confirm => self.path.confirm_min_rtt(now, after),
+            Reason::Queue | Reason::Ramp | Reason::Overload => {
+                self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss));
+            }
+        }
+        match due(now, window.last_rtt, &self.path, &self.params) {
+            Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {
+                let again = Drain { reason: Reason::Queue, before: after, repeated: drain.repeated + 1 };
+                self.drain(again, share, out);
+            }
+            _ => self.enter_probing(out),
         }
     }
 }
@@ -96,15 +141,11 @@ mod tests {
     fn a_long_queue_is_drained_by_at_most_half() {
         let (params, mut path) = (Params::default(), Path::new());
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
-        let due_mbps = |rtt_ms| {
-            let rtt = Dur::from_millis(rtt_ms);
-            due(Time::ZERO, Rate::from_mbps(48.0), rtt, &path, &params)
-                .map(|(reason, rate)| (reason, rate.mbps()))
-        };
-        assert_eq!(due_mbps(60), None);
-        let (reason, light) = due_mbps(80).unwrap();
-        assert!((light - 48.0 * 55.0 / 80.0).abs() < 1e-6 && reason == Reason::Queue, "{light}");
-        assert_eq!(due_mbps(500), Some((Reason::Queue, 24.0)));
+        let due_at = |rtt_ms| due(Time::ZERO, Dur::from_millis(rtt_ms), &path, &params);
+        assert_eq!(due_at(60), None);
+        let (reason, share) = due_at(80).unwrap();
+        assert!((share - 55.0 / 80.0).abs() < 1e-9 && reason == Reason::Queue, "{share}");
+        assert_eq!(due_at(500), Some((Reason::Queue, 0.5)));
     }
 
     #[test]
@@ -112,7 +153,14 @@ mod tests {
         let (params, mut path) = (Params::default(), Path::new());
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
         let later = Time::ZERO + Dur::from_secs_f64(11.0);
-        let due = due(later, Rate::from_mbps(48.0), Dur::from_millis(55), &path, &params);
-        assert_eq!(due, Some((Reason::Confirm, Rate::from_mbps(48.0) * CONFIRM_SHARE)));
+        assert_eq!(due(later, Dur::from_millis(55), &path, &params), Some((Reason::Confirm, CONFIRM_SHARE)));
+    }
+
+    #[test]
+    fn a_ramp_is_followed_by_a_drain_of_what_it_will_have_queued() {
+        let (params, mut path) = (Params::default(), Path::new());
+        path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
+        let share = |gain| after_ramp(gain, Dur::from_millis(55), &path, &params);
+        assert!((share(1.0) - 0.55).abs() < 1e-9 && (share(0.25) - 0.88).abs() < 1e-9);
     }
 }

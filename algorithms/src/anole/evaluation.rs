@@ -71,7 +71,7 @@ impl Evaluation {
         match phase {
             Phase::Low => Some(self.low),
             Phase::High => Some(self.high),
-            Phase::Hold => None,
+            Phase::Hold | Phase::Alarm => None,
         }
     }
 

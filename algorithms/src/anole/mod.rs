@@ -84,6 +84,10 @@ const CAP_GAIN: f64 = 2.0;
 const ADOPTED_PACKETS: u32 = 64;
 /// The smallest rate, packets per round trip: fewer give no feedback.
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
+/// The alarm goes off at a queue this many times the tolerated one …
+const ALARM_QUEUES: f64 = 4.0;
+/// … and this many packets.
+const ALARM_PACKETS: f64 = 8.0;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
@@ -102,6 +106,8 @@ enum Stage {
     Evaluation(Evaluation),
     /// A queue is worked off for one round trip.
     Drain(Drain),
+    /// The rate decided on is applied until the last packet of a drain has told whether it helped.
+    Check(Drain),
     /// The rate decided on is applied for N round trips.
     Probing(Probing),
     /// Additive steps while a candidate is deprecated.
@@ -188,7 +194,7 @@ impl Anole {
             .set(control::PHASE, 2)
             .set(control::WINDOW_US, 0);
         let share = drain::after_ramp(ramp.gain(), rtt, &self.path, &self.params);
-        self.enter_drain(Reason::Ramp, self.rate * share, rtt, out);
+        self.enter_drain(Reason::Ramp, share, rtt, out);
     }
 
     /// Tells the rule-based candidate what happened since the last report.
@@ -210,6 +216,9 @@ impl Anole {
         if window.timeout {
             return self.on_timeout(now, window, out);
         }
+        if window.phase == Phase::Alarm {
+            return self.on_alarm(now, window, out);
+        }
         match (self.stage, window.phase) {
             (Stage::Evaluation(mut evaluation), phase) => {
                 if phase == Phase::Low {
@@ -226,12 +235,13 @@ impl Anole {
                 }
             }
             (Stage::Drain(drain), Phase::Hold) => self.on_drained(now, drain, window, out),
+            (Stage::Check(drain), Phase::Hold) => self.on_checked(now, drain, window, out),
             (Stage::Probing(probing), Phase::Hold) => self.on_probed(now, probing, window, out),
             (Stage::Acceleration(acceleration), Phase::Hold) => {
                 self.accelerate(now, acceleration, window, out);
             }
             // A window that was under way when the stage changed (after a timeout).
-            (Stage::Ramp(_) | Stage::Drain(_) | Stage::Probing(_) | Stage::Acceleration(_), _) => {}
+            (_, _) => {}
         }
     }
 
@@ -241,7 +251,7 @@ impl Anole {
         self.climbs = 0;
         self.verdict = None;
         self.apply(now, Choice { rate: self.rate * factor, source: Source::Previous, climb: false });
-        self.enter_probing(None, out);
+        self.enter_probing(out);
     }
 
     fn decide(&mut self, now: Time, evaluation: &Evaluation, window: &Window, out: &mut Commands) {
@@ -296,16 +306,17 @@ impl Anole {
     /// Goes on at the rate in force: first a drain if the queue is long or the smallest round-trip time
     /// has to be confirmed, then probing or acceleration.
     fn enter_hold(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
-        match drain::due(now, self.rate, rtt, &self.path, &self.params) {
-            Some((reason, rate)) => self.enter_drain(reason, rate, rtt, out),
-            None => self.enter_probing(None, out),
+        match drain::due(now, rtt, &self.path, &self.params) {
+            Some((reason, share)) => self.enter_drain(reason, share, rtt, out),
+            None => self.enter_probing(out),
         }
     }
 
     /// Holds the rate in force for N round trips, or until the next step while a candidate is deprecated.
-    fn enter_probing(&mut self, drained: Option<Drain>, out: &mut Commands) {
+    fn enter_probing(&mut self, out: &mut Commands) {
+        self.arm(out);
         if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
-            self.stage = Stage::Probing(Probing { drained, waited: false });
+            self.stage = Stage::Probing(Probing { waited: false });
             self.hold(self.rate, self.path.srtt().mul_f64(self.params.probing_rtts), out);
         } else {
             self.stage = Stage::Acceleration(Acceleration::default());
@@ -318,6 +329,20 @@ impl Anole {
         out.cwnd(self.cap(rate.max(self.rate), CAP_GAIN));
     }
 
+    /// Arms the alarm; a drain runs without it, for the round-trip time is long already.
+    fn arm(&self, out: &mut Commands) {
+        out.set(control::ALARM_US, self.alarm_us());
+    }
+
+    /// The round-trip time that the datapath reports at once: far beyond what evaluating the candidates
+    /// adds to a tolerated queue, and longer than a few packets take on a slow path.
+    fn alarm_us(&self) -> u32 {
+        let packets =
+            Dur::from_secs_f64(ALARM_PACKETS * f64::from(self.flow.mss) / self.rate.bytes_per_s().max(1.0));
+        let alarm = self.path.min_rtt().mul_f64(1.0 + ALARM_QUEUES * self.params.mu) + packets;
+        alarm.as_micros().clamp(1_000, 2_000_000_000) as u32
+    }
+
     fn accelerate(&mut self, now: Time, mut acceleration: Acceleration, window: &Window, out: &mut Commands) {
         self.classic_confidence.recover(&self.params);
         self.policy_confidence.recover(&self.params);
@@ -325,7 +350,7 @@ impl Anole {
         self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
         if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
             self.classic.resume(self.cap(self.rate, 1.0));
-            return self.on_probed(now, Probing { drained: None, waited: false }, window, out);
+            return self.on_probed(now, Probing { waited: false }, window, out);
         }
         if let Some((mean, _)) = window.rtt {
             let rate = acceleration.step(self.rate, mean, gradient, &self.path, self.flow.mss, &self.params);
@@ -348,6 +373,7 @@ impl Anole {
         self.cycle = (self.cycle + 1) & CYCLE_MASK;
         let hold_for = self.path.srtt().mul_f64(self.params.probing_rtts);
         evaluation.start(self.cycle, self.rate, hold_for, out);
+        self.arm(out);
         out.cwnd(self.cap(self.rate.max(evaluation.highest()), CAP_GAIN));
         self.stage = Stage::Evaluation(evaluation);
     }

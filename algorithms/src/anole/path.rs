@@ -10,11 +10,12 @@ use anole_model::{Dur, Rate, Time};
 
 /// A round-trip time this near to the smallest one confirms it, share.
 const CONFIRMS: f64 = 1.02;
-/// Drains without effect after which the smallest round-trip time is given up: one may be undone by
-/// another flow, three in a row hardly.
+/// Drains in a row without effect after which the smallest round-trip time is given up: one may be undone
+/// by another flow, three hardly.
 const FRUITLESS_DRAINS: u32 = 3;
-/// A drain that leaves more than this share of the round-trip time had no effect.
-const DRAIN_EFFECT: f64 = 0.97;
+/// A drain after which the round-trip time is the same within this share had no effect. On a path that
+/// has become longer it is the same to a packet; a queue of several flows is never as steady.
+const DRAIN_EFFECT: f64 = 0.01;
 /// Weight of a new capacity in the remembered one: two evaluations agree before it has moved.
 const CAPACITY_GAIN: f64 = 0.5;
 
@@ -33,6 +34,8 @@ const LOSS_GAIN: f64 = 1.0 / 8.0;
 /// The path is never taken to lose more than this by itself: above it links are called broken, and a
 /// flow that has overloaded its path from the start must not mistake that for the path's own loss.
 const MAX_OWN_LOSS: f64 = 0.1;
+/// A path may lose this much though it has lost nothing so far.
+const LEAST_OWN_LOSS: f64 = 0.01;
 /// Loss has to exceed the path's own by this much to be laid at the rate's door.
 const MIN_EXCESS: f64 = 0.02;
 /// More is not believed at once: it halves the rate already.
@@ -146,12 +149,18 @@ impl Path {
         }
     }
 
-    /// The share lost because of the rate, where it is significantly more than the path loses anyway.
+    /// The share lost because of the rate, where it is significantly more than the path loses anyway: by z
+    /// times the error that a window of this size has on a path that loses nothing for the rate's sake.
     pub fn excess_loss(&self, loss: Loss, params: &Params) -> Option<f64> {
-        let share = loss.share();
-        let error = (share * (1.0 - share) / loss.sent.max(1) as f64).sqrt();
-        let excess = share - self.own_loss;
+        let own = self.own_loss.max(LEAST_OWN_LOSS);
+        let error = (own * (1.0 - own) / loss.sent.max(1) as f64).sqrt();
+        let excess = loss.share() - self.own_loss;
         (excess > (params.z * error).max(MIN_EXCESS)).then_some(excess.min(MAX_EXCESS))
+    }
+
+    /// True when no more is lost than the path loses anyway.
+    pub fn is_usual(&self, loss: Loss) -> bool {
+        loss.share() <= self.own_loss + MIN_EXCESS
     }
 
     /// True when no window has confirmed the smallest round-trip time for too long.
@@ -165,17 +174,18 @@ impl Path {
         self.fruitless_drains = 0;
     }
 
-    /// A drain meant to confirm the smallest round-trip time saw `after`. A difference that could be the
-    /// tolerated queue of other flows confirms it: taking it over would raise it time and again.
-    pub fn confirm_min_rtt(&mut self, now: Time, after: Dur, params: &Params) {
-        let known = self.min_rtt();
-        let rtt = if after > known.mul_f64(1.0 + params.mu) { after } else { known.min(after) };
-        self.reset_min_rtt(now, rtt);
+    /// A drain was made to confirm the smallest round-trip time, and whatever it met, the next one is not
+    /// due before long. A longer time is not taken over: it may be the queue of other flows, and would be
+    /// raised by it time and again.
+    pub fn confirm_min_rtt(&mut self, now: Time, after: Dur) {
+        self.reset_min_rtt(now, self.min_rtt().min(after));
     }
 
-    /// A drain ended: the smallest round-trip time before it and after it.
-    pub fn saw_drain(&mut self, now: Time, before: Dur, after: Dur) {
-        let fruitless = after > before.mul_f64(DRAIN_EFFECT) && after > self.min_rtt();
+    /// A drain ended: the round-trip time before it and after it, and what was lost meanwhile. A full
+    /// buffer keeps the round-trip time steady too, but not without loss.
+    pub fn saw_drain(&mut self, now: Time, before: Dur, after: Dur, loss: Loss) {
+        let same = after > before.mul_f64(1.0 - DRAIN_EFFECT) && after < before.mul_f64(1.0 + DRAIN_EFFECT);
+        let fruitless = same && after > self.min_rtt() && self.is_usual(loss);
         self.fruitless_drains = if fruitless { self.fruitless_drains + 1 } else { 0 };
         if self.fruitless_drains >= FRUITLESS_DRAINS {
             self.reset_min_rtt(now, after);
@@ -221,13 +231,18 @@ mod tests {
     fn three_fruitless_drains_show_a_longer_path() {
         let mut path = Path::new();
         path.saw_rtt(at(0), ms(20), ms(20));
-        path.saw_drain(at(1), ms(200), ms(199));
-        path.saw_drain(at(2), ms(200), ms(150));
+        let none = Loss::default();
+        path.saw_drain(at(1), ms(200), ms(199), none);
+        path.saw_drain(at(1), ms(200), ms(199), none);
+        path.saw_drain(at(2), ms(200), ms(150), none);
+        for _ in 0..9 {
+            path.saw_drain(at(2), ms(200), ms(200), Loss { lost: 1, sent: 10 });
+        }
         for s in 3..5 {
-            path.saw_drain(at(s), ms(200), ms(199));
+            path.saw_drain(at(s), ms(200), ms(199), none);
             assert_eq!(path.min_rtt(), ms(20));
         }
-        path.saw_drain(at(6), ms(200), ms(199));
+        path.saw_drain(at(6), ms(200), ms(199), none);
         assert_eq!(path.min_rtt(), ms(199));
     }
 

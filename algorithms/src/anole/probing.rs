@@ -6,7 +6,6 @@
 
 use super::Anole;
 use super::Stage;
-use super::drain::Drain;
 use super::window::Window;
 use crate::policy::Observation;
 use anole_model::{Dur, Rate, Time};
@@ -18,8 +17,6 @@ const SANE_FACTOR: f64 = 10.0;
 /// A probing stage under way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Probing {
-    /// The drain that the stage began after.
-    pub drained: Option<Drain>,
     /// True once the stage was prolonged for a late answer.
     pub waited: bool,
 }
@@ -27,9 +24,6 @@ pub(super) struct Probing {
 impl Anole {
     /// The stage ends: what it told about r is kept, the policy asked, the next evaluation begun.
     pub(super) fn on_probed(&mut self, now: Time, probing: Probing, window: &Window, out: &mut Commands) {
-        if let (Some(drain), Some((_, min))) = (probing.drained, window.rtt) {
-            self.after_drain(now, drain, min);
-        }
         self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
         if !probing.waited {
             let lost = window.lost.saturating_mul(u64::from(self.flow.mss));
@@ -40,7 +34,7 @@ impl Anole {
         let learned = self.poll_policy(now);
         let patient = self.policy.is_some() && self.policy_answers && !probing.waited;
         if learned.is_none() && patient && self.policy_confidence.is_active() {
-            self.stage = Stage::Probing(Probing { drained: None, waited: true });
+            self.stage = Stage::Probing(Probing { waited: true });
             self.hold(self.rate, self.path.srtt(), out);
             return;
         }

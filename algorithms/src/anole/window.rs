@@ -22,6 +22,8 @@ pub(super) enum Phase {
     High,
     /// Packets sent at the rate held.
     Hold,
+    /// The round-trip time exceeded the alarm.
+    Alarm,
 }
 
 /// What a report told.
@@ -73,7 +75,8 @@ impl Window {
             phase: match seen.window % 4 {
                 0 => Phase::Low,
                 1 => Phase::High,
-                _ => Phase::Hold,
+                2 => Phase::Hold,
+                _ => Phase::Alarm,
             },
             acked: seen.acked,
             covered: seen.covered,
@@ -104,6 +107,12 @@ impl Window {
             (growth, None) => growth,
         };
         Some(Verdict::new(rate, gradient, ratio, params))
+    }
+
+    /// The loss since the last report.
+    pub fn all_loss(&self, mss: u32) -> Loss {
+        let packets = self.acked / u64::from(mss.max(1));
+        Loss { lost: self.lost, sent: self.lost.saturating_add(packets) }
     }
 
     /// The loss in the window.

@@ -56,6 +56,7 @@ pub(crate) struct Identity(u64, u64, i64, i64);
 impl AgentSocket {
     /// Binds `<agent>.dp.<pid>.<n>`, after removing what dead processes left under such names.
     pub(crate) fn bind(agent: &Path) -> Result<AgentSocket, HostError> {
+        let agent = &resolved(agent);
         remove_stale(agent);
         let number = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
         let mut own = agent.as_os_str().to_owned();
@@ -114,6 +115,17 @@ impl AgentSocket {
     /// Path of the datapath's own socket.
     pub(crate) fn path(&self) -> &Path {
         &self.own
+    }
+}
+
+/// The agent's path from the root and without links in its directory, as the agent binds it: its
+/// messages come from that address, and it answers to ours from wherever it runs.
+fn resolved(agent: &Path) -> PathBuf {
+    let absolute = std::path::absolute(agent).unwrap_or_else(|_| agent.to_owned());
+    let directory = absolute.parent().and_then(|directory| directory.canonicalize().ok());
+    match (directory, absolute.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => absolute,
     }
 }
 

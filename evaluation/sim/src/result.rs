@@ -16,8 +16,14 @@ pub struct RunResult {
     pub alg: String,
     /// Seed of this run.
     pub seed: u64,
-    /// Version of anole-ccp.
+    /// Version of anole-ccp, with the commit.
     pub version: &'static str,
+    /// Rule-based candidate asked for; null for the algorithm's default.
+    pub classic: Option<String>,
+    /// Learned candidate asked for; null for the algorithm's default.
+    pub policy: Option<String>,
+    /// Changes of the scenario, as given.
+    pub set: Vec<String>,
     /// How long the run took.
     pub wall_s: f64,
     /// Every link.
@@ -37,7 +43,7 @@ pub struct LinkResult {
     pub name: String,
     /// Bytes sent over bytes that could have been sent.
     pub utilization: Option<f64>,
-    /// Packets lost over packets that came.
+    /// Packets lost over packets lost or carried.
     pub loss_rate: Option<f64>,
     /// Time spent in the queue.
     pub queue_delay_mean_ms: Option<f64>,
@@ -66,7 +72,7 @@ pub struct FlowResult {
     pub rtt_mean_ms: Option<f64>,
     /// Its 95th percentile, over samples.
     pub rtt_p95_ms: Option<f64>,
-    /// Packets lost over packets sent.
+    /// Packets lost over packets lost or arrived.
     pub loss_rate: Option<f64>,
     /// Packets retransmitted over packets sent.
     pub retransmit_rate: Option<f64>,

@@ -3,6 +3,7 @@
 use super::agent::FlowLine;
 use super::govern::{Governed, Governor};
 use super::run::{Notes, since_epoch};
+use crate::output;
 use anole_emulator::Record;
 use anole_model::{Dur, Rate, Time};
 use anole_quic::{Reading, RttSample};
@@ -47,7 +48,7 @@ pub struct Raw {
     pub lines: Vec<Vec<FlowLine>>,
 }
 
-/// The result of a run, but for the time it took.
+/// The result of a run, but for the time it took and what was asked for.
 pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instant, raw: &Raw) -> RunResult {
     let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
     let optimal = raw.record.possible_bytes.iter().copied().reduce(f64::min);
@@ -57,7 +58,10 @@ pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instan
         mode: "quic",
         alg: governed.algs.get(under_test).cloned().unwrap_or_default(),
         seed,
-        version: env!("CARGO_PKG_VERSION"),
+        classic: None,
+        policy: None,
+        set: Vec::new(),
+        version: output::VERSION,
         wall_s: 0.0,
         links: links(scenario, raw),
         flows: (0..scenario.flows.len())

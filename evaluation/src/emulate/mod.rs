@@ -15,10 +15,12 @@ mod server;
 
 use crate::options::{ScenarioArgs, usage};
 use crate::{output, table};
+use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
+use anole_sim::scenario::Scenario;
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Options of `anole-eval emulate`.
@@ -66,20 +68,17 @@ pub fn main(args: Args) -> Result<()> {
     }
     outage::check(&args.agent_outage).map_err(usage)?;
     let scenario = options.scenario()?;
-    let mut runs = Vec::new();
-    for (choice, seed) in options.runs(&scenario) {
-        runs.push((govern::govern(&scenario, &choice, seed)?, seed));
+    let runs = options.runs(&scenario);
+    for (choice, seed) in &runs {
+        // Every mistake is told before the first run begins.
+        govern::govern(&scenario, choice, *seed)?;
     }
-    let needs_agent = runs.iter().any(|(governed, _)| !governed.agents.is_empty());
-    let binary = match needs_agent {
-        true => Some(agent::find(args.agent_binary.as_deref())?),
-        false => None,
-    };
-    let total_ms = scenario.duration.as_micros() / 1000 * runs.len() as u64;
-    let bar = progress_bar(total_ms);
+    let bar = progress_bar(&scenario, runs.len());
     let mut results: Vec<RunResult> = Vec::new();
-    for (governed, seed) in &runs {
-        let result = run::run(&scenario, governed, *seed, binary.as_deref(), &args.agent_outage, &bar)?;
+    for (choice, seed) in &runs {
+        let binary = args.agent_binary.as_deref();
+        let result = run_one(&scenario, choice, *seed, binary, &args.agent_outage, &bar)?;
+        let result = RunResult { set: options.set.clone(), ..result };
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
@@ -90,6 +89,24 @@ pub fn main(args: Args) -> Result<()> {
     }
     bar.finish_and_clear();
     if options.json { Ok(()) } else { output::print_line(&table::render(&results)) }
+}
+
+/// Runs a scenario once; the agent's program is looked for only if a flow asks for it.
+pub fn run_one(
+    scenario: &Scenario,
+    choice: &Choice,
+    seed: u64,
+    agent_binary: Option<&Path>,
+    outages: &[outage::Outage],
+    bar: &ProgressBar,
+) -> Result<RunResult> {
+    let governed = govern::govern(scenario, choice, seed)?;
+    let binary = match governed.agents.is_empty() {
+        true => None,
+        false => Some(agent::find(agent_binary)?),
+    };
+    let result = run::run(scenario, &governed, seed, binary.as_deref(), outages, bar)?;
+    Ok(RunResult { classic: choice.classic.clone(), policy: choice.policy.clone(), ..result })
 }
 
 fn self_test() -> Result<()> {
@@ -113,7 +130,8 @@ fn self_test() -> Result<()> {
 }
 
 /// Counts milliseconds of running time. Hidden by itself where standard error is no terminal.
-fn progress_bar(total_ms: u64) -> ProgressBar {
+pub fn progress_bar(scenario: &Scenario, runs: usize) -> ProgressBar {
+    let total_ms = scenario.duration.as_micros() / 1000 * runs as u64;
     let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % of the running time, {eta} left");
     ProgressBar::new(total_ms).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -132,9 +132,9 @@ impl Agent {
         take_due(&mut self.to_datapath, now).map(|(_, datagram)| Event::Datagram(datagram))
     }
 
-    /// The name of a flow's algorithm.
-    pub fn alg(&self, flow: usize) -> &str {
-        &self.plans[flow].alg
+    /// What a flow runs.
+    pub fn plan(&self, flow: usize) -> &FlowPlan {
+        &self.plans[flow]
     }
 
     /// What the algorithms of a flow did, all sessions together.

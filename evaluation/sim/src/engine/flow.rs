@@ -9,6 +9,8 @@ use crate::scenario::HEADER_BYTES;
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
 use anole_model::{Dur, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
 /// RFC 6928: ten segments.
@@ -42,8 +44,7 @@ pub(super) struct SimFlow {
     phase: Phase,
     sender: Sender,
     receiver: Receiver,
-    acks: VecDeque<(Time, Arrival)>,
-    last_ack_at: Time,
+    reverse: ReversePath,
     alg: String,
     pub measure: Measure,
     /// When it was over, and whether because everything was delivered.
@@ -61,6 +62,8 @@ pub(super) struct FlowConfig {
     pub stop: Time,
     pub bytes: Option<u64>,
     pub delayed_ack: bool,
+    pub ack_jitter: Dur,
+    pub seed: u64,
     pub duration: Dur,
 }
 
@@ -74,8 +77,12 @@ impl SimFlow {
             phase: Phase::Waiting,
             sender: Sender::new(config.mss, config.bytes),
             receiver: Receiver::new(config.delayed_ack),
-            acks: VecDeque::new(),
-            last_ack_at: Time::ZERO,
+            reverse: ReversePath {
+                acks: VecDeque::new(),
+                last_at: Time::ZERO,
+                jitter: config.ack_jitter,
+                rng: Pcg64Mcg::seed_from_u64(config.seed),
+            },
             alg: config.alg,
             measure: Measure::new(config.duration),
             ended: None,
@@ -89,7 +96,7 @@ impl SimFlow {
             Phase::Waiting => Some(self.start),
             Phase::Over => None,
             Phase::Running(_) => {
-                let ack = self.acks.front().map(|&(at, _)| at);
+                let ack = self.reverse.acks.front().map(|&(at, _)| at);
                 let timers = [ack, self.sender.next_timer(), self.receiver.deadline()];
                 Some(timers.into_iter().flatten().fold(self.stop, Time::min))
             }
@@ -107,9 +114,9 @@ impl SimFlow {
             return self.end(around, id, now, false);
         }
         if let Some(arrival) = self.receiver.take_overdue(now) {
-            self.acknowledge(now + reverse, arrival);
+            self.reverse.push(now + reverse, arrival);
         }
-        while let Some(&(at, _)) = self.acks.front()
+        while let Some(&(at, _)) = self.reverse.acks.front()
             && at <= now
         {
             let sample = self.take_ack(now);
@@ -126,10 +133,8 @@ impl SimFlow {
     /// A data packet reaches the receiver at `at` (which may be later than now, by the flow's own delay).
     pub fn arrive(&mut self, at: Time, reverse: Dur, packet: &Packet<Data>, around: Around<'_>) {
         let Phase::Running(id) = self.phase else { return };
-        let (acks, last_ack_at) = (&mut self.acks, &mut self.last_ack_at);
-        let arrival = self.receiver.receive(at, &packet.data, |arrival| {
-            push_ack(acks, last_ack_at, at + reverse, arrival);
-        });
+        let path = &mut self.reverse;
+        let arrival = self.receiver.receive(at, &packet.data, |arrival| path.push(at + reverse, arrival));
         self.measure.arrival(at, packet.size, arrival.new_bytes, at.since(packet.data.sent_at));
         if self.sender.total_segments().is_some_and(|total| self.receiver.next() >= total) {
             self.end(around, id, at, true);
@@ -179,7 +184,7 @@ impl SimFlow {
         datapath.close(id, &mut out);
         self.phase = Phase::Over;
         self.ended = Some((at, complete));
-        self.acks.clear();
+        self.reverse.acks.clear();
     }
 
     fn tell(&mut self, around: &mut Around<'_>, id: FlowId, sample: &AckSample) {
@@ -192,7 +197,7 @@ impl SimFlow {
 
     /// Takes the first ACK, all of its arrivals.
     fn take_ack(&mut self, now: Time) -> AckSample {
-        let acks = &mut self.acks;
+        let acks = &mut self.reverse.acks;
         let mut more = true;
         let mut newest = None;
         let sample = self.sender.on_ack(
@@ -209,14 +214,22 @@ impl SimFlow {
         }
         sample
     }
-
-    fn acknowledge(&mut self, at: Time, arrival: Arrival) {
-        push_ack(&mut self.acks, &mut self.last_ack_at, at, arrival);
-    }
 }
 
-/// ACKs never overtake each other, whatever happens to the delay.
-fn push_ack(acks: &mut VecDeque<(Time, Arrival)>, last_ack_at: &mut Time, at: Time, arrival: Arrival) {
-    *last_ack_at = at.max(*last_ack_at);
-    acks.push_back((*last_ack_at, arrival));
+/// The way of the ACKs: a delay, perhaps with jitter. They never overtake each other.
+struct ReversePath {
+    acks: VecDeque<(Time, Arrival)>,
+    last_at: Time,
+    jitter: Dur,
+    rng: Pcg64Mcg,
+}
+
+impl ReversePath {
+    fn push(&mut self, mut at: Time, arrival: Arrival) {
+        if !self.jitter.is_zero() {
+            at += Dur::from_nanos(self.rng.random_range(0..=self.jitter.as_nanos()));
+        }
+        self.last_at = self.last_at.max(at);
+        self.acks.push_back((self.last_at, arrival));
+    }
 }

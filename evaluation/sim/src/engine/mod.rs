@@ -16,6 +16,7 @@ mod agent;
 mod flow;
 mod heap;
 mod measure;
+mod outcome;
 mod receiver;
 mod sender;
 mod setup;
@@ -30,11 +31,11 @@ pub use setup::{changes, jain_index, link_configs};
 
 use crate::link::{Link, Packet};
 use crate::plan::FlowPlan;
-use crate::result::{Applied, FlowResult, LinkResult, RunResult};
+use crate::result::RunResult;
 use crate::scenario::{LinkChange, Scenario};
 use agent::{Agent, Event, ToAgent};
 use anole_datapath::Datapath;
-use anole_model::{Bounds, Dur, Rate, Time};
+use anole_model::{Bounds, Dur, Time};
 use flow::{Around, FlowConfig, SimFlow};
 use heap::Heap;
 use receiver::Data;
@@ -54,6 +55,7 @@ pub(crate) enum Stream {
     Link(usize),
     Algorithm(usize),
     Changes(usize),
+    Jitter(usize),
 }
 
 /// A seed for one purpose, from the seed of the run (the finaliser of SplitMix64).
@@ -62,6 +64,7 @@ pub(crate) fn stream(seed: u64, purpose: Stream) -> u64 {
         Stream::Link(index) => (1, index),
         Stream::Algorithm(index) => (2, index),
         Stream::Changes(index) => (3, index),
+        Stream::Jitter(index) => (4, index),
     };
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(kind + 8 * (index as u64 + 1)));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -127,6 +130,8 @@ impl<'a> Simulation<'a> {
                     stop: spec.stop,
                     bytes: spec.bytes,
                     delayed_ack: spec.delayed_ack,
+                    ack_jitter: spec.ack_jitter,
+                    seed: stream(seed, Stream::Jitter(number as usize)),
                     duration: scenario.duration,
                 })
             })
@@ -320,88 +325,4 @@ impl<'a> Simulation<'a> {
     fn payload_bytes(&self) -> Vec<u64> {
         self.flows.iter().map(|flow| flow.measure.payload_bytes).collect()
     }
-
-    fn result(&mut self, seed: u64) -> RunResult {
-        let scenario = self.scenario;
-        let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
-        let flows: Vec<FlowResult> = (0..self.flows.len()).map(|index| self.flow_result(index)).collect();
-        let measured = self.now.since(Time::ZERO + scenario.warmup);
-        let (links, now) = (&mut self.links, self.now);
-        let optimal = links.iter_mut().map(|link| link.offered_bytes(now)).reduce(f64::min);
-        RunResult {
-            scenario: scenario.name.clone(),
-            mode: "sim",
-            alg: flows.get(under_test).map(|flow| flow.alg.clone()).unwrap_or_default(),
-            seed,
-            version: env!("CARGO_PKG_VERSION"),
-            wall_s: 0.0,
-            links: scenario
-                .links
-                .iter()
-                .zip(links)
-                .map(|(spec, link)| {
-                    let stats = link.stats(now);
-                    LinkResult {
-                        name: spec.name.clone(),
-                        utilization: stats.utilization,
-                        loss_rate: stats.loss_rate,
-                        queue_delay_mean_ms: stats.queue_delay_mean.map(Dur::as_millis_f64),
-                        queue_delay_p95_ms: stats.queue_delay_p95.map(Dur::as_millis_f64),
-                    }
-                })
-                .collect(),
-            jain_index: self.jain(),
-            optimal_mbps: optimal.map(|bytes| Rate::from_bytes_per_s(bytes / measured.as_secs_f64()).mbps()),
-            flows,
-        }
-    }
-
-    fn flow_result(&self, index: usize) -> FlowResult {
-        let (flow, before) = (&self.flows[index], self.before[index]);
-        let (ended, complete) = flow.ended.unwrap_or((self.now, false));
-        let active = ended.since(flow.start.max(Time::ZERO + self.scenario.warmup));
-        let mbps = |bytes| (!active.is_zero()).then(|| Rate::from_bytes_in(bytes, active).mbps());
-        let (sent, retransmitted) = flow.sent();
-        let sent = sent - before.sent;
-        let lost = self.lost_at_end[index].unwrap_or_else(|| self.lost(index)) - before.lost;
-        let share = |part: u64| (sent > 0).then(|| part as f64 / sent as f64);
-        let (stats, telemetry) = (flow.stats(&self.datapath), self.agent.telemetry(index));
-        let has_agent = stats.updates > 0;
-        FlowResult {
-            alg: self.agent.alg(index).to_string(),
-            start_s: flow.start.as_secs_f64(),
-            stop_s: ended.as_secs_f64(),
-            throughput_mbps: mbps(flow.measure.wire_bytes),
-            goodput_mbps: mbps(flow.measure.payload_bytes),
-            owd_mean_ms: flow.measure.one_way_delay.mean().map(Dur::as_millis_f64),
-            owd_p95_ms: flow.measure.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
-            rtt_mean_ms: flow.measure.rtt.mean().map(Dur::as_millis_f64),
-            rtt_p95_ms: flow.measure.rtt.quantile(0.95).map(Dur::as_millis_f64),
-            loss_rate: share(lost),
-            retransmit_rate: share(retransmitted - before.retransmitted),
-            fct_s: complete.then(|| ended.since(flow.start).as_secs_f64()),
-            applied: applied(&telemetry.applied),
-            decisions: has_agent.then_some(telemetry.decisions),
-            inferences: has_agent.then_some(telemetry.inferences),
-            reports: has_agent.then_some(stats.reports),
-            updates: has_agent.then_some(stats.updates),
-            series: flow.measure.series(),
-        }
-    }
-
-    /// Jain's index over the time in which all flows were active.
-    fn jain(&self) -> Option<f64> {
-        let from = self.all_active.as_ref()?;
-        let to = self.one_over.clone().unwrap_or_else(|| self.payload_bytes());
-        let goodputs = from.iter().zip(&to).map(|(from, to)| to.checked_sub(*from).map(|bytes| bytes as f64));
-        let goodputs: Vec<f64> = goodputs.collect::<Option<_>>()?;
-        setup::jain_index(&goodputs)
-    }
-}
-
-fn applied(times: &anole_algorithms::Applied) -> Option<Applied> {
-    let seconds = [times.rule, times.learned, times.inferred, times.previous].map(Dur::as_secs_f64);
-    let total: f64 = seconds.iter().sum();
-    let [rule, learned, inferred, previous] = seconds.map(|s| s / total);
-    (total > 0.0).then_some(Applied { rule, learned, inferred, previous })
 }

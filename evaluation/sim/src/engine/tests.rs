@@ -55,7 +55,9 @@ fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
     };
     assert_eq!(
         keys(&json),
-        sorted("scenario mode alg seed version wall_s links flows jain_index optimal_mbps")
+        sorted(
+            "scenario mode alg seed version classic policy set wall_s links flows jain_index optimal_mbps"
+        )
     );
     assert_eq!(
         keys(&json["links"][0]),
@@ -165,6 +167,16 @@ fn delayed_acks_change_little_for_a_bulk_flow() {
 }
 
 #[test]
+fn ack_jitter_lengthens_round_trips_by_up_to_its_size_and_comes_from_the_seed() {
+    let jittered = scenario(2.0, "", "bytes = 28960\nack_jitter_us = 4000", "");
+    let rtt = |seed| simulate(&jittered, None, seed, AgentScript::never()).flows[0].rtt_mean_ms.unwrap();
+    assert_eq!(rtt(1), rtt(1));
+    assert_ne!(rtt(1), rtt(2));
+    let still = native(&scenario(2.0, "", "bytes = 28960", "")).flows[0].rtt_mean_ms.unwrap();
+    assert!(rtt(1) > still && rtt(1) < still + 4.0, "{} {still}", rtt(1));
+}
+
+#[test]
 fn a_trace_is_followed() {
     // Two opportunities of 1504 bytes a millisecond.
     let run = native(&parse(
@@ -184,6 +196,33 @@ fn warm_up_is_left_out_of_every_mean() {
     assert!(half.flows[0].throughput_mbps.unwrap() > whole.flows[0].throughput_mbps.unwrap());
     assert_eq!(half.flows[0].series, whole.flows[0].series);
     assert!((half.optimal_mbps.unwrap() - 48.0).abs() < 1e-6);
+}
+
+#[test]
+fn random_changes_come_from_the_seed_and_stay_in_range() {
+    let text = "[[random_change]]\nevery_s = 1.0\nlink = \"b\"\ncapacity_mbps = [5.0, 10.0]\n\
+                one_way_delay_ms = [10.0, 20.0]\nrandom_loss = [0.0, 0.001]";
+    let scenario = scenario(20.0, "", "", text);
+    let changes = |seed| {
+        let entries = timetable::timetable(&scenario, seed);
+        let changes = entries.into_iter().filter_map(|(at, entry)| match entry {
+            Entry::Change(0, change) => Some((at, change)),
+            _ => None,
+        });
+        changes.collect::<Vec<_>>()
+    };
+    assert_eq!(changes(1).len(), 19);
+    assert_eq!(changes(1), changes(1));
+    assert_ne!(changes(1), changes(2));
+    for (_, change) in changes(3) {
+        assert!((5.0..=10.0).contains(&change.capacity.unwrap().mbps()));
+        assert!((0.01..=0.02).contains(&change.one_way_delay.unwrap().as_secs_f64()));
+        assert!((0.0..=0.001).contains(&change.random_loss.unwrap()));
+    }
+    let run = native(&scenario);
+    let optimal = run.optimal_mbps.unwrap();
+    assert!((48.0 / 20.0 + 5.0 * 0.95..48.0 / 20.0 + 10.0 * 0.95).contains(&optimal), "{optimal}");
+    assert!(run.links[0].utilization.unwrap() > 0.8);
 }
 
 #[test]
@@ -276,5 +315,40 @@ proptest! {
         for link in &result.links {
             prop_assert!(link.utilization.is_none_or(|u| u <= 1.0 + 1e-6), "{:?}", link);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn the_strangest_scenarios_end_without_a_panic(
+        mss in prop_oneof![Just(64u32), Just(1448), Just(65_483)],
+        mbps in prop_oneof![Just(0.001), Just(1.0), Just(200.0)],
+        later_mbps in prop_oneof![Just(0.001), Just(100.0)],
+        delay_ms in prop_oneof![Just(0.0), Just(0.001), Just(3_000.0)],
+        reverse_ms in prop_oneof![Just(0.0), Just(10_000.0)],
+        buffer_bytes in prop_oneof![Just(0u64), Just(1), Just(u64::MAX >> 1)],
+        loss in prop_oneof![Just(0.0), Just(0.5), Just(1.0)],
+        queue in prop_oneof![Just("droptail"), Just("codel"), Just("fq_codel"), Just("pie")],
+        bytes in prop_oneof![Just(0u64), Just(1), Just(u64::MAX >> 1)],
+        alg in prop_oneof![Just("native"), Just("cubic"), Just("reno"), Just("anole")],
+        delayed in any::<bool>(),
+        latency_ms in prop_oneof![Just(0u64), Just(700)],
+    ) {
+        let scenario = parse(&format!(
+            "name = \"t\"\nduration_s = 1.5\nwarmup_s = 0.1\nmss_bytes = {mss}\n[[link]]\nname = \"b\"\n\
+             capacity_mbps = {mbps}\none_way_delay_ms = {delay_ms}\nreverse_delay_ms = {reverse_ms}\n\
+             buffer_bytes = {buffer_bytes}\nrandom_loss = {loss}\nqueue = \"{queue}\"\n\
+             [[change]]\nat_s = 0.7\nlink = \"b\"\ncapacity_mbps = {later_mbps}\n\
+             [[flow]]\nalg = \"{alg}\"\ncount = 2\nstart_spacing_s = 0.01\nbytes = {bytes}\n\
+             delayed_ack = {delayed}\n"
+        ));
+        let script = AgentScript { latency: Dur::from_millis(latency_ms), ..AgentScript::default() };
+        let result = simulate(&scenario, None, 1, script);
+        for flow in &result.flows {
+            prop_assert!(flow.loss_rate.is_none_or(|rate| (0.0..=1.0).contains(&rate)), "{:?}", flow.loss_rate);
+            prop_assert!(flow.throughput_mbps.is_none_or(|mbps| mbps.is_finite() && mbps >= 0.0));
+        }
+        prop_assert!(result.jain_index.is_none_or(|jain| (0.0..=1.0 + 1e-9).contains(&jain)));
     }
 }

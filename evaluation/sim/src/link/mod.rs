@@ -79,7 +79,8 @@ pub struct LinkConfig {
 pub struct LinkStats {
     /// Bytes sent over bytes that could have been sent.
     pub utilization: Option<f64>,
-    /// Packets lost (refused, dropped or lost at random) over packets offered.
+    /// Packets lost (refused, dropped or lost at random) over packets lost or carried; those still waiting
+    /// count as neither.
     pub loss_rate: Option<f64>,
     /// Mean queueing delay.
     pub queue_delay_mean: Option<Dur>,
@@ -109,7 +110,7 @@ pub struct Link<T> {
     last_arrival: Time,
     drops: Drops,
     drops_before: u64,
-    offered_packets: u64,
+    carried_packets: u64,
     sent_bytes: u64,
     queue_delay: Histogram,
 }
@@ -136,7 +137,7 @@ impl<T> Link<T> {
             last_arrival: Time::ZERO,
             drops: Drops::default(),
             drops_before: 0,
-            offered_packets: 0,
+            carried_packets: 0,
             sent_bytes: 0,
             queue_delay: Histogram::new(),
         }
@@ -145,7 +146,6 @@ impl<T> Link<T> {
     /// A packet arrives at the link. False when it was dropped at once.
     pub fn offer(&mut self, now: Time, packet: Packet<T>) -> bool {
         self.advance(now);
-        self.offered_packets += 1;
         let limit = self.buffer_bytes.max(u64::from(self.full_packet.max(packet.size)));
         let queued = Queued { packet, arrived: now };
         let accepted = match &mut self.queue {
@@ -234,10 +234,10 @@ impl<T> Link<T> {
         self.advance(now);
         let possible = self.server.offered_bytes(now);
         let lost = self.drops.packets - self.drops_before;
-        let offered = self.offered_packets;
+        let settled = lost + self.carried_packets;
         LinkStats {
             utilization: (possible > 0.0).then(|| self.sent_bytes as f64 / possible),
-            loss_rate: (offered > 0).then(|| lost as f64 / offered as f64),
+            loss_rate: (settled > 0).then(|| lost as f64 / settled as f64),
             queue_delay_mean: self.queue_delay.mean(),
             queue_delay_p95: self.queue_delay.quantile(0.95),
         }
@@ -248,7 +248,7 @@ impl<T> Link<T> {
         self.advance(now);
         self.server.reset(now);
         self.drops_before = self.drops.packets;
-        self.offered_packets = 0;
+        self.carried_packets = 0;
         self.sent_bytes = 0;
         self.queue_delay.clear();
     }
@@ -260,6 +260,7 @@ impl<T> Link<T> {
             if self.random_loss > 0.0 && self.rng.random::<f64>() < self.random_loss {
                 self.drops.count(sent.packet.flow);
             } else {
+                self.carried_packets += 1;
                 self.last_arrival = self.last_arrival.max(at + self.delay);
                 self.line.push_back((self.last_arrival, sent.packet));
             }

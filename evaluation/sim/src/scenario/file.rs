@@ -100,6 +100,7 @@ settable_table! {
         extra_delay_ms: f64,
         bytes: u64,
         delayed_ack: bool,
+        ack_jitter_us: f64,
         classic: String,
         policy: String,
         preference: String,

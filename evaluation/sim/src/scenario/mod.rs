@@ -124,6 +124,9 @@ pub struct FlowSpec {
     pub bytes: Option<u64>,
     /// The receiver acknowledges every second packet (RFC 5681 §4.2) instead of every one.
     pub delayed_ack: bool,
+    /// Each ACK takes up to this much longer, uniformly drawn, as by the scheduling and interrupts of
+    /// real hosts; order is preserved.
+    pub ack_jitter: Dur,
     /// Rule slot of the algorithm.
     pub classic: Option<String>,
     /// Learned slot of the algorithm.

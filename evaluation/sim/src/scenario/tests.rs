@@ -139,6 +139,31 @@ fn changes_must_be_in_order() {
 }
 
 #[test]
+fn random_changes_are_checked() {
+    let with = |line: &str| {
+        let link = "[[random_change]]\nlink = \"bottleneck\"\n";
+        parse(&GOOD.replace("[[change]]", &format!("{link}{line}\n[[change]]")), &[])
+    };
+    let good = with("every_s = 10.0\ncapacity_mbps = [1.0, 100.0]\nrandom_loss = [0.0, 0.05]").unwrap();
+    assert_eq!(good.random_changes[0].capacity_mbps, Some((1.0, 100.0)));
+    let cases = [
+        ("every_s = 10.0", "t.toml:8: this [[random_change]] changes nothing"),
+        ("capacity_mbps = [1.0, 2.0]", "t.toml:8: every_s is missing"),
+        ("every_s = 0.0\ncapacity_mbps = [1.0, 2.0]", "t.toml:10: every_s = 0 is outside"),
+        ("every_s = 1\ncapacity_mbps = [2.0, 1.0]", "t.toml:11: capacity_mbps = [2, 1]: write [low, high]"),
+        ("every_s = 1\ncapacity_mbps = [0.0, 1.0]", "t.toml:11: capacity_mbps = [0, 1]"),
+        ("every_s = 1\ncapacity_mbps = 5.0", "t.toml:11: invalid type"),
+    ];
+    for (line, expected) in cases {
+        let got = with(line).unwrap_err();
+        assert!(got.contains(expected), "for {line:?}: {got}");
+    }
+    let long = "[[random_change]]\nevery_s = 0.001\nrandom_loss = [0, 1]\n[[change]]";
+    let text = GOOD.replace("[[change]]", long).replace("duration_s = 30.0", "duration_s = 3000");
+    assert!(parse(&text, &[]).unwrap_err().contains("t.toml:9: every_s = 0.001 makes 3000000 changes"));
+}
+
+#[test]
 fn counted_flows_are_spread_out() {
     let s = parse(GOOD, &["flow.count=4", "flow.start_spacing_s=4"]).unwrap();
     let starts: Vec<f64> = s.flows.iter().map(|f| f.start.as_secs_f64()).collect();

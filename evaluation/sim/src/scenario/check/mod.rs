@@ -1,8 +1,10 @@
 //! From the file's spelling to a scenario that can be run, or the reason why not.
 
+mod flow;
+
 use super::error::{Origin, ScenarioError};
-use super::file::{RawChange, RawFlow, RawLink, RawRandomChange, RawScenario};
-use super::{Change, FlowSpec, HEADER_BYTES, LinkChange, LinkSpec, RandomChange, Scenario};
+use super::file::{RawChange, RawLink, RawRandomChange, RawScenario};
+use super::{Change, HEADER_BYTES, LinkChange, LinkSpec, RandomChange, Scenario};
 use crate::link::{Capacity, QueueKind, Trace};
 use anole_model::{Dur, Rate, Time};
 use std::collections::BTreeMap;
@@ -21,8 +23,8 @@ const DEFAULT_MSS_BYTES: u32 = 1448;
 const MAX_SECONDS: f64 = 86_400.0;
 /// 10 Gbit/s: at most 10^6 packets a second, which the simulator still carries in a second.
 const MAX_MBPS: f64 = 10_000.0;
-/// Flows of one scenario; each needs some 100 KB.
-const MAX_FLOWS: usize = 10_000;
+/// Changes that one `[[random_change]]` makes; they are drawn before the run starts.
+const MAX_RANDOM_CHANGES: f64 = 1e5;
 /// Words that `--set` gives a meaning of their own.
 const RESERVED_NAMES: [&str; 2] = ["flow", "param"];
 
@@ -233,6 +235,12 @@ impl Check<'_> {
             Some(every) => self.within(every, "every_s", 1e-3, MAX_SECONDS)?,
             None => return Err(self.origin.error(table, "every_s is missing in [[random_change]]")),
         };
+        let changes = scenario.duration.as_secs_f64() / every_s;
+        if changes > MAX_RANDOM_CHANGES {
+            let message =
+                format!("every_s = {every_s} makes {changes:.0} changes; at most {MAX_RANDOM_CHANGES} are");
+            return Err(self.origin.error(span_or(&raw.every_s, &table), message + " allowed"));
+        }
         let link = self.link_named(scenario, raw.link, &table)?;
         if let Some(mbps) = &raw.capacity_mbps {
             self.must_not_follow_trace(scenario, link, mbps.span())?;
@@ -255,73 +263,6 @@ impl Check<'_> {
             return Err(self.origin.error(table, message));
         }
         Ok(change)
-    }
-
-    fn flow(&mut self, scenario: &mut Scenario, raw: Spanned<RawFlow>) -> Result<()> {
-        let table = raw.span();
-        let raw = raw.into_inner();
-        let alg = self.required(raw.alg, "alg = \"…\" in [[flow]]", table.clone())?;
-        let count = raw.count.as_ref().map_or(1, |c| *c.get_ref());
-        if count == 0 || scenario.flows.len() + count as usize > MAX_FLOWS {
-            let message = format!("count = {count}: a scenario has 1 to {MAX_FLOWS} flows");
-            return Err(self.origin.error(span_or(&raw.count, &table), message));
-        }
-        let duration_s = scenario.duration.as_secs_f64();
-        let start_s = self.or(&raw.start_s, "start_s", 0.0, 0.0, MAX_SECONDS)?;
-        let spacing_s = self.or(&raw.start_spacing_s, "start_spacing_s", 0.0, 0.0, MAX_SECONDS)?;
-        let stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?.min(duration_s);
-        let last_start_s = start_s + f64::from(count - 1) * spacing_s;
-        if last_start_s >= stop_s {
-            let span =
-                if raw.stop_s.is_some() { span_of(&raw.stop_s) } else { span_or(&raw.start_s, &table) };
-            let message = format!(
-                "flow \"{alg}\" starts at {last_start_s} s but stops at {stop_s} s; \
-                 raise stop_s or duration_s, or lower start_s or start_spacing_s"
-            );
-            return Err(self.origin.error(span, message));
-        }
-        if let Some(preference) = raw.preference.as_ref().filter(|p| p.get_ref() != "default") {
-            let message = format!(
-                "preference \"{}\": no algorithm of this version takes one; write \"default\" or leave it out",
-                preference.get_ref()
-            );
-            return Err(self.origin.error(preference.span(), message));
-        }
-        let path = self.path(scenario, raw.path)?;
-        let extra_delay =
-            millis(self.or(&raw.extra_delay_ms, "extra_delay_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?);
-        for i in 0..count {
-            scenario.flows.push(FlowSpec {
-                alg: alg.clone(),
-                under_test: raw.under_test.as_ref().is_some_and(|t| *t.get_ref()),
-                start: Time::from_secs_f64(start_s + f64::from(i) * spacing_s),
-                stop: Time::from_secs_f64(stop_s),
-                path: path.clone(),
-                extra_delay,
-                bytes: raw.bytes.as_ref().map(|b| *b.get_ref()).filter(|b| *b > 0),
-                delayed_ack: raw.delayed_ack.as_ref().is_some_and(|d| *d.get_ref()),
-                classic: raw.classic.as_ref().map(|s| s.get_ref().clone()),
-                policy: raw.policy.as_ref().map(|s| s.get_ref().clone()),
-            });
-        }
-        Ok(())
-    }
-
-    fn path(&self, scenario: &Scenario, raw: Option<Spanned<Vec<String>>>) -> Result<Vec<usize>> {
-        let Some(raw) = raw else { return Ok((0..scenario.links.len()).collect()) };
-        let mut path = Vec::new();
-        for name in raw.get_ref() {
-            let index = self.link_index(scenario, name, raw.span())?;
-            if path.contains(&index) {
-                let message = format!("the path goes through \"{name}\" twice; name each link once");
-                return Err(self.origin.error(raw.span(), message));
-            }
-            path.push(index);
-        }
-        if path.is_empty() {
-            return Err(self.origin.error(raw.span(), "the path is empty; name at least one link"));
-        }
-        Ok(path)
     }
 
     fn link_named(

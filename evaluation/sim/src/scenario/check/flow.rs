@@ -1,0 +1,81 @@
+//! Flows: one entry of the file can be many, and each has its times and its path.
+
+use super::{Check, MAX_SECONDS, Result, millis, span_of, span_or};
+use crate::scenario::file::RawFlow;
+use crate::scenario::{FlowSpec, Scenario};
+use anole_model::{Dur, Time};
+use toml::Spanned;
+
+/// Flows of one scenario; each needs some 100 KB.
+const MAX_FLOWS: usize = 10_000;
+
+impl Check<'_> {
+    pub(super) fn flow(&mut self, scenario: &mut Scenario, raw: Spanned<RawFlow>) -> Result<()> {
+        let table = raw.span();
+        let raw = raw.into_inner();
+        let alg = self.required(raw.alg, "alg = \"…\" in [[flow]]", table.clone())?;
+        let count = raw.count.as_ref().map_or(1, |c| *c.get_ref());
+        if count == 0 || scenario.flows.len() + count as usize > MAX_FLOWS {
+            let message = format!("count = {count}: a scenario has 1 to {MAX_FLOWS} flows");
+            return Err(self.origin.error(span_or(&raw.count, &table), message));
+        }
+        let duration_s = scenario.duration.as_secs_f64();
+        let start_s = self.or(&raw.start_s, "start_s", 0.0, 0.0, MAX_SECONDS)?;
+        let spacing_s = self.or(&raw.start_spacing_s, "start_spacing_s", 0.0, 0.0, MAX_SECONDS)?;
+        let stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?.min(duration_s);
+        let last_start_s = start_s + f64::from(count - 1) * spacing_s;
+        if last_start_s >= stop_s {
+            let span =
+                if raw.stop_s.is_some() { span_of(&raw.stop_s) } else { span_or(&raw.start_s, &table) };
+            let message = format!(
+                "flow \"{alg}\" starts at {last_start_s} s but stops at {stop_s} s; \
+                 raise stop_s or duration_s, or lower start_s or start_spacing_s"
+            );
+            return Err(self.origin.error(span, message));
+        }
+        if let Some(preference) = raw.preference.as_ref().filter(|p| p.get_ref() != "default") {
+            let message = format!(
+                "preference \"{}\": no algorithm of this version takes one; write \"default\" or leave it out",
+                preference.get_ref()
+            );
+            return Err(self.origin.error(preference.span(), message));
+        }
+        let path = self.path(scenario, raw.path)?;
+        let extra_delay =
+            millis(self.or(&raw.extra_delay_ms, "extra_delay_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?);
+        let ack_jitter_us = self.or(&raw.ack_jitter_us, "ack_jitter_us", 0.0, 0.0, 1e6)?;
+        for i in 0..count {
+            scenario.flows.push(FlowSpec {
+                alg: alg.clone(),
+                under_test: raw.under_test.as_ref().is_some_and(|t| *t.get_ref()),
+                start: Time::from_secs_f64(start_s + f64::from(i) * spacing_s),
+                stop: Time::from_secs_f64(stop_s),
+                path: path.clone(),
+                extra_delay,
+                bytes: raw.bytes.as_ref().map(|b| *b.get_ref()).filter(|b| *b > 0),
+                delayed_ack: raw.delayed_ack.as_ref().is_some_and(|d| *d.get_ref()),
+                ack_jitter: Dur::from_secs_f64(ack_jitter_us / 1e6),
+                classic: raw.classic.as_ref().map(|s| s.get_ref().clone()),
+                policy: raw.policy.as_ref().map(|s| s.get_ref().clone()),
+            });
+        }
+        Ok(())
+    }
+
+    fn path(&self, scenario: &Scenario, raw: Option<Spanned<Vec<String>>>) -> Result<Vec<usize>> {
+        let Some(raw) = raw else { return Ok((0..scenario.links.len()).collect()) };
+        let mut path = Vec::new();
+        for name in raw.get_ref() {
+            let index = self.link_index(scenario, name, raw.span())?;
+            if path.contains(&index) {
+                let message = format!("the path goes through \"{name}\" twice; name each link once");
+                return Err(self.origin.error(raw.span(), message));
+            }
+            path.push(index);
+        }
+        if path.is_empty() {
+            return Err(self.origin.error(raw.span(), "the path is empty; name at least one link"));
+        }
+        Ok(path)
+    }
+}
