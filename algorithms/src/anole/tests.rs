@@ -383,3 +383,18 @@ fn a_ramp_ends_on_loss_and_on_a_plateau_but_not_on_a_little_loss() {
     assert_eq!(end_of(&growing, 60), Some(1));
     assert_eq!(end_of(&[300_000; 9], 0), Some(4));
 }
+
+#[test]
+fn a_change_of_programs_that_was_lost_is_made_again() {
+    let mut bench = Bench::probing(scale(1.1));
+    let stale = bench.values(quiet(2));
+    bench.window(quiet(2));
+    for late in 1..=LOST_AFTER_REPORTS {
+        bench.out.clear();
+        let report = Report { program: &anole_cycle::PROGRAM, values: &stale };
+        bench.anole.on_report(bench.now, &report, &mut bench.out);
+        assert_eq!(bench.out.is_empty(), late < LOST_AFTER_REPORTS);
+    }
+    assert_eq!(bench.out.program().map(|p| p.name), Some("ramp"));
+    assert!((bench.anole.rate.mbps() - RATE_MBPS).abs() < 1e-9);
+}
