@@ -1,18 +1,22 @@
-# bbr: paces at a gain times the bottleneck bandwidth that the agent estimates.
+# bbr: paces at a gain times the bottleneck bandwidth, and samples that bandwidth on every ACK.
 #
 # With `cycling` = 1 the gain follows BBR's cycle of eight phases of `phase_us` each: 1.25, 0.75, then
-# six times 1 (Cardwell et al. 2016). The phase of 0.75 ends early once no more than `bdp` is in flight.
-# With `cycling` = 0 the gain is `gain_64`/64 throughout. One report at the end of each phase, and one at
-# once after a timeout. The agent sets Cwnd.
+# six times 1 (Cardwell et al. 2016). The phase of 1.25 goes on until a packet was lost or 1.25 `bdp` are
+# in flight, but no longer than four times `phase_us`; the phase of 0.75 ends early once no more than
+# `bdp` is in flight. With `cycling` = 0 the gain is `gain_64`/64 throughout, and a phase with a gain
+# below 1 ends early in the same way. A delivery rate above `bw` raises it at once; only the agent lowers
+# it. One report at the end of each phase, and one at once after a timeout. The agent sets Cwnd.
 
 (def
     (bw 1500) # bottleneck bandwidth, bytes/s
     (bdp 0) # bandwidth times smallest round-trip time, bytes
-    (phase_us 50000) # length of a phase, us
+    (phase_us 1000) # length of a phase, us; the first ACK ends the first one
     (cycling 0) # 1: the gain follows the cycle
-    (gain_64 64) # gain without a cycle, 1/64
+    (gain_64 64) # gain without a cycle, 1/64; 64 with it
     (phase 0) # phase of the cycle, 0 to 7; the agent sets where it starts
+    (due_us 0) # when this phase ends, us
     (Report
+        (volatile rate 0) # largest delivery rate sampled in this phase, bytes/s
         (volatile acked 0) # bytes acknowledged in this phase
         (volatile lost 0) # packets found lost in this phase
         (volatile timeout false) # a retransmission timeout happened in this phase
@@ -28,27 +32,32 @@
     (fallthrough)
 )
 (when true
+    (:= Report.rate (max Report.rate (min Flow.rate_incoming Flow.rate_outgoing)))
     (:= Report.acked (+ Report.acked Ack.bytes_acked))
     (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
     (:= Report.timeout (|| Report.timeout Flow.was_timeout))
+    (:= Report.elapsed_us Micros)
     (:= Report.inflight Flow.bytes_in_flight)
+    (:= bw (max bw Report.rate))
     (:= Rate (/ (* bw gain_64) 64))
+    (:= due_us phase_us)
     (fallthrough)
 )
-(when (> cycling 0)
-    (:= Rate bw)
-    (fallthrough)
-)
-(when (&& (> cycling 0) (< phase 1))
+(when (&& (> cycling 0) (== phase 0))
     (:= Rate (/ (* 5 bw) 4))
+    (:= reached (+ Flow.bytes_in_flight Ack.bytes_acked))
+    (:= due_us (if (&& (== Report.lost 0) (< (* 4 reached) (* 5 bdp))) (* 4 phase_us)))
     (fallthrough)
 )
 (when (&& (> cycling 0) (== phase 1))
     (:= Rate (/ (* 3 bw) 4))
     (fallthrough)
 )
-(when (|| (|| Flow.was_timeout (> Micros phase_us)) (&& (&& (> cycling 0) (== phase 1)) (< Flow.bytes_in_flight bdp)))
-    (:= Report.elapsed_us Micros)
+(when (&& (|| (< gain_64 64) (&& (> cycling 0) (== phase 1))) (< Flow.bytes_in_flight bdp))
+    (:= due_us 0)
+    (fallthrough)
+)
+(when (|| Flow.was_timeout (> Micros due_us))
     (:= phase (+ phase 1))
     (:= phase (if (> phase 7) 0))
     (:= Micros 0)

@@ -1,6 +1,8 @@
 //! Options that every subcommand with a scenario shares, and the errors of who uses them.
 
+use crate::output::VERSION;
 use anole_sim::plan::Choice;
+use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -56,6 +58,18 @@ impl ScenarioArgs {
     /// Reads the scenario with its overrides.
     pub fn scenario(&self) -> Result<Scenario> {
         load(&self.file, &self.set)
+    }
+
+    /// Completes a result with the version and what was asked for.
+    pub fn label(&self, scenario: &Scenario, result: RunResult) -> RunResult {
+        let tested = scenario.flows.iter().find(|flow| flow.under_test);
+        RunResult {
+            version: VERSION,
+            classic: self.classic.clone().or_else(|| tested?.classic.clone()),
+            policy: self.policy.clone().or_else(|| tested?.policy.clone()),
+            set: self.set.clone(),
+            ..result
+        }
     }
 
     /// What each run of `scenario` is: every algorithm with every seed.

@@ -18,6 +18,13 @@ const PALETTE: [RGBColor; 7] = [
 
 const FONT: &str = "sans-serif";
 
+/// Height of the strip with title and legend, left edge of the title, room for a legend's swatch and for
+/// each character of its names (the width of text is not known without a font).
+const HEAD_PIXELS: u32 = 34;
+const LEFT_PIXELS: i32 = 16;
+const SWATCH_PIXELS: i32 = 36;
+const CHARACTER_PIXELS: i32 = 8;
+
 /// What stands around the data.
 pub struct Frame<'a> {
     /// Above the plot.
@@ -40,25 +47,16 @@ pub struct Series {
 
 /// Lines over a common axis; `reference` draws a dashed horizontal line with a name.
 pub fn lines(frame: &Frame<'_>, series: &[Series], reference: Option<(f64, &str)>) -> Result<String> {
-    let top = reference.map_or(0.0, |(value, _)| value);
-    draw(frame, series, top, |chart, series| {
-        if let Some((value, name)) = reference {
+    draw(frame, series, reference, |chart, series| {
+        if let Some((value, _)) = reference {
             let (from, to) = (chart.x_range().start, chart.x_range().end);
-            let style = BLACK.mix(0.6).stroke_width(1);
-            chart
-                .draw_series(DashedLineSeries::new([(from, value), (to, value)], 4, 4, style))
-                .map_err(failed)?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+            let dashes = DashedLineSeries::new([(from, value), (to, value)], 4, 4, reference_style());
+            chart.draw_series(dashes).map_err(failed)?;
         }
         for (i, s) in series.iter().enumerate() {
-            let style = PALETTE[i % PALETTE.len()].stroke_width(2);
-            let mut label = Some(&s.label);
             for run in s.points.split(|p| !finite(p)).filter(|run| !run.is_empty()) {
-                let drawn = chart.draw_series(LineSeries::new(run.iter().copied(), style)).map_err(failed)?;
-                if let Some(label) = label.take() {
-                    drawn.label(label).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-                }
+                let line = LineSeries::new(run.iter().copied(), colour(i).stroke_width(2));
+                chart.draw_series(line).map_err(failed)?;
             }
         }
         Ok(())
@@ -67,15 +65,42 @@ pub fn lines(frame: &Frame<'_>, series: &[Series], reference: Option<(f64, &str)
 
 /// Points, a colour per series.
 pub fn points(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
-    draw(frame, series, 0.0, |chart, series| {
+    draw(frame, series, None, |chart, series| {
         for (i, s) in series.iter().enumerate() {
-            let style = PALETTE[i % PALETTE.len()].filled();
-            let dots = s.points.iter().filter(|p| finite(p)).map(|&p| Circle::new(p, 6, style));
-            let drawn = chart.draw_series(dots).map_err(failed)?;
-            drawn.label(&s.label).legend(move |(x, y)| Circle::new((x + 9, y), 5, style));
+            let dots = s.points.iter().filter(|p| finite(p)).map(|&p| Circle::new(p, 6, colour(i).filled()));
+            chart.draw_series(dots).map_err(failed)?;
         }
         Ok(())
     })
+}
+
+fn colour(series: usize) -> RGBColor {
+    PALETTE[series % PALETTE.len()]
+}
+
+fn reference_style() -> ShapeStyle {
+    BLACK.mix(0.6).stroke_width(1)
+}
+
+/// The names beside the title, where they cover no data.
+fn legend(
+    head: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    series: &[Series],
+    reference: Option<(f64, &str)>,
+) -> Result<()> {
+    let known = series.iter().enumerate().map(|(i, s)| (s.label.as_str(), colour(i).filled()));
+    let named: Vec<(&str, ShapeStyle)> =
+        known.chain(reference.map(|(_, name)| (name, reference_style()))).collect();
+    let width = |name: &str| SWATCH_PIXELS + CHARACTER_PIXELS * name.chars().count() as i32;
+    let total: i32 = named.iter().map(|(name, _)| width(name)).sum();
+    let mut x = head.dim_in_pixel().0 as i32 - total;
+    for (name, style) in named {
+        let swatch = Rectangle::new([(x, 15), (x + 14, 19)], style);
+        head.draw(&swatch).map_err(failed)?;
+        head.draw(&Text::new(name.to_string(), (x + 20, 11), (FONT, 13))).map_err(failed)?;
+        x += width(name);
+    }
+    Ok(())
 }
 
 type Chart<'a, 'b> = ChartContext<
@@ -87,19 +112,21 @@ type Chart<'a, 'b> = ChartContext<
 fn draw(
     frame: &Frame<'_>,
     series: &[Series],
-    top: f64,
+    reference: Option<(f64, &str)>,
     data: impl FnOnce(&mut Chart<'_, '_>, &[Series]) -> Result<()>,
 ) -> Result<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, frame.size).into_drawing_area();
         root.fill(&WHITE).map_err(failed)?;
+        let (head, body) = root.split_vertically(HEAD_PIXELS);
+        head.draw(&Text::new(frame.title.to_string(), (LEFT_PIXELS, 10), (FONT, 18))).map_err(failed)?;
+        legend(&head, series, reference)?;
         let all = || series.iter().flat_map(|s| &s.points).filter(|p| finite(p));
         let x_max = all().map(|p| p.0).fold(0.0, f64::max);
-        let y_max = all().map(|p| p.1).fold(top, f64::max);
+        let y_max = all().map(|p| p.1).fold(reference.map_or(0.0, |(value, _)| value), f64::max);
         let room = |max: f64| if max > 0.0 { max * 1.08 } else { 1.0 };
-        let mut chart = ChartBuilder::on(&root)
-            .caption(frame.title, (FONT, 18))
+        let mut chart = ChartBuilder::on(&body)
             .margin(12)
             .x_label_area_size(40)
             .y_label_area_size(56)
@@ -116,14 +143,6 @@ fn draw(
             .draw()
             .map_err(failed)?;
         data(&mut chart, series)?;
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(BLACK.mix(0.3))
-            .label_font((FONT, 13))
-            .draw()
-            .map_err(failed)?;
         root.present().map_err(failed)?;
     }
     Ok(svg)
@@ -149,7 +168,7 @@ mod tests {
         let svg =
             lines(&FRAME, &[Series { label: "anole".into(), points }], Some((48.0, "capacity"))).unwrap();
         let runs = svg.matches("stroke=\"#0072B2\"").count();
-        assert_eq!(runs, 3, "two runs and the legend: {svg}");
+        assert_eq!(runs, 2, "{svg}");
         assert!(svg.contains("anole") && svg.contains("capacity") && !svg.contains("NaN"));
     }
 

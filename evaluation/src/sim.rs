@@ -43,7 +43,8 @@ pub fn main(args: Args) -> Result<()> {
         .collect::<Result<_>>()?;
     let workers = args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let mut results = Vec::new();
-    run_all(&scenario, &args.scenario.set, jobs, workers, |result| {
+    run_all(&scenario, jobs, workers, |result| {
+        let result = args.scenario.label(&scenario, result);
         if let Some(folder) = &args.scenario.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
@@ -63,7 +64,6 @@ pub fn main(args: Args) -> Result<()> {
 /// before it are there.
 fn run_all(
     scenario: &Scenario,
-    set: &[String],
     jobs: Vec<Job>,
     workers: usize,
     mut take: impl FnMut(RunResult) -> Result<()>,
@@ -81,7 +81,7 @@ fn run_all(
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index).and_then(|slot| slot.lock().ok()?.take()) else { break };
                     // The receiver is gone only when a result could not be written; then nothing matters.
-                    if sender.send((index, run_one(scenario, set, job, bar))).is_err() {
+                    if sender.send((index, run_one(scenario, job, bar))).is_err() {
                         break;
                     }
                 }
@@ -102,7 +102,7 @@ fn run_all(
     })
 }
 
-fn run_one(scenario: &Scenario, set: &[String], job: Job, bar: &ProgressBar) -> RunResult {
+fn run_one(scenario: &Scenario, job: Job, bar: &ProgressBar) -> RunResult {
     let started = Instant::now();
     let mut told_ms = 0;
     let mut progress = |at: Time| {
@@ -111,8 +111,7 @@ fn run_one(scenario: &Scenario, set: &[String], job: Job, bar: &ProgressBar) -> 
         told_ms = ms;
     };
     let result = anole_sim::run(scenario, job.plans, job.seed, AgentScript::default(), &mut progress);
-    let wall_s = started.elapsed().as_secs_f64();
-    RunResult { wall_s, version: output::VERSION, set: set.to_vec(), ..result }
+    RunResult { wall_s: started.elapsed().as_secs_f64(), ..result }
 }
 
 /// Counts simulated milliseconds. Hidden by itself where standard error is no terminal.

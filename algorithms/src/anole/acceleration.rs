@@ -8,9 +8,14 @@
 //! the one that the present gradient leads to by the time the step is felt, two round trips ahead, since
 //! looking at the present one the rate overshoots by what it grew meanwhile.
 
+use super::decision::Choice;
 use super::params::Params;
 use super::path::Path;
-use anole_model::{Dur, Rate};
+use super::probing::Probing;
+use super::window::Window;
+use super::{Anole, Stage};
+use anole_model::{Dur, Rate, Time};
+use anole_programs::Commands;
 
 /// Direction and velocity of the steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,8 +23,6 @@ pub(super) struct Acceleration {
     /// Direction of the last step, none before the first.
     up: Option<bool>,
     velocity: f64,
-    /// Steps up in a row.
-    pub rises: u32,
 }
 
 impl Acceleration {
@@ -37,11 +40,40 @@ impl Acceleration {
         let up = ahead <= (1.0 + params.mu) * path.min_rtt().as_secs_f64();
         self.velocity =
             if self.up == Some(up) { (self.velocity * 2.0).min(params.velocity_max) } else { 1.0 };
-        self.rises = if up { self.rises + 1 } else { 0 };
         self.up = Some(up);
         let step =
             Rate::from_bytes_per_s(self.velocity * f64::from(mss) / path.srtt().as_secs_f64().max(1e-6));
         if up { rate + step } else { rate - step }
+    }
+}
+
+impl Anole {
+    /// Two round trips are over: one more step, or the next evaluation once every candidate is active again.
+    ///
+    /// Deviation: on reactivation the paper runs each candidate for a round trip. Here the rule-based one goes
+    /// on from the rate in force, and the policy is asked about the last two round trips.
+    pub(super) fn accelerate(
+        &mut self,
+        now: Time,
+        mut acceleration: Acceleration,
+        window: &Window,
+        out: &mut Commands,
+    ) {
+        self.classic_confidence.recover(&self.params);
+        self.policy_confidence.recover(&self.params);
+        let gradient = window.significant_gradient(self.rate, self.flow.mss, &self.params).unwrap_or(0.0);
+        self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
+        if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
+            self.classic.resume(self.cap(self.rate, 1.0));
+            return self.on_probed(now, Probing { waited: false }, window, out);
+        }
+        if let Some((mean, _)) = window.rtt {
+            let rate = acceleration.step(self.rate, mean, gradient, &self.path, self.flow.mss, &self.params);
+            let (source, _) = self.source;
+            self.apply(now, Choice { rate, source, climb: false });
+        }
+        self.stage = Stage::Acceleration(acceleration);
+        self.hold(self.rate, self.path.srtt() * 2, out);
     }
 }
 

@@ -1,11 +1,13 @@
 //! Evaluation: two rates run for half a round trip each, the lower one first, and what their ACKs tell
 //! is gathered until both have been judged.
 
-use super::decision::Evidence;
+use super::confidence::Confidence;
+use super::decision::{Choice, Evidence, Source, decide};
 use super::params::Params;
-use super::utility::Verdict;
+use super::utility::{Verdict, share};
 use super::window::{Phase, Window};
-use anole_model::{Bounds, Dur, Rate};
+use super::{Anole, CAP_GAIN, CYCLE_MASK, Stage};
+use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{Commands, anole_cycle};
 
@@ -97,4 +99,49 @@ pub(super) fn register_us(span: Dur) -> u32 {
 /// Brings a candidate's rate near enough to the rate in force to be tested without harm.
 pub(super) fn testable(candidate: Rate, current: Rate, params: &Params) -> Rate {
     candidate.clamp(current * params.low_test, current * params.high_test)
+}
+
+impl Anole {
+    /// Tests the candidates against the rate in force.
+    pub(super) fn evaluate(&mut self, learned: Option<Rate>, out: &mut Commands) {
+        let own = Rate::from_bytes_in(self.classic.cwnd(), self.path.srtt());
+        let rule = (Who::Rule, testable(own, self.rate, &self.params));
+        let other = match learned {
+            Some(rate) => (Who::Learned, testable(rate, self.rate, &self.params)),
+            None => (Who::Previous, self.rate),
+        };
+        let evaluation = Evaluation::new(rule, other, self.verdict, self.path.srtt(), self.flow.mss);
+        self.cycle = (self.cycle + 1) & CYCLE_MASK;
+        let hold_for = self.path.srtt().mul_f64(self.params.probing_rtts);
+        evaluation.start(self.cycle, self.rate, hold_for, out);
+        self.arm(out);
+        out.cwnd(self.cap(self.rate.max(evaluation.highest()), CAP_GAIN));
+        self.stage = Stage::Evaluation(evaluation);
+    }
+
+    /// The evaluation is over: judges the candidates, decides, and goes on at the rate decided on.
+    pub(super) fn decide(&mut self, now: Time, evaluation: &Evaluation, window: &Window, out: &mut Commands) {
+        self.telemetry.decisions += 1;
+        let evidence = &evaluation.evidence;
+        if let Some(best) = evidence.best() {
+            let judge = |confidence: &mut Confidence, verdict: Option<Verdict>| {
+                if let Some(v) = verdict {
+                    confidence.judge(share(v.utility, &best, &self.params), &self.params);
+                }
+            };
+            judge(&mut self.classic_confidence, evidence.rule);
+            judge(&mut self.policy_confidence, evidence.learned);
+        }
+        let mut choice = decide(evidence, self.rate, self.climbs, &mut self.path, &self.params);
+        if choice.climb && evaluation.idle {
+            choice = Choice { rate: self.rate, source: Source::Previous, climb: false };
+        }
+        self.climbs = if choice.climb { self.climbs + 1 } else { 0 };
+        self.apply(now, choice);
+        if choice.climb && evidence.queue_is_empty(&self.params) {
+            return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
+        }
+        let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
+        self.enter_hold(now, rtt, out);
+    }
 }

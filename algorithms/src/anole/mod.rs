@@ -4,19 +4,20 @@
 //! IEEE Transactions on Computers 2025.
 //!
 //! ```text
-//!            RTT rises, loss, plateau                     high window reported
-//!   ┌──────┐ ───────────────────────▶ ┌─────────────┐ ◀──────────┐
-//!   │ Ramp │                          │ Evaluation  │ ───────────┤ decide
-//!   └──────┘ ◀──────────┐             └─────────────┘            │
-//!     ▲                 │ free           ▲       ▲               │ queue long
-//!     │ free            │ capacity       │       │ N RTTs        ├──────────▶ ┌───────┐
-//!     │ capacity        │                │       │               │            │ Drain │
-//!   ┌──────────────┐    │    all         │    ┌─────────┐        │            └───────┘
-//!   │ Acceleration │ ───┴────────────────┘    │ Probing │ ◀──────┤ all trusted    │ 1 RTT
-//!   └──────────────┘  trusted again           └─────────┘        │                │
-//!          ▲                                                     │                │
-//!          └─────────────────────────────────────────────────────┴────────────────┘
-//!                              a candidate is deprecated
+//!        RTT rises, loss, plateau                      effect seen
+//!  ┌──────┐ ──────────────▶ ┌───────┐ ────▶ ┌───────┐ ─────────────▶ ┌─────────┐
+//!  │ Ramp │                 │ Drain │       │ Check │                │ Probing │ ◀──┐
+//!  └──────┘                 └───────┘ ◀──── └───────┘                └─────────┘    │
+//!     ▲                      ▲     ▲    queue still long                  │ N RTTs  │
+//!     │                      │     │                                      ▼         │
+//!     │ capacity is free     │     │ queue long, RTTmin stale   ┌────────────┐      │
+//!     └───────────────────── │ ────┴─────────────────────────── │ Evaluation │ ─────┤
+//!                            │                         decision └────────────┘      │
+//!      alarm, in any stage ──┘                                       ▲ trusted      │
+//!      that has it armed                                             │ again        │
+//!                                          a candidate is     ┌──────────────┐      │
+//!                                          deprecated: ─────▶ │ Acceleration │ ◀────┘
+//!                                          instead of Probing └──────────────┘
 //! ```
 //! One file per stage: [`ramp`], [`evaluation`], [`decision`] (with [`inference`]), [`drain`],
 //! [`probing`], [`acceleration`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
@@ -54,14 +55,14 @@ use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{anole_cycle, ramp as ramp_program};
 use confidence::Confidence;
-use decision::{Choice, Source, decide};
-use drain::{Drain, Reason};
-use evaluation::{Evaluation, Who, register_us, testable};
+use decision::{Choice, Source};
+use drain::Drain;
+use evaluation::{Evaluation, register_us};
 use params::Params;
 use path::Path;
 use probing::Probing;
 use ramp::Ramp;
-use utility::{Verdict, share};
+use utility::Verdict;
 use window::{Phase, Window};
 
 /// Anole in the registry.
@@ -84,6 +85,8 @@ const CAP_GAIN: f64 = 2.0;
 const ADOPTED_PACKETS: u32 = 64;
 /// The smallest rate, packets per round trip: fewer give no feedback.
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
+/// Reports in a row of a program that should have ended, after which it is changed once more.
+const LOST_AFTER_REPORTS: u32 = 4;
 /// The alarm goes off at a queue this many times the tolerated one …
 const ALARM_QUEUES: f64 = 4.0;
 /// … and this many packets.
@@ -133,6 +136,8 @@ struct Anole {
     stage: Stage,
     cycle: u32,
     climbs: u32,
+    /// Reports in a row of a program that should have ended.
+    ignored: u32,
     telemetry: Telemetry,
 }
 
@@ -159,42 +164,19 @@ impl Anole {
             stage: Stage::Acceleration(Acceleration::default()),
             cycle: 0,
             climbs: 0,
+            ignored: 0,
             telemetry: Telemetry::default(),
         }
     }
 
-    /// Starts exponential growth from a window.
-    fn ramp(&mut self, gain: f64, cwnd: u32, out: &mut Commands) {
-        self.climbs = 0;
-        self.path.forget_capacity();
-        self.stage = Stage::Ramp(Ramp::start(gain, cwnd, &self.path, &self.params, out));
-    }
-
-    fn on_ramp_report(&mut self, now: Time, seen: &ramp_program::Report, out: &mut Commands) {
-        let Stage::Ramp(mut ramp) = self.stage else { return };
-        let over = ramp.on_report(now, seen, self.flow.mss, &mut self.path, &self.params, out);
-        self.feed_classic(now, seen.acked, seen.lost, seen.timeout > 0);
-        self.rate = Rate::from_bytes_in(seen.cwnd, self.path.srtt());
-        self.stage = Stage::Ramp(ramp);
-        let lost = seen.lost.saturating_mul(u64::from(self.flow.mss));
-        let observation = self.observe(lost, seen.acked, Dur::from_micros(seen.elapsed_us), 0.0);
-        self.ask_policy(now, &observation);
-        if over {
-            out.clear();
-            self.leave_ramp(now, &ramp, Dur::from_micros(seen.rtt_us), out);
+    /// A report of the program before is late, once or twice; when they go on, the change of programs was
+    /// lost on its way, and the rate in force is the place to start from again.
+    fn ignore(&mut self, out: &mut Commands) {
+        self.ignored += 1;
+        if self.ignored >= LOST_AFTER_REPORTS {
+            self.ignored = 0;
+            self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }
-    }
-
-    /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with.
-    fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
-        self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
-        self.cycle = (self.cycle + 1) & CYCLE_MASK;
-        out.run(&anole_cycle::PROGRAM)
-            .set(control::CYCLE, self.cycle)
-            .set(control::PHASE, 2)
-            .set(control::WINDOW_US, 0);
-        let share = drain::after_ramp(ramp.gain(), rtt, &self.path, &self.params);
-        self.enter_drain(Reason::Ramp, share, rtt, out);
     }
 
     /// Tells the rule-based candidate what happened since the last report.
@@ -252,31 +234,6 @@ impl Anole {
         self.verdict = None;
         self.apply(now, Choice { rate: self.rate * factor, source: Source::Previous, climb: false });
         self.enter_probing(out);
-    }
-
-    fn decide(&mut self, now: Time, evaluation: &Evaluation, window: &Window, out: &mut Commands) {
-        self.telemetry.decisions += 1;
-        let evidence = &evaluation.evidence;
-        if let Some(best) = evidence.best() {
-            let judge = |confidence: &mut Confidence, verdict: Option<Verdict>| {
-                if let Some(v) = verdict {
-                    confidence.judge(share(v.utility, &best, &self.params), &self.params);
-                }
-            };
-            judge(&mut self.classic_confidence, evidence.rule);
-            judge(&mut self.policy_confidence, evidence.learned);
-        }
-        let mut choice = decide(evidence, self.rate, self.climbs, &mut self.path, &self.params);
-        if choice.climb && evaluation.idle {
-            choice = Choice { rate: self.rate, source: Source::Previous, climb: false };
-        }
-        self.climbs = if choice.climb { self.climbs + 1 } else { 0 };
-        self.apply(now, choice);
-        if choice.climb && evidence.queue_is_empty(&self.params) {
-            return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
-        }
-        let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
-        self.enter_hold(now, rtt, out);
     }
 
     /// Puts a decided rate in force, and the rule-based candidate on it unless it is near already.
@@ -342,41 +299,6 @@ impl Anole {
         let alarm = self.path.min_rtt().mul_f64(1.0 + ALARM_QUEUES * self.params.mu) + packets;
         alarm.as_micros().clamp(1_000, 2_000_000_000) as u32
     }
-
-    fn accelerate(&mut self, now: Time, mut acceleration: Acceleration, window: &Window, out: &mut Commands) {
-        self.classic_confidence.recover(&self.params);
-        self.policy_confidence.recover(&self.params);
-        let gradient = window.significant_gradient(self.rate, self.flow.mss, &self.params).unwrap_or(0.0);
-        self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
-        if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
-            self.classic.resume(self.cap(self.rate, 1.0));
-            return self.on_probed(now, Probing { waited: false }, window, out);
-        }
-        if let Some((mean, _)) = window.rtt {
-            let rate = acceleration.step(self.rate, mean, gradient, &self.path, self.flow.mss, &self.params);
-            let (source, _) = self.source;
-            self.apply(now, Choice { rate, source, climb: false });
-        }
-        self.stage = Stage::Acceleration(acceleration);
-        self.hold(self.rate, self.path.srtt() * 2, out);
-    }
-
-    /// Tests the candidates against the rate in force.
-    fn evaluate(&mut self, learned: Option<Rate>, out: &mut Commands) {
-        let own = Rate::from_bytes_in(self.classic.cwnd(), self.path.srtt());
-        let rule = (Who::Rule, testable(own, self.rate, &self.params));
-        let other = match learned {
-            Some(rate) => (Who::Learned, testable(rate, self.rate, &self.params)),
-            None => (Who::Previous, self.rate),
-        };
-        let evaluation = Evaluation::new(rule, other, self.verdict, self.path.srtt(), self.flow.mss);
-        self.cycle = (self.cycle + 1) & CYCLE_MASK;
-        let hold_for = self.path.srtt().mul_f64(self.params.probing_rtts);
-        evaluation.start(self.cycle, self.rate, hold_for, out);
-        self.arm(out);
-        out.cwnd(self.cap(self.rate.max(evaluation.highest()), CAP_GAIN));
-        self.stage = Stage::Evaluation(evaluation);
-    }
 }
 
 /// Cycles are counted in 20 bits, which leaves room for the window in a u32 register.
@@ -401,17 +323,19 @@ impl Algorithm for Anole {
     }
 
     fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands) {
+        let ramping = matches!(self.stage, Stage::Ramp(_));
         if report.program.name == ramp_program::PROGRAM.name {
-            if let Some(seen) = ramp_program::Report::read(report.values) {
-                self.on_ramp_report(now, &seen, out);
+            match ramp_program::Report::read(report.values) {
+                Some(seen) if ramping => self.on_ramp_report(now, &seen, out),
+                _ => return self.ignore(out),
             }
-        } else if report.program.name == anole_cycle::PROGRAM.name
-            && let Some(window) = Window::read(report.values)
-            && window.cycle == self.cycle
-            && !matches!(self.stage, Stage::Ramp(_))
-        {
-            self.on_window(now, &window, out);
+        } else if report.program.name == anole_cycle::PROGRAM.name {
+            match Window::read(report.values) {
+                Some(window) if !ramping && window.cycle == self.cycle => self.on_window(now, &window, out),
+                _ => return self.ignore(out),
+            }
         }
+        self.ignored = 0;
     }
 
     fn telemetry(&self) -> Telemetry {

@@ -6,11 +6,14 @@
 //! link), when the delivery rate has not grown by a quarter of what was asked for over three reports in
 //! a row (the full-pipe test of BBR, for buffers too small to show a delay), or on a timeout.
 
+use super::decision::{Choice, Source};
+use super::drain::{self, Reason};
 use super::params::Params;
 use super::path::Path;
+use super::{Anole, CYCLE_MASK, Stage};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::ramp::{self, control};
-use anole_programs::{Commands, Program};
+use anole_programs::{Commands, Program, anole_cycle};
 
 /// Share of packets lost that ends a ramp.
 const LOSS_LIMIT: f64 = 0.1;
@@ -98,5 +101,42 @@ impl Ramp {
         self.best = self.best.max(path.delivery_rate());
         self.aim(path, params, out);
         seen.ended > 0 || seen.timeout > 0 || lossy || self.flat_reports >= PLATEAU_REPORTS
+    }
+}
+
+impl Anole {
+    /// Starts exponential growth from a window.
+    pub(super) fn ramp(&mut self, gain: f64, cwnd: u32, out: &mut Commands) {
+        self.climbs = 0;
+        self.path.forget_capacity();
+        self.stage = Stage::Ramp(Ramp::start(gain, cwnd, &self.path, &self.params, out));
+    }
+
+    /// Takes a report of the ramp.
+    pub(super) fn on_ramp_report(&mut self, now: Time, seen: &ramp::Report, out: &mut Commands) {
+        let Stage::Ramp(mut ramp) = self.stage else { return };
+        let over = ramp.on_report(now, seen, self.flow.mss, &mut self.path, &self.params, out);
+        self.feed_classic(now, seen.acked, seen.lost, seen.timeout > 0);
+        self.rate = Rate::from_bytes_in(seen.cwnd, self.path.srtt());
+        self.stage = Stage::Ramp(ramp);
+        let lost = seen.lost.saturating_mul(u64::from(self.flow.mss));
+        let observation = self.observe(lost, seen.acked, Dur::from_micros(seen.elapsed_us), 0.0);
+        self.ask_policy(now, &observation);
+        if over {
+            out.clear();
+            self.leave_ramp(now, &ramp, Dur::from_micros(seen.rtt_us), out);
+        }
+    }
+
+    /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with.
+    fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
+        self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
+        self.cycle = (self.cycle + 1) & CYCLE_MASK;
+        out.run(&anole_cycle::PROGRAM)
+            .set(anole_cycle::control::CYCLE, self.cycle)
+            .set(anole_cycle::control::PHASE, 2)
+            .set(anole_cycle::control::WINDOW_US, 0);
+        let share = drain::after_ramp(ramp.gain(), rtt, &self.path, &self.params);
+        self.enter_drain(Reason::Ramp, share, rtt, out);
     }
 }

@@ -1,5 +1,6 @@
 //! Transitions of the whole algorithm, driven by reports as the datapath would send them.
 
+use super::drain::Reason;
 use super::*;
 use crate::policy::Observation;
 
@@ -68,13 +69,13 @@ impl Bench {
     fn ramp_report(&mut self, ended: u64) {
         self.now += RTT;
         self.out.clear();
-        let values = [250_000, 0, 0, 50_000, 50_000, 50_000, ended, 250_000, 250_000];
+        let values = [250_000, 0, 0, 50_000, 50_000, 50_000, ended, 250_000];
         let report = Report { program: &ramp_program::PROGRAM, values: &values };
         self.anole.on_report(self.now, &report, &mut self.out);
     }
 
     /// A report about 100 packets sent over 25 ms.
-    fn values(&self, seen: Seen) -> [u64; 16] {
+    fn values(&self, seen: Seen) -> [u64; 15] {
         let n = if seen.acked > 0 { 100 } else { 0 };
         let (mut t, mut y, mut tt, mut ty, mut yy, mut min) = (0, 0, 0, 0, 0, u64::MAX);
         for i in 0..n {
@@ -90,7 +91,7 @@ impl Bench {
         let timeout = u64::from(seen.timeout);
         [
             window, seen.acked, covered, seen.lost, seen.lost, timeout, elapsed, 50_000, min, n, t, y, tt,
-            ty, yy, 0,
+            ty, yy,
         ]
     }
 
@@ -311,4 +312,89 @@ fn one_cycle_costs_three_reports_and_two_messages() {
     }
     assert!(matches!(bench.anole.stage, Stage::Probing(_)));
     assert_eq!(messages, 2);
+}
+
+#[test]
+fn an_alarm_drains_and_takes_the_rate_that_the_drain_tells() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    assert!(bench.field("alarm_us").unwrap() > 90_000, "armed");
+    bench.window(Seen { rtt_ms: 100.0, ..quiet(3) });
+    assert!(matches!(bench.anole.stage, Stage::Drain(Drain { reason: Reason::Overload, .. })));
+    assert!((bench.mbps("hold") - 20.0).abs() < 0.1, "{}", bench.mbps("hold"));
+    assert_eq!(bench.field("alarm_us"), None, "off while the queue is drained");
+    // 125 kB came back in 50 ms: 20 Mbps.
+    let mut values = bench.values(quiet(2));
+    (values[1], values[6]) = (125_000, 50_000);
+    bench.now += RTT;
+    bench.out.clear();
+    let report = Report { program: &anole_cycle::PROGRAM, values: &values };
+    bench.anole.on_report(bench.now, &report, &mut bench.out);
+    assert!(matches!(bench.anole.stage, Stage::Check(_)));
+    assert!((bench.anole.rate.mbps() - 20.0).abs() < 1e-6, "{}", bench.anole.rate);
+}
+
+#[test]
+fn drains_that_change_nothing_end_with_a_longer_base_round_trip_time() {
+    let mut bench = Bench::probing(None);
+    bench.window(quiet(2));
+    bench.window(Seen { rtt_ms: 90.0, ..quiet(0) });
+    bench.window(Seen { rtt_ms: 90.0, ..quiet(1) });
+    let mut drains = 0;
+    while drains < 9 && matches!(bench.anole.stage, Stage::Drain(_)) {
+        drains += 1;
+        for _ in 0..2 {
+            let mut values = bench.values(Seen { rtt_ms: 90.0, ..quiet(2) });
+            values[7] = 90_000;
+            bench.now += RTT;
+            bench.out.clear();
+            let report = Report { program: &anole_cycle::PROGRAM, values: &values };
+            bench.anole.on_report(bench.now, &report, &mut bench.out);
+        }
+    }
+    assert_eq!(drains, 3);
+    assert!(
+        (bench.anole.path.min_rtt().as_millis_f64() - 90.0).abs() < 0.1,
+        "{}",
+        bench.anole.path.min_rtt()
+    );
+    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+}
+
+#[test]
+fn a_ramp_ends_on_loss_and_on_a_plateau_but_not_on_a_little_loss() {
+    let end_of = |acked: &[u64], lost: u64| {
+        let mut bench = Bench::probing(None);
+        bench.anole.start(bench.now, &mut bench.out);
+        for (i, &acked) in acked.iter().enumerate() {
+            bench.now += RTT;
+            let values = [acked, lost, 0, 50_000, 50_000, 50_000, 0, 100_000];
+            let report = Report { program: &ramp_program::PROGRAM, values: &values };
+            bench.anole.on_report(bench.now, &report, &mut bench.out);
+            if !matches!(bench.anole.stage, Stage::Ramp(_)) {
+                return Some(i + 1);
+            }
+        }
+        None
+    };
+    let growing: Vec<u64> = (0..6).map(|i| 300_000 << i).collect();
+    assert_eq!(end_of(&growing, 0), None);
+    assert_eq!(end_of(&growing, 9), None);
+    assert_eq!(end_of(&growing, 60), Some(1));
+    assert_eq!(end_of(&[300_000; 9], 0), Some(4));
+}
+
+#[test]
+fn a_change_of_programs_that_was_lost_is_made_again() {
+    let mut bench = Bench::probing(scale(1.1));
+    let stale = bench.values(quiet(2));
+    bench.window(quiet(2));
+    for late in 1..=LOST_AFTER_REPORTS {
+        bench.out.clear();
+        let report = Report { program: &anole_cycle::PROGRAM, values: &stale };
+        bench.anole.on_report(bench.now, &report, &mut bench.out);
+        assert_eq!(bench.out.is_empty(), late < LOST_AFTER_REPORTS);
+    }
+    assert_eq!(bench.out.program().map(|p| p.name), Some("ramp"));
+    assert!((bench.anole.rate.mbps() - RATE_MBPS).abs() < 1e-9);
 }

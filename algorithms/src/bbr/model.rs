@@ -4,7 +4,7 @@ use anole_model::{Dur, Rate, Time};
 use std::collections::VecDeque;
 
 /// Rounds over which the bandwidth is the largest delivery rate (BBR: 10).
-const BANDWIDTH_ROUNDS: usize = 10;
+const BANDWIDTH_ROUNDS: u64 = 10;
 /// Age at which the smallest round-trip time is measured anew (BBR: 10 s).
 const MIN_RTT_AGE: Dur = Dur::from_millis(10_000);
 /// No round-trip time is longer; a larger figure is no measurement.
@@ -13,8 +13,11 @@ const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 /// The model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
-    /// Delivery rates of the last rounds.
-    rates: VecDeque<Rate>,
+    /// The round of a delivery rate and the rate: later ones are smaller, so the first is the largest.
+    rates: VecDeque<(u64, Rate)>,
+    round: u64,
+    /// How much of the present round has passed.
+    passed: Dur,
     min_rtt: Option<Dur>,
     min_rtt_at: Time,
     /// While the round-trip time is measured anew: true, and the smallest sample of that time.
@@ -22,9 +25,14 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The bandwidth of the bottleneck.
+    /// The flow begins; the round-trip time cannot be old yet.
+    pub fn start(&mut self, now: Time) {
+        self.min_rtt_at = now;
+    }
+
+    /// The bandwidth of the bottleneck; nothing before the first delivery.
     pub fn bandwidth(&self) -> Rate {
-        self.rates.iter().fold(Rate::ZERO, |most, &rate| most.max(rate))
+        self.rates.front().map_or(Rate::ZERO, |&(_, rate)| rate)
     }
 
     /// The smallest round-trip time, once one was measured.
@@ -37,20 +45,39 @@ impl Model {
         self.min_rtt.map_or(0, |rtt| self.bandwidth().bytes_in(rtt) as u64)
     }
 
-    /// Starts with a bandwidth that nothing was measured of.
-    pub fn assume(&mut self, now: Time, rate: Rate) {
-        self.saw_delivery(rate);
-        self.min_rtt_at = now;
+    /// Counts rounds, by the datapath's clock. True when one is over.
+    pub fn time_passed(&mut self, span: Dur, rtt: Dur) -> bool {
+        self.passed += span;
+        let over = self.passed >= rtt;
+        if over {
+            self.round += 1;
+            self.passed = Dur::ZERO;
+        }
+        over
     }
 
-    /// Takes the delivery rate of a round; nothing delivered tells nothing.
+    /// Takes the largest delivery rate of a report; nothing delivered tells nothing.
     pub fn saw_delivery(&mut self, rate: Rate) {
         if rate > Rate::ZERO {
-            self.rates.push_back(rate);
+            self.push(rate);
+            let round = self.round;
+            self.rates.retain(|&(then, _)| round - then < BANDWIDTH_ROUNDS);
         }
-        if self.rates.len() > BANDWIDTH_ROUNDS {
-            self.rates.pop_front();
+    }
+
+    /// The same for a time in which the flow did not try to use the bandwidth: it can only be larger, and
+    /// larger rates do not grow old meanwhile.
+    pub fn saw_limited_delivery(&mut self, rate: Rate) {
+        if rate > self.bandwidth() {
+            self.push(rate);
         }
+    }
+
+    fn push(&mut self, rate: Rate) {
+        while self.rates.back().is_some_and(|&(_, known)| known <= rate) {
+            self.rates.pop_back();
+        }
+        self.rates.push_back((self.round, rate));
     }
 
     /// Takes the smallest round-trip time of a round.
@@ -89,16 +116,47 @@ impl Model {
 mod tests {
     use super::*;
 
+    fn deliver(model: &mut Model, mbps: f64) {
+        model.time_passed(Dur::from_millis(50), Dur::from_millis(50));
+        model.saw_delivery(Rate::from_mbps(mbps));
+    }
+
     #[test]
     fn the_bandwidth_is_the_largest_rate_of_ten_rounds() {
         let mut model = Model::default();
-        model.saw_delivery(Rate::from_mbps(50.0));
+        deliver(&mut model, 50.0);
         for _ in 0..9 {
-            model.saw_delivery(Rate::from_mbps(40.0));
+            deliver(&mut model, 40.0);
             assert_eq!(model.bandwidth().mbps(), 50.0);
         }
-        model.saw_delivery(Rate::from_mbps(30.0));
+        deliver(&mut model, 30.0);
         assert_eq!(model.bandwidth().mbps(), 40.0);
+        for _ in 0..8 {
+            deliver(&mut model, 20.0);
+            assert_eq!(model.bandwidth().mbps(), 40.0);
+        }
+        deliver(&mut model, 20.0);
+        assert_eq!(model.bandwidth().mbps(), 30.0);
+    }
+
+    #[test]
+    fn parts_of_a_round_add_up() {
+        let mut model = Model::default();
+        let part = |model: &mut Model, ms| model.time_passed(Dur::from_millis(ms), Dur::from_millis(50));
+        assert!(!part(&mut model, 30) && part(&mut model, 20) && !part(&mut model, 30));
+        assert_eq!(model.round, 1);
+    }
+
+    #[test]
+    fn a_rate_that_was_not_tried_for_counts_only_when_larger() {
+        let mut model = Model::default();
+        deliver(&mut model, 50.0);
+        for _ in 0..20 {
+            model.saw_limited_delivery(Rate::from_mbps(10.0));
+        }
+        assert_eq!(model.bandwidth().mbps(), 50.0);
+        model.saw_limited_delivery(Rate::from_mbps(60.0));
+        assert_eq!(model.bandwidth().mbps(), 60.0);
     }
 
     #[test]

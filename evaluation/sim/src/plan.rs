@@ -43,16 +43,6 @@ pub struct FlowPlan {
 }
 
 impl FlowPlan {
-    /// The rule-based candidate asked for.
-    pub fn classic(&self) -> Option<&str> {
-        self.build.as_ref()?.classic.as_deref()
-    }
-
-    /// The learned candidate asked for.
-    pub fn policy(&self) -> Option<&str> {
-        self.build.as_ref()?.policy.as_deref()
-    }
-
     /// A new instance; `None` for a flow that the datapath governs by itself.
     pub(crate) fn algorithm(&self, flow: FlowInfo) -> Option<Box<dyn Algorithm>> {
         let build = Build { flow, ..self.build.clone()? };

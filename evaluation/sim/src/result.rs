@@ -16,9 +16,10 @@ pub struct RunResult {
     pub alg: String,
     /// Seed of this run.
     pub seed: u64,
-    /// Version of anole-ccp, with the commit.
+    /// Version of anole-ccp; a binary adds the commit.
     pub version: &'static str,
-    /// Rule-based candidate asked for; null for the algorithm's default.
+    /// Rule-based candidate asked for; null for the algorithm's default. This and the next two are
+    /// filled in by whoever took the options.
     pub classic: Option<String>,
     /// Learned candidate asked for; null for the algorithm's default.
     pub policy: Option<String>,

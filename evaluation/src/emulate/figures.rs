@@ -3,7 +3,6 @@
 use super::agent::FlowLine;
 use super::govern::{Governed, Governor};
 use super::run::{Notes, since_epoch};
-use crate::output;
 use anole_emulator::Record;
 use anole_model::{Dur, Rate, Time};
 use anole_quic::{Reading, RttSample};
@@ -58,10 +57,10 @@ pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instan
         mode: "quic",
         alg: governed.algs.get(under_test).cloned().unwrap_or_default(),
         seed,
+        version: env!("CARGO_PKG_VERSION"),
         classic: None,
         policy: None,
         set: Vec::new(),
-        version: output::VERSION,
         wall_s: 0.0,
         links: links(scenario, raw),
         flows: (0..scenario.flows.len())

@@ -78,7 +78,7 @@ pub fn main(args: Args) -> Result<()> {
     for (choice, seed) in &runs {
         let binary = args.agent_binary.as_deref();
         let result = run_one(&scenario, choice, *seed, binary, &args.agent_outage, &bar)?;
-        let result = RunResult { set: options.set.clone(), ..result };
+        let result = options.label(&scenario, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
@@ -105,8 +105,7 @@ pub fn run_one(
         true => None,
         false => Some(agent::find(agent_binary)?),
     };
-    let result = run::run(scenario, &governed, seed, binary.as_deref(), outages, bar)?;
-    Ok(RunResult { classic: choice.classic.clone(), policy: choice.policy.clone(), ..result })
+    run::run(scenario, &governed, seed, binary.as_deref(), outages, bar)
 }
 
 fn self_test() -> Result<()> {

@@ -19,8 +19,8 @@ impl Simulation<'_> {
             alg: flows.get(under_test).map(|flow| flow.alg.clone()).unwrap_or_default(),
             seed,
             version: env!("CARGO_PKG_VERSION"),
-            classic: self.agent.plan(under_test).classic().map(str::to_string),
-            policy: self.agent.plan(under_test).policy().map(str::to_string),
+            classic: None,
+            policy: None,
             set: Vec::new(),
             wall_s: 0.0,
             links: scenario
