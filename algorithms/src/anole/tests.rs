@@ -202,9 +202,9 @@ fn no_congestion_on_an_empty_queue_starts_a_gentle_ramp() {
 #[test]
 fn no_congestion_on_a_standing_queue_climbs() {
     let mut bench = Bench::probing(scale(1.1));
-    bench.window(Seen { rtt_ms: 54.0, ..quiet(2) });
-    bench.window(Seen { rtt_ms: 54.0, ..quiet(0) });
-    bench.window(Seen { rtt_ms: 54.0, ..quiet(1) });
+    bench.window(Seen { rtt_ms: 55.5, ..quiet(2) });
+    bench.window(Seen { rtt_ms: 55.5, ..quiet(0) });
+    bench.window(Seen { rtt_ms: 55.5, ..quiet(1) });
     assert!(matches!(bench.anole.stage, Stage::Probing(_)));
     assert!(bench.mbps("hold") > 44.0, "{}", bench.mbps("hold"));
     assert_eq!((bench.anole.climbs, bench.anole.source.0), (1, Source::Inferred));
