@@ -316,12 +316,14 @@ fn malformed_datagrams_hurt_nobody() {
         assert!(agent.0.try_wait().unwrap().is_none(), "the agent ended, seed {seed}");
     }
     eprintln!("{sent} datagrams in {:?}", begin.elapsed());
-    // The flow was served all along and still is.
+    // During a flood the kernel may refuse a report, since all senders share one queue of few datagrams,
+    // and then the fallback may serve the flow. Afterwards the agent does, without an interruption.
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)), "the agent serves the flow again");
     let before = host.datapath.flow(flow).unwrap().stats();
-    assert_eq!(before.fallbacks, 0, "the agent kept the flow");
     host.drive(Duration::from_millis(700), |_| false);
     let after = host.datapath.flow(flow).unwrap().stats();
-    assert!(host.governed(flow) && after.updates > before.updates && after.fallbacks == 0, "{after:?}");
+    assert!(host.governed(flow) && after.updates > before.updates, "{after:?}");
+    assert_eq!(after.fallbacks, before.fallbacks, "the agent kept the flow");
 
     agent.signal(Signal::SIGTERM);
     let mut log = String::new();

@@ -45,7 +45,6 @@
         (volatile sum_tt 0) # sum of t^2, (16 us)^2
         (volatile sum_trtt 0) # sum of t*rtt, (16 us)^2
         (volatile sum_rttrtt 0) # sum of rtt^2, (16 us)^2
-        (volatile inflight 0) # bytes in flight at the last ACK
     )
 )
 (when (< Flow.rtt_sample_us 2000000000)
@@ -57,7 +56,6 @@
     (:= Report.acked (+ Report.acked Ack.bytes_acked))
     (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
     (:= Report.timeout (|| Report.timeout Flow.was_timeout))
-    (:= Report.inflight Flow.bytes_in_flight)
     (:= first (+ Report.rtt_us begin_us))
     (:= past (+ first window_us))
     (:= due (+ since_us hold_us))

@@ -22,7 +22,6 @@
         (volatile min_rtt_us +infinity) # smallest round-trip time in this window, us
         (ended 0) # 1: the round-trip time rose and the ramp has ended
         (volatile cwnd 0) # congestion window at the report, bytes
-        (volatile inflight 0) # bytes in flight at the report
     )
 )
 (when true
@@ -53,7 +52,6 @@
 (when (|| Flow.was_timeout (|| (> Micros interval_us) (> Report.ended before)))
     (:= Report.elapsed_us Micros)
     (:= Report.cwnd Cwnd)
-    (:= Report.inflight Flow.bytes_in_flight)
     (:= Micros 0)
     (report)
 )

@@ -55,8 +55,9 @@ pub(super) struct Choice {
 /// The largest correction of an inferred rate towards its standing queue, share of the rate.
 const MAX_CORRECTION: f64 = 0.05;
 
-/// A queue below this share of the tolerated one is empty.
-const EMPTY_SHARE: f64 = 0.25;
+/// A queue below this share of the tolerated one is empty: less than the standing queue that an inferred
+/// rate aims at, more than the jitter of a busy host.
+const EMPTY_SHARE: f64 = 0.4;
 
 impl Evidence {
     /// The verdicts in ascending order of their rates, and how many there are.

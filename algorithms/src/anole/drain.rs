@@ -90,9 +90,10 @@ impl Anole {
     pub(super) fn on_alarm(&mut self, now: Time, window: &Window, out: &mut Commands) {
         self.climbs = 0;
         self.verdict = None;
-        let delivered = Rate::from_bytes_in(window.acked, window.elapsed);
-        if window.elapsed >= self.path.min_rtt() && delivered < self.rate && delivered > Rate::ZERO {
-            self.apply(now, Choice { rate: delivered, source: Source::Inferred, climb: false });
+        if window.elapsed >= self.path.min_rtt() && window.acked > 0 {
+            let delivered = Rate::from_bytes_in(window.acked, window.elapsed);
+            let rate = delivered.clamp(self.rate * MIN_SHARE, self.rate);
+            self.apply(now, Choice { rate, source: Source::Inferred, climb: false });
         }
         self.enter_drain(Reason::Overload, MIN_SHARE, window.last_rtt, out);
     }
@@ -104,7 +105,8 @@ impl Anole {
         let delivered = Rate::from_bytes_in(window.acked.saturating_add(lost), window.elapsed);
         let told = match drain.reason {
             Reason::Ramp => Some(delivered),
-            Reason::Overload => Some(delivered.min(self.rate)),
+            // A host that stood still looks like an overload too: no single figure is believed beyond a half.
+            Reason::Overload => Some(delivered.clamp(self.rate * MIN_SHARE, self.rate)),
             Reason::Queue | Reason::Confirm => None,
         };
         if let Some(rate) = told.filter(|rate| *rate > Rate::ZERO) {
@@ -125,7 +127,9 @@ impl Anole {
         }
         match due(now, window.last_rtt, &self.path, &self.params) {
             Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {
-                let again = Drain { reason: Reason::Queue, before: after, repeated: drain.repeated + 1 };
+                // Where an overload goes on, its drain tells the rate once more.
+                let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
+                let again = Drain { reason, before: after, repeated: drain.repeated + 1 };
                 self.drain(again, share, out);
             }
             _ => self.enter_probing(out),

@@ -85,6 +85,8 @@ const CAP_GAIN: f64 = 2.0;
 const ADOPTED_PACKETS: u32 = 64;
 /// The smallest rate, packets per round trip: fewer give no feedback.
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
+/// Reports in a row of a program that should have ended, after which it is changed once more.
+const LOST_AFTER_REPORTS: u32 = 4;
 /// The alarm goes off at a queue this many times the tolerated one …
 const ALARM_QUEUES: f64 = 4.0;
 /// … and this many packets.
@@ -134,6 +136,8 @@ struct Anole {
     stage: Stage,
     cycle: u32,
     climbs: u32,
+    /// Reports in a row of a program that should have ended.
+    ignored: u32,
     telemetry: Telemetry,
 }
 
@@ -160,7 +164,18 @@ impl Anole {
             stage: Stage::Acceleration(Acceleration::default()),
             cycle: 0,
             climbs: 0,
+            ignored: 0,
             telemetry: Telemetry::default(),
+        }
+    }
+
+    /// A report of the program before is late, once or twice; when they go on, the change of programs was
+    /// lost on its way, and the rate in force is the place to start from again.
+    fn ignore(&mut self, out: &mut Commands) {
+        self.ignored += 1;
+        if self.ignored >= LOST_AFTER_REPORTS {
+            self.ignored = 0;
+            self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }
     }
 
@@ -308,17 +323,19 @@ impl Algorithm for Anole {
     }
 
     fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands) {
+        let ramping = matches!(self.stage, Stage::Ramp(_));
         if report.program.name == ramp_program::PROGRAM.name {
-            if let Some(seen) = ramp_program::Report::read(report.values) {
-                self.on_ramp_report(now, &seen, out);
+            match ramp_program::Report::read(report.values) {
+                Some(seen) if ramping => self.on_ramp_report(now, &seen, out),
+                _ => return self.ignore(out),
             }
-        } else if report.program.name == anole_cycle::PROGRAM.name
-            && let Some(window) = Window::read(report.values)
-            && window.cycle == self.cycle
-            && !matches!(self.stage, Stage::Ramp(_))
-        {
-            self.on_window(now, &window, out);
+        } else if report.program.name == anole_cycle::PROGRAM.name {
+            match Window::read(report.values) {
+                Some(window) if !ramping && window.cycle == self.cycle => self.on_window(now, &window, out),
+                _ => return self.ignore(out),
+            }
         }
+        self.ignored = 0;
     }
 
     fn telemetry(&self) -> Telemetry {

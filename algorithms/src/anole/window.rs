@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_window_without_acks_is_not_judged() {
-        let mut values = [0; 16];
+        let mut values = [0; 15];
         values[0] = 4 * 7 + 1;
         values[8] = u64::MAX;
         let window = Window::read(&values).unwrap();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn absurd_round_trip_times_are_no_measurement() {
-        let mut values = [0; 16];
+        let mut values = [0; 15];
         (values[8], values[9], values[11]) = (u64::MAX, 10, u64::MAX);
         assert_eq!(Window::read(&values).unwrap().rtt, None);
         (values[8], values[9], values[11]) = (100, 1, 10);

@@ -21,7 +21,7 @@ pub enum Kind {
     Nan,
     /// Half of the rate and twice the rate in turn.
     Oscillate,
-    /// The delivery rate, but only after [`SLOW_ANSWER`].
+    /// The delivery rate, but only after 100 ms.
     Slow,
     /// Never answers.
     Absent,

@@ -76,11 +76,13 @@ impl Host {
     /// it is announced to when it comes.
     pub fn connect(agent: &Path, options: HostOptions) -> Result<Host, HostError> {
         let shared = Arc::new(Shared::new(Some(AgentSocket::bind(agent)?), options));
+        // At once, so that the first flow's announcement finds the way open.
+        let greeted = receive::greet(&shared, None);
         let thread = std::thread::Builder::new()
             .name("anole-datapath".to_string())
             .spawn({
                 let shared = shared.clone();
-                move || receive::run(&shared)
+                move || receive::run(&shared, greeted)
             })
             .map_err(HostError::Thread)?;
         Ok(Host { shared, thread: Some(thread) })

@@ -1,7 +1,7 @@
 //! The receive thread: what the agent sends, and whether there is a new agent to announce to.
 
 use crate::host::Shared;
-use crate::socket::AgentSocket;
+use crate::socket::{AgentSocket, Identity};
 use anole_datapath::ProgramTable;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
@@ -16,19 +16,22 @@ const LOOK_MS: u16 = 100;
 /// several messages may share a datagram.
 const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
-/// Runs until the host is dropped.
-pub(crate) fn run(shared: &Shared) {
+/// Connects and announces to an agent whose socket is not the one of `greeted`; returns whom the host
+/// knows now. What is refused (file there, nobody listening) is to be tried again at the next look.
+pub(crate) fn greet(shared: &Shared, greeted: Option<Identity>) -> Option<Identity> {
+    let socket = shared.socket.as_ref()?;
+    let present = socket.agent_identity();
+    let fresh = present.is_some() && present != greeted;
+    if fresh && (socket.connect().is_err() || shared.announce().is_err()) { None } else { present }
+}
+
+/// Runs until the host is dropped; `greeted` is the agent that it was opened with.
+pub(crate) fn run(shared: &Shared, mut greeted: Option<Identity>) {
     let Some(socket) = &shared.socket else { return };
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let mut programs = ProgramTable::default();
-    let mut announced = None;
     while !shared.stop.load(Relaxed) {
-        // An agent that comes binds a new file. A refused announcement (file there, nobody listening)
-        // is tried again at the next look.
-        let present = socket.agent_identity();
-        if present != announced && (present.is_none() || shared.announce().is_ok()) {
-            announced = present;
-        }
+        greeted = greet(shared, greeted);
         let mut fds = [PollFd::new(socket.inner().as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, PollTimeout::from(LOOK_MS)) {
             Ok(0) | Err(nix::errno::Errno::EINTR) => {}

@@ -74,9 +74,18 @@ impl AgentSocket {
         Ok(socket)
     }
 
+    /// Makes whoever holds the agent's path now the only one to send to and to hear from: the kernel
+    /// refuses what others send to a connected socket. Drops what came before.
+    pub(crate) fn connect(&self) -> io::Result<()> {
+        self.socket.connect(&self.agent)?;
+        let mut nothing = [0; 1];
+        while self.socket.recv(&mut nothing).is_ok_and(|length| length > 0) {}
+        Ok(())
+    }
+
     /// Sends one message to the agent, or fails at once.
     pub(crate) fn send(&self, message: &[u8]) -> io::Result<()> {
-        self.socket.send_to(message, &self.agent).map(|_| ())
+        self.socket.send(message).map(|_| ())
     }
 
     /// One datagram and whether it is the agent's, if one waits.
@@ -85,8 +94,11 @@ impl AgentSocket {
         Ok((length, self.is_agent(&from)))
     }
 
+    /// A dead agent's socket is disconnected by the kernel, and until the next one is there anybody of
+    /// this user may send. An address is the path as its owner wrote it, relative or through links, so
+    /// that only its last part can be compared.
     fn is_agent(&self, from: &SocketAddr) -> bool {
-        from.as_pathname() == Some(&self.agent)
+        from.as_pathname().and_then(Path::file_name) == self.agent.file_name()
     }
 
     /// Which socket file lies at the agent's path now.

@@ -7,6 +7,7 @@ use anole_datapath::wire::AlgorithmName;
 use anole_datapath::{AckSample, Governor};
 use anole_datapath_host::{FlowSpec, Host, HostFlow, HostOptions};
 use common::{ScriptedAgent, eventually};
+use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -103,25 +104,31 @@ fn strangers_and_garbage_are_refused_and_counted() {
     let path = dir.path().join("agent.sock");
     let agent = UnixDatagram::bind(&path).unwrap();
     let host = Host::connect(&path, HostOptions::default()).unwrap();
-    let mut own = None;
-    assert!(eventually(|| {
-        own = std::fs::read_dir(dir.path())
-            .unwrap()
-            .flatten()
-            .map(|entry| entry.path())
-            .find(|entry| entry.to_string_lossy().contains(".dp."));
-        own.is_some()
-    }));
-    let own = own.unwrap();
+    // The datapath announces itself, and from then on hears the agent alone.
+    let (_, from) = agent.recv_from(&mut [0; 64]).unwrap();
+    let own = from.as_pathname().unwrap().to_path_buf();
     let stranger = UnixDatagram::bind(dir.path().join("stranger")).unwrap();
-    stranger.send_to(&[3, 0, 12, 0, 1, 0, 0, 0, 0, 0, 0, 0], &own).unwrap();
+    let update = [3, 0, 12, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(stranger.send_to(&update, &own).unwrap_err().kind(), ErrorKind::PermissionDenied);
     agent.send_to(&[9; 20], &own).unwrap();
     agent.send_to(&[], &own).unwrap();
     // An update for a flow that does not exist.
     agent.send_to(&[3, 0, 12, 0, 77, 0, 0, 0, 0, 0, 0, 0], &own).unwrap();
-    assert!(eventually(|| host.stats().refused == 4), "{:?}", host.stats());
+    assert!(eventually(|| host.stats().refused == 3), "{:?}", host.stats());
     // The thread still serves.
     let agent = ScriptedAgent::start(&path, CWND, RATE);
+    let mut flow = host.open(Instant::now(), &spec());
+    assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
+    drop(agent);
+}
+
+#[test]
+fn the_agent_may_know_its_path_by_another_name() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("real")).unwrap();
+    std::os::unix::fs::symlink(dir.path().join("real"), dir.path().join("link")).unwrap();
+    let agent = ScriptedAgent::start(&dir.path().join("real/agent.sock"), CWND, RATE);
+    let host = Host::connect(&dir.path().join("link/agent.sock"), HostOptions::default()).unwrap();
     let mut flow = host.open(Instant::now(), &spec());
     assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
     drop(agent);

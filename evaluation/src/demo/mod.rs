@@ -54,7 +54,7 @@ pub fn main(args: Args) -> Result<()> {
     let run = |scenario: &Scenario, alg: &str| -> Result<RunResult> {
         let choice = Choice { alg: Some(alg.to_string()), classic: None, policy: None };
         let bar = emulate::progress_bar(scenario, 1);
-        let result = emulate::run_one(scenario, &choice, args.seed, args.agent_binary.as_deref(), &bar)?;
+        let result = emulate::run_one(scenario, &choice, args.seed, args.agent_binary.as_deref(), &[], &bar)?;
         bar.finish_and_clear();
         Ok(result)
     };

@@ -83,7 +83,9 @@ impl Agent {
     /// Starts an agent whose files lie in `folder`, and waits until it listens.
     pub fn start(binary: &Path, folder: &Path, index: usize, spec: &AgentSpec, seed: u64) -> Result<Agent> {
         let file = |kind: &str| folder.join(format!("agent{index}.{kind}"));
-        let (socket, stats, log) = (file("sock"), file("stats"), file("log"));
+        let (socket, stats, log) = (Agent::socket(folder, index), file("stats"), file("log"));
+        // What a killed agent left; the new one's has to be told from it.
+        let _ = std::fs::remove_file(&socket);
         let mut command = Command::new(binary);
         command.args(["--ipc", "unix", "--log-level", "warn", "--alg", &spec.alg]);
         command.arg("--socket").arg(&socket).arg("--stats").arg(&stats);
@@ -105,9 +107,9 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Its socket.
-    pub fn socket(&self) -> &Path {
-        &self.socket
+    /// The socket of the agent with this number in `folder`.
+    pub fn socket(folder: &Path, index: usize) -> PathBuf {
+        folder.join(format!("agent{index}.sock"))
     }
 
     fn await_socket(&mut self) -> Result<()> {

@@ -137,7 +137,7 @@ fn flow_result(
 fn agent_line<'a>(governed: &Governed, raw: &'a Raw, flow: usize) -> Option<&'a FlowLine> {
     let Governor::Agent(agent) = governed.governors[flow] else { return None };
     let id = raw.readings[flow]?.flow_id?;
-    raw.lines[agent].iter().rev().find(|line| line.flow == id)
+    raw.lines.get(agent)?.iter().rev().find(|line| line.flow == id)
 }
 
 fn rtt_histogram(scenario: &Scenario, epoch: Instant, samples: &[RttSample]) -> Histogram {

@@ -9,7 +9,9 @@
 mod agent;
 mod figures;
 mod govern;
+mod outage;
 mod run;
+mod server;
 
 use crate::options::{ScenarioArgs, usage};
 use crate::{output, table};
@@ -32,6 +34,10 @@ pub struct Args {
     /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
+    /// Keep the agents away from FROM to TO, in seconds: killed at FROM, started again at TO; from 0 on
+    /// they come late. May be repeated, in order
+    #[arg(long, value_name = "FROM:TO", value_parser = outage::parse)]
+    agent_outage: Vec<outage::Outage>,
     /// Measure how accurate the emulator is on this machine, and nothing else
     #[arg(long, exclusive = true)]
     self_test: bool,
@@ -60,6 +66,7 @@ pub fn main(args: Args) -> Result<()> {
     if args.datapath == DatapathKind::Kernel {
         return Err(usage("--datapath kernel is not part of this build; use --datapath quic"));
     }
+    outage::check(&args.agent_outage).map_err(usage)?;
     let scenario = options.scenario()?;
     let runs = options.runs(&scenario);
     for (choice, seed) in &runs {
@@ -69,7 +76,8 @@ pub fn main(args: Args) -> Result<()> {
     let bar = progress_bar(&scenario, runs.len());
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
-        let result = run_one(&scenario, choice, *seed, args.agent_binary.as_deref(), &bar)?;
+        let binary = args.agent_binary.as_deref();
+        let result = run_one(&scenario, choice, *seed, binary, &args.agent_outage, &bar)?;
         let result = options.label(&scenario, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
@@ -89,6 +97,7 @@ pub fn run_one(
     choice: &Choice,
     seed: u64,
     agent_binary: Option<&Path>,
+    outages: &[outage::Outage],
     bar: &ProgressBar,
 ) -> Result<RunResult> {
     let governed = govern::govern(scenario, choice, seed)?;
@@ -96,7 +105,7 @@ pub fn run_one(
         true => None,
         false => Some(agent::find(agent_binary)?),
     };
-    run::run(scenario, &governed, seed, binary.as_deref(), bar)
+    run::run(scenario, &governed, seed, binary.as_deref(), outages, bar)
 }
 
 fn self_test() -> Result<()> {

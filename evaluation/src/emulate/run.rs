@@ -1,33 +1,31 @@
 //! One run: agents, server, emulator and clients brought up, driven in real time, and taken down.
 
-use super::agent::{Agent, FlowLine};
 use super::figures::{self, FlowEnd, Raw, Snapshot};
 use super::govern::{Governed, Governor, Stack};
+use super::outage::{Agents, Outage};
+use super::server::ServerThread;
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{Emulator, EmulatorOptions, Network, NetworkLink, Route, UDP_HEADER_BYTES};
 use anole_model::{Dur, Time};
 use anole_quic::{
     AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, RttSample,
-    Server, ServerOptions, Transfer,
+    Server, Transfer,
 };
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
 use anole_sim::{SERIES_STEP, changes, link_configs};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc as tokio_mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 /// A peer that is silent for this long is an error: everything runs on this machine.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Datagrams of QUIC: at least what the protocol asks for, at most what the receiver announces.
 const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 1200..=1472;
 
@@ -37,19 +35,15 @@ pub fn run(
     governed: &Governed,
     seed: u64,
     binary: Option<&Path>,
+    outages: &[Outage],
     bar: &ProgressBar,
 ) -> Result<RunResult> {
     let started = Instant::now();
     let datagram = datagram(scenario)?;
     // Sockets, statistics and logs of the agents; removed at the end, whatever it is.
     let folder = tempfile::Builder::new().prefix("anole-").tempdir().context("cannot make a folder")?;
-    let agents = governed.agents.iter().enumerate().map(|(index, spec)| {
-        let binary = binary.ok_or_else(|| anyhow!("no agent's program was named"))?;
-        Agent::start(binary, folder.path(), index, spec, seed)
-    });
-    let agents: Vec<Agent> = agents.collect::<Result<_>>()?;
-    let hosts =
-        agents.iter().map(|agent| Host::connect(agent.socket(), HostOptions::default()).map(Arc::new));
+    let agents = Agents::start(binary, folder.path(), &governed.agents, seed, outages)?;
+    let hosts = agents.sockets().map(|socket| Host::connect(&socket, HostOptions::default()).map(Arc::new));
     let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
     let server = ServerThread::start()?;
     let epoch = Instant::now();
@@ -68,6 +62,7 @@ pub fn run(
         notes: Mutex::default(),
     });
     drop(hosts);
+    let agents = agents.play(epoch)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let driven = runtime.block_on(async {
         tokio::select! {
@@ -81,7 +76,7 @@ pub fn run(
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let record = stage.emulator.finish()?;
     drop((stage.controls, server));
-    let lines: Vec<Vec<FlowLine>> = agents.into_iter().map(Agent::finish).collect::<Result<_>>()?;
+    let lines = agents.finish()?;
     let raw = Raw {
         record,
         ends,
@@ -167,9 +162,11 @@ async fn drive(stage: &Arc<Stage>, bar: &ProgressBar) -> Result<(Vec<FlowEnd>, V
         ends.sort_by_key(|&(index, _)| index);
         anyhow::Ok(ends.into_iter().map(|(_, end)| end).collect())
     };
-    let (ends, (), ()) = tokio::try_join!(flows, async { Ok(take_notes(stage).await) }, async {
-        Ok(take_steps(stage, bar).await)
-    })?;
+    let notes = async {
+        tokio::join!(take_notes(stage), take_steps(stage, bar));
+        anyhow::Ok(())
+    };
+    let (ends, ()) = tokio::try_join!(flows, notes)?;
     Ok((ends, samples.into_iter().map(|receiver| receiver.try_iter().collect()).collect()))
 }
 
@@ -306,58 +303,6 @@ fn controls(governed: &Governed, hosts: &[Arc<Host>]) -> Result<Vec<CongestionCo
             })
         })
         .collect()
-}
-
-/// The QUIC server on a thread of its own, so that receiving does not delay sending.
-struct ServerThread {
-    server: Arc<Server>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl ServerThread {
-    fn start() -> Result<ServerThread> {
-        let (bound, result) = mpsc::channel();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("quic-server".to_string()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let serve = async |bound: mpsc::Sender<Result<Arc<Server>>>| {
-                let options =
-                    ServerOptions { listen: (Ipv4Addr::LOCALHOST, 0).into(), idle_timeout: IDLE_TIMEOUT };
-                match Server::bind(&options) {
-                    Ok(server) => {
-                        let server = Arc::new(server);
-                        let _ = bound.send(Ok(server.clone()));
-                        let (ended, _nobody_asks) = tokio_mpsc::unbounded_channel();
-                        tokio::select! {
-                            () = server.run(ended) => {}
-                            _ = stopped => {}
-                        }
-                    }
-                    Err(error) => drop(bound.send(Err(error.into()))),
-                }
-            };
-            match runtime {
-                Ok(runtime) => runtime.block_on(serve(bound)),
-                Err(error) => drop(bound.send(Err(error.into()))),
-            }
-        })?;
-        match result.recv() {
-            Ok(server) => Ok(ServerThread { server: server?, stop: Some(stop), thread: Some(thread) }),
-            Err(_) => bail!("the QUIC server's thread ended at once"),
-        }
-    }
-}
-
-impl Drop for ServerThread {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 /// How long after the epoch.

@@ -1,0 +1,132 @@
+//! `anole-quic` from the outside: exit codes, messages, files.
+#![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// A server and the folder with its certificate.
+struct Serving {
+    folder: tempfile::TempDir,
+    server: Child,
+    address: String,
+}
+
+impl Serving {
+    fn start() -> Serving {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Command::new(env!("CARGO_BIN_EXE_anole-quic"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--cert"])
+            .arg(folder.path().join("cert.pem"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.strip_prefix("listening on ").unwrap().split(';').next().unwrap().to_string();
+        Serving { folder, server, address }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn sender(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anole-quic"));
+        command.args(["send", &self.address, "--cert"]).arg(self.path("cert.pem")).args(args);
+        command
+    }
+
+    fn send(&self, args: &[&str]) -> Output {
+        self.sender(args).output().unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// The one line that a command that must fail with `code` leaves on standard error.
+fn refusal(output: &Output, code: i32) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).to_string();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text
+}
+
+#[test]
+fn sizes_traces_and_summaries() {
+    let serving = Serving::start();
+    let trace = serving.path("trace.csv");
+    let output =
+        serving.send(&["--size", "2M", "--connections", "2", "--json", "--trace", trace.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let connections = summary["connections"].as_array().unwrap();
+    assert_eq!(connections.len(), 2);
+    for connection in connections {
+        assert!(connection["delivered_bytes"].as_u64().unwrap() >= 2_000_000);
+        assert_eq!(connection["governor"], "fallback");
+    }
+    assert!(std::fs::read_to_string(&trace).unwrap().lines().count() > 2);
+    // The certificate and the trace, nothing temporary.
+    assert_eq!(std::fs::read_dir(serving.folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_peer_that_vanishes_ends_the_transfer() {
+    let mut serving = Serving::start();
+    let trace = serving.path("trace.json");
+    let args = ["--duration", "30", "--idle-timeout", "1", "--trace", trace.to_str().unwrap()];
+    let sender = serving.sender(&args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    serving.server.kill().unwrap();
+    let message = refusal(&sender.wait_with_output().unwrap(), 1);
+    assert!(message.contains("has not answered for 1 s"), "{message}");
+    assert_eq!(std::fs::read_dir(serving.folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_work_says_why() {
+    let serving = Serving::start();
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["--trace", "/nonexistent/t.csv"], 2, "/nonexistent/t.csv"),
+        (&["--trace", "t.txt"], 2, ".csv or .json"),
+        (&["--agent", "/nonexistent/agent.sock"], 2, "--agent"),
+        (&["--cc", "bbr", "--agent", "/tmp/agent.sock"], 2, "--cc anole-ccp"),
+    ];
+    for (args, code, hint) in cases {
+        let message = refusal(&serving.send(args), code);
+        assert!(message.contains(hint), "{message}");
+    }
+    let run = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_anole-quic")).args(args).output().unwrap();
+    let message = refusal(&run(&["serve", "--listen", &serving.address]), 2);
+    assert!(message.contains(&serving.address) && message.contains("another port"), "{message}");
+    let message = refusal(&run(&["send", &serving.address, "--cert", "/nonexistent.pem"]), 2);
+    assert!(message.contains("/nonexistent.pem"), "{message}");
+}
+
+#[test]
+fn a_server_that_is_not_there_or_not_ours() {
+    let serving = Serving::start();
+    let other = Serving::start();
+    // Bound, but nobody answers.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let send = |address: &str, cert: PathBuf| {
+        Command::new(env!("CARGO_BIN_EXE_anole-quic"))
+            .args(["send", address, "--idle-timeout", "1", "--cert", cert.to_str().unwrap()])
+            .output()
+            .unwrap()
+    };
+    let address = silent.local_addr().unwrap().to_string();
+    let message = refusal(&send(&address, serving.path("cert.pem")), 1);
+    assert!(message.contains("no answer for 1 s"), "{message}");
+    let message = refusal(&send(&serving.address, other.path("cert.pem")), 1);
+    assert!(message.contains("certificate"), "{message}");
+}
