@@ -43,7 +43,15 @@ fn main() -> ExitCode {
         Some(Command::Check { file }) => show::check(&file),
         None => {
             let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config);
-            file.and_then(|file| run::run(cli.options.or(file)))
+            file.and_then(|file| {
+                run::run(cli.options.or(file)).map_err(|failure| match (failure, &cli.config) {
+                    // The setting that is refused may be the file's.
+                    (Failure::Usage(error), Some(file)) => {
+                        Failure::Usage(error.context(format!("with --config {}", file.display())))
+                    }
+                    (failure, _) => failure,
+                })
+            })
         }
     };
     let (code, error) = match done {

@@ -350,6 +350,9 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
     let config = directory.path().join("config.toml");
     std::fs::write(&config, "alg = \"reno\"\n\nalgo = 1\n").unwrap();
     let config = config.to_str().unwrap();
+    let misnamed = directory.path().join("misnamed.toml");
+    std::fs::write(&misnamed, "alg = \"rno\"\n").unwrap();
+    let misnamed = misnamed.to_str().unwrap();
     let long = format!("{}/{}", directory.path().display(), "x".repeat(120));
     let missing = format!("{}/no/such/dir/sock", directory.path().display());
     let base = ["--alg", "reno", "--socket", socket];
@@ -369,7 +372,8 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
         (alone(&["--alg", "reno", "--socket", &long]), "shorter path"),
         (alone(&["--alg", "reno", "--socket", &missing]), "has to exist"),
         (alone(&["--alg", "reno", "--socket", file]), "not a socket"),
-        (alone(&["--config", config]), "unknown field `algo`"),
+        (alone(&["--config", config]), "config.toml:3: unknown field `algo`, expected one of"),
+        (alone(&["--config", misnamed, "--socket", socket]), "misnamed.toml: --alg: unknown algorithm"),
         (alone(&["--config", "/no/such/config"]), "--config /no/such/config"),
         (alone(&["check", "/no/such/file.ccp"]), "/no/such/file.ccp"),
     ];
