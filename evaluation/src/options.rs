@@ -1,6 +1,6 @@
 //! Options that every subcommand with a scenario shares, and the errors of who uses them.
 
-use crate::output::VERSION;
+use crate::output::{self, VERSION};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
@@ -55,9 +55,11 @@ pub struct ScenarioArgs {
 }
 
 impl ScenarioArgs {
-    /// Reads the scenario with its overrides.
+    /// Reads the scenario with its overrides, and makes sure that the results have a place.
     pub fn scenario(&self) -> Result<Scenario> {
-        load(&self.file, &self.set)
+        let scenario = load(&self.file, &self.set)?;
+        self.out.as_deref().map_or(Ok(()), output::check_folder)?;
+        Ok(scenario)
     }
 
     /// Completes a result with the version and what was asked for.

@@ -53,6 +53,16 @@ pub fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
     })
 }
 
+/// Finds out before a run whether its results can be written.
+pub fn check_folder(folder: &Path) -> Result<()> {
+    let probe = || -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        tempfile::NamedTempFile::new_in(folder).map(drop)
+    };
+    probe()
+        .with_context(|| format!("cannot write to {}; check that --out names a directory", folder.display()))
+}
+
 /// Longest part of a file's name that spells out options; file systems take 255 bytes in all.
 const SPELLED_OUT: usize = 120;
 

@@ -90,7 +90,7 @@ fn legend(
 ) -> Result<()> {
     let known = series.iter().enumerate().map(|(i, s)| (s.label.as_str(), colour(i).filled()));
     let named: Vec<(&str, ShapeStyle)> =
-        known.chain(reference.map(|(_, name)| (name, reference_style()))).collect();
+        known.chain(reference.map(|(_, name)| (name, reference_style().filled()))).collect();
     let width = |name: &str| SWATCH_PIXELS + CHARACTER_PIXELS * name.chars().count() as i32;
     let total: i32 = named.iter().map(|(name, _)| width(name)).sum();
     let mut x = head.dim_in_pixel().0 as i32 - total;

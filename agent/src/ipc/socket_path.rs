@@ -107,6 +107,8 @@ pub fn bind(path: &Path) -> Result<Bound, SocketError> {
     if length > MAX_PATH_BYTES {
         return Err(SocketError::TooLong { path: path.into(), length });
     }
+    // Looked at before a lock file is made beside it.
+    stale_socket(path)?;
     let lock = lock(path)?;
     clear(path)?;
     let before = umask(Mode::S_IRWXG | Mode::S_IRWXO | Mode::S_IXUSR);
@@ -178,14 +180,20 @@ fn lock(path: &Path) -> Result<Flock<File>, SocketError> {
     }
 }
 
+/// Whether a socket is at `path`; anything else there is an error.
+fn stale_socket(path: &Path) -> Result<bool, SocketError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(reason) => Err(io_error(path, "look at it", reason)),
+        Ok(found) if found.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(SocketError::NotASocket { path: path.into() }),
+    }
+}
+
 /// Removes a stale socket; refuses anything else.
 fn clear(path: &Path) -> Result<(), SocketError> {
-    let found = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(|reason| io_error(path, "look at it", reason))?,
-    };
-    if !found.file_type().is_socket() {
-        return Err(SocketError::NotASocket { path: path.into() });
+    if !stale_socket(path)? {
+        return Ok(());
     }
     // Somebody without our lock may listen there: an agent of another make.
     let probe = UnixDatagram::unbound().and_then(|probe| probe.connect(path));

@@ -34,9 +34,8 @@ pub struct Args {
     /// Seed of the link and the policies
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
-    #[arg(long, value_name = "FILE")]
-    agent_binary: Option<PathBuf>,
+    #[command(flatten)]
+    agent: emulate::AgentArgs,
 }
 
 /// Runs the subcommand.
@@ -47,6 +46,7 @@ pub fn main(args: Args) -> Result<()> {
         format!("flow.count={SHARING_FLOWS}"),
         format!("flow.start_spacing_s={SHARING_SPACING_S}"),
     ])?;
+    output::check_folder(&args.out)?;
     eprintln!(
         "Four transfers of about {:.0} s each, real QUIC packets over an emulated link (seed {}).",
         args.duration_s, args.seed
@@ -54,7 +54,7 @@ pub fn main(args: Args) -> Result<()> {
     let run = |scenario: &Scenario, alg: &str| -> Result<RunResult> {
         let choice = Choice { alg: Some(alg.to_string()), classic: None, policy: None };
         let bar = emulate::progress_bar(scenario, 1);
-        let result = emulate::run_one(scenario, &choice, args.seed, args.agent_binary.as_deref(), &[], &bar)?;
+        let result = emulate::run_one(scenario, &choice, args.seed, &args.agent, &bar)?;
         bar.finish_and_clear();
         Ok(result)
     };

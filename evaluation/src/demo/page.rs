@@ -10,11 +10,20 @@ const TEMPLATE: &str = include_str!("page.html");
 
 /// What a newcomer may type next.
 const NEXT: &str = "\
-./anole-eval sim evaluation/scenarios/anole-normal.toml --alg anole,cubic,bbr,reno   # the same in virtual time
-./anole-eval sim evaluation/scenarios/anole-loss.toml --alg anole,cubic              # 0.1 % of the packets lost
-./anole-eval sim evaluation/scenarios/anole-normal.toml --policy fault:random        # a bad learned policy
-./anole-eval emulate evaluation/scenarios/anole-long.toml --datapath quic            # 50 ms each way, real packets
-./anole-ccp algs                                                                     # every algorithm";
+# The same link in virtual time, with one more algorithm
+./anole-eval sim evaluation/scenarios/anole-normal.toml --alg anole,cubic,bbr,reno
+
+# A link that loses one packet in a thousand
+./anole-eval sim evaluation/scenarios/anole-loss.toml --alg anole,cubic
+
+# A bad policy in Anole's learned slot
+./anole-eval sim evaluation/scenarios/anole-normal.toml --policy fault:random
+
+# Real packets again, 50 ms each way, with the agent killed at 8 s and back at 12 s
+./anole-eval emulate evaluation/scenarios/anole-long.toml --datapath quic --agent-outage 8:12
+
+# Every algorithm with its parameters and sources
+./anole-ccp algs";
 
 /// The plots, as SVG.
 pub struct Pictures {

@@ -8,6 +8,7 @@
 
 mod agent;
 mod figures;
+mod flood;
 mod govern;
 mod outage;
 mod run;
@@ -20,7 +21,7 @@ use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of `anole-eval emulate`.
@@ -31,6 +32,16 @@ pub struct Args {
     /// What carries the flows
     #[arg(long, value_enum, default_value = "quic")]
     datapath: DatapathKind,
+    #[command(flatten)]
+    agent: AgentArgs,
+    /// Measure how accurate the emulator is on this machine, and nothing else
+    #[arg(long, exclusive = true)]
+    self_test: bool,
+}
+
+/// Where the agents come from and what happens to them.
+#[derive(clap::Args, Clone, Debug)]
+pub struct AgentArgs {
     /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
@@ -38,9 +49,9 @@ pub struct Args {
     /// they come late. May be repeated, in order
     #[arg(long, value_name = "FROM:TO", value_parser = outage::parse)]
     agent_outage: Vec<outage::Outage>,
-    /// Measure how accurate the emulator is on this machine, and nothing else
-    #[arg(long, exclusive = true)]
-    self_test: bool,
+    /// Send so many malformed datagrams to the agents during each run
+    #[arg(long, value_name = "DATAGRAMS", default_value_t = 0)]
+    agent_flood: u64,
 }
 
 /// What carries the flows.
@@ -66,18 +77,17 @@ pub fn main(args: Args) -> Result<()> {
     if args.datapath == DatapathKind::Kernel {
         return Err(usage("--datapath kernel is not part of this build; use --datapath quic"));
     }
-    outage::check(&args.agent_outage).map_err(usage)?;
     let scenario = options.scenario()?;
     let runs = options.runs(&scenario);
     for (choice, seed) in &runs {
         // Every mistake is told before the first run begins.
         govern::govern(&scenario, choice, *seed)?;
     }
+    outage::check(&args.agent.agent_outage).map_err(usage)?;
     let bar = progress_bar(&scenario, runs.len());
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
-        let binary = args.agent_binary.as_deref();
-        let result = run_one(&scenario, choice, *seed, binary, &args.agent_outage, &bar)?;
+        let result = run_one(&scenario, choice, *seed, &args.agent, &bar)?;
         let result = options.label(&scenario, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
@@ -96,16 +106,15 @@ pub fn run_one(
     scenario: &Scenario,
     choice: &Choice,
     seed: u64,
-    agent_binary: Option<&Path>,
-    outages: &[outage::Outage],
+    agent: &AgentArgs,
     bar: &ProgressBar,
 ) -> Result<RunResult> {
     let governed = govern::govern(scenario, choice, seed)?;
     let binary = match governed.agents.is_empty() {
         true => None,
-        false => Some(agent::find(agent_binary)?),
+        false => Some(agent::find(agent.agent_binary.as_deref())?),
     };
-    run::run(scenario, &governed, seed, binary.as_deref(), outages, bar)
+    run::run(scenario, &governed, seed, binary.as_deref(), agent, bar)
 }
 
 fn self_test() -> Result<()> {

@@ -1,8 +1,10 @@
 //! One run: agents, server, emulator and clients brought up, driven in real time, and taken down.
 
+use super::AgentArgs;
 use super::figures::{self, FlowEnd, Raw, Snapshot};
+use super::flood::Flood;
 use super::govern::{Governed, Governor, Stack};
-use super::outage::{Agents, Outage};
+use super::outage::Agents;
 use super::server::ServerThread;
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
@@ -17,7 +19,7 @@ use anole_sim::scenario::{FlowSpec, Scenario};
 use anole_sim::{SERIES_STEP, changes, link_configs};
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -35,15 +37,16 @@ pub fn run(
     governed: &Governed,
     seed: u64,
     binary: Option<&Path>,
-    outages: &[Outage],
+    asked: &AgentArgs,
     bar: &ProgressBar,
 ) -> Result<RunResult> {
     let started = Instant::now();
     let datagram = datagram(scenario)?;
     // Sockets, statistics and logs of the agents; removed at the end, whatever it is.
     let folder = tempfile::Builder::new().prefix("anole-").tempdir().context("cannot make a folder")?;
-    let agents = Agents::start(binary, folder.path(), &governed.agents, seed, outages)?;
-    let hosts = agents.sockets().map(|socket| Host::connect(&socket, HostOptions::default()).map(Arc::new));
+    let agents = Agents::start(binary, folder.path(), &governed.agents, seed, &asked.agent_outage)?;
+    let sockets: Vec<PathBuf> = agents.sockets().collect();
+    let hosts = sockets.iter().map(|socket| Host::connect(socket, HostOptions::default()).map(Arc::new));
     let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
     let server = ServerThread::start()?;
     let epoch = Instant::now();
@@ -63,6 +66,13 @@ pub fn run(
     });
     drop(hosts);
     let agents = agents.play(epoch)?;
+    let flood = match asked.agent_flood {
+        wanted if wanted > 0 && !sockets.is_empty() => {
+            let span = Duration::from_nanos(scenario.duration.as_nanos());
+            Some(Flood::start(sockets, wanted, span, seed)?)
+        }
+        _ => None,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let driven = runtime.block_on(async {
         tokio::select! {
@@ -72,6 +82,10 @@ pub fn run(
     });
     // Ends every connection, and with them their flows at the agent.
     drop(runtime);
+    if let Some(flood) = flood {
+        let outcome = flood.finish()?;
+        bar.suspend(|| eprintln!("{outcome}"));
+    }
     let (ends, rtts) = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let record = stage.emulator.finish()?;
