@@ -23,6 +23,10 @@ const CAPACITY_GAIN: f64 = 0.5;
 /// whole path unknown; a shorter guess only shortens the first window).
 const UNKNOWN_RTT: Dur = Dur::from_millis(100);
 
+/// On shorter paths what hosts add themselves (timers, batches, waiting for a processor: up to a
+/// millisecond) exceeds the tolerated queue of µ·RTTmin and would be taken for one.
+const SHORTEST_RTT: Dur = Dur::from_millis(2);
+
 /// No round-trip time is longer; a larger figure is no measurement.
 const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 /// What is left of the largest delivery rate after a report: a capacity that shrank is believed within
@@ -92,9 +96,9 @@ impl Path {
         self.min_rtt.is_some()
     }
 
-    /// The smallest round-trip time.
+    /// The smallest round-trip time, and never less than what hosts can keep.
     pub fn min_rtt(&self) -> Dur {
-        self.min_rtt.map_or(self.srtt(), |(rtt, _)| rtt)
+        self.min_rtt.map_or(self.srtt(), |(rtt, _)| rtt).max(SHORTEST_RTT)
     }
 
     /// The delivery rate of the last report.

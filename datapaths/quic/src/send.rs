@@ -137,13 +137,14 @@ fn summarise(options: &Send, reports: &[TransferReport]) {
     for (index, report) in reports.iter().enumerate() {
         let r = &report.reading;
         tell(&format!(
-            "{index}: {:.2} Mbps, {} of {} packets lost, RTT {} ms, window {} bytes, pacing {} Mbps, {} ({} reports, {} commands, {} fallbacks)",
+            "{index}: {:.2} Mbps, {} of {} packets lost, RTT {} ms, window {} bytes, {}, {} ({} reports, {} commands, {} fallbacks)",
             report.throughput_mbps(),
             r.lost_packets,
             r.sent_packets,
             r.rtt_ms().map_or("?".to_string(), |ms| format!("{ms:.1}")),
             r.cwnd_bytes,
-            r.pacing_mbps().map_or("the stack's".to_string(), |mbps| format!("{mbps:.2}")),
+            r.pacing_mbps()
+                .map_or("paced by the window".to_string(), |mbps| format!("pacing {mbps:.2} Mbps")),
             r.governor.name(),
             r.reports,
             r.updates,
