@@ -23,8 +23,9 @@ const CAPACITY_GAIN: f64 = 0.5;
 /// whole path unknown; a shorter guess only shortens the first window).
 const UNKNOWN_RTT: Dur = Dur::from_millis(100);
 
-/// On shorter paths what hosts add themselves (timers, batches, waiting for a processor: up to a
-/// millisecond) exceeds the tolerated queue of µ·RTTmin and would be taken for one.
+/// On shorter paths what hosts add themselves (timers, batches, waiting for a processor) exceeds the
+/// tolerated queue of µ·RTTmin and would be taken for one. Chosen: over loopback 0.9 to 1.6 Gbps, 0.2
+/// without it; with 5 ms a path of two packets loses twice as much.
 const SHORTEST_RTT: Dur = Dur::from_millis(2);
 
 /// No round-trip time is longer; a larger figure is no measurement.
