@@ -108,6 +108,30 @@ fn the_agent_governs_real_packets() {
 }
 
 #[test]
+fn a_flood_and_an_outage_leave_the_flow_running() {
+    let (place, agent) = (Place::new(), agent());
+    let agent = agent.to_str().unwrap();
+    let options = ["--alg", "cubic", "--json", "--agent-binary", agent];
+    let flood = ["--agent-flood", "20000"];
+    let outage = ["--agent-outage", "0.7:1.3"];
+    for (what, fault) in [("flood", flood), ("outage", outage)] {
+        let output = place.run(&[&options[..], &fault].concat());
+        let run = &objects(&output)[0];
+        let goodput = run["flows"][0]["goodput_mbps"].as_f64().unwrap();
+        // Of 16 Mbps; a flow that stands still for the outage alone would have less.
+        assert!(goodput > 10.0, "{what}: {goodput} Mbps");
+        if what == "flood" {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let taken =
+                said.split(" of 20000 malformed").next().and_then(|head| head.split_whitespace().last());
+            let taken: u64 = taken.and_then(|number| number.parse().ok()).unwrap_or(0);
+            assert!(taken > 1000, "the agent's socket has to take some of the flood: {said}");
+        }
+    }
+    assert_eq!(place.leftovers(), 0);
+}
+
+#[test]
 fn an_interrupted_run_leaves_nothing() {
     let place = Place::new();
     let agent = agent();
