@@ -218,15 +218,11 @@ impl<A: Clone + Eq + Hash> Peers<A> {
             if now.since(stranger.first_heard) < ADOPT_AFTER {
                 return Ok(());
             }
-            let create = CreateMessage {
-                init_cwnd: ADOPTED_WINDOW_SEGMENTS * ADOPTED_MSS_BYTES,
-                mss: ADOPTED_MSS_BYTES,
-                src_ip: 0,
-                src_port: 0,
-                dst_ip: 0,
-                dst_port: 0,
-                algorithm: AlgorithmName::NONE,
-            };
+            let create = CreateMessage::without_addresses(
+                ADOPTED_WINDOW_SEGMENTS * ADOPTED_MSS_BYTES,
+                ADOPTED_MSS_BYTES,
+                AlgorithmName::NONE,
+            );
             return self.create(now, key, create);
         }
         if self.strangers.len() >= MAX_STRANGERS {
@@ -331,15 +327,7 @@ mod tests {
         Time::ZERO + Dur::from_millis(millis)
     }
     fn create(sid: u32) -> Message<'static> {
-        let create = CreateMessage {
-            init_cwnd: 14480,
-            mss: 1448,
-            src_ip: 0,
-            src_port: 0,
-            dst_ip: 0,
-            dst_port: 0,
-            algorithm: AlgorithmName::NONE,
-        };
+        let create = CreateMessage::without_addresses(14480, 1448, AlgorithmName::NONE);
         Message::Create(sid, create)
     }
     fn report(sid: u32) -> Message<'static> {

@@ -20,15 +20,7 @@ impl Outbox for Agent {
 
 fn datapath() -> (Datapath, FlowId) {
     let mut datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(500));
-    let create = CreateMessage {
-        init_cwnd: INIT_CWND,
-        mss: MSS,
-        src_ip: 0,
-        src_port: 0,
-        dst_ip: 0,
-        dst_port: 0,
-        algorithm: AlgorithmName::NONE,
-    };
+    let create = CreateMessage::without_addresses(INIT_CWND, MSS, AlgorithmName::NONE);
     let flow = datapath.open(Time::ZERO, create, &mut Agent).expect("a new datapath has room");
     (datapath, flow)
 }

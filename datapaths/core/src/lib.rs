@@ -15,15 +15,7 @@
 //!
 //! let mut datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(500));
 //! let mut to_agent: Vec<Vec<u8>> = Vec::new();
-//! let create = CreateMessage {
-//!     init_cwnd: 14_480,
-//!     mss: 1448,
-//!     src_ip: 0,
-//!     src_port: 0,
-//!     dst_ip: 0,
-//!     dst_port: 0,
-//!     algorithm: AlgorithmName::NONE,
-//! };
+//! let create = CreateMessage::without_addresses(14_480, 1448, AlgorithmName::NONE);
 //! let flow = datapath.open(Time::ZERO, create, &mut to_agent)?;
 //! let sample = AckSample { bytes_acked: 1448, packets_acked: 1, rtt_us: 50_000, ..AckSample::default() };
 //! let control = datapath.on_ack(Time::from_micros(50_000), flow, &sample, &mut to_agent);

@@ -67,15 +67,7 @@ fn allocations(run: impl FnOnce()) -> u64 {
 
 #[test]
 fn no_ack_allocates() {
-    let create = CreateMessage {
-        init_cwnd: 14_480,
-        mss: 1448,
-        src_ip: 0,
-        src_port: 0,
-        dst_ip: 0,
-        dst_port: 0,
-        algorithm: AlgorithmName::NONE,
-    };
+    let create = CreateMessage::without_addresses(14_480, 1448, AlgorithmName::NONE);
     let config = FlowConfig { sid: 1, create, bounds: Bounds::DEFAULT, agent_timeout: Dur::from_millis(500) };
     let mut flow = Flow::start(config, Time::ZERO, &mut Sink);
     let mut now = Time::ZERO;

@@ -56,15 +56,7 @@ impl Subject {
 
     fn start(&mut self, now_us: u64, init_cwnd: u32, mss: u32, answer: &mut Vec<u8>) {
         *self = Subject::default();
-        let create = CreateMessage {
-            init_cwnd,
-            mss,
-            src_ip: 0,
-            src_port: 0,
-            dst_ip: 0,
-            dst_port: 0,
-            algorithm: AlgorithmName::NONE,
-        };
+        let create = CreateMessage::without_addresses(init_cwnd, mss, AlgorithmName::NONE);
         let mut sent = Vec::new();
         self.flow = self
             .datapath

@@ -71,15 +71,7 @@ impl Flood {
 
 /// A message of each kind.
 fn samples() -> Vec<Vec<u8>> {
-    let create = CreateMessage {
-        init_cwnd: 14_480,
-        mss: 1448,
-        src_ip: 1,
-        src_port: 1,
-        dst_ip: 1,
-        dst_port: 1,
-        algorithm: AlgorithmName::NONE,
-    };
+    let create = CreateMessage::without_addresses(14_480, 1448, AlgorithmName::NONE);
     let messages = [
         Message::Create(1, create),
         Message::Measure { sid: 1, uid: 1, values: vec![1, 2, 3] },

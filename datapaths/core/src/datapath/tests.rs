@@ -3,15 +3,7 @@ use crate::wire::{AlgorithmName, FieldUpdate, Install, encode};
 use crate::{Governor, RegisterKind};
 
 fn create() -> CreateMessage {
-    CreateMessage {
-        init_cwnd: 10_000,
-        mss: 1000,
-        src_ip: 0,
-        src_port: 0,
-        dst_ip: 0,
-        dst_port: 0,
-        algorithm: AlgorithmName::NONE,
-    }
+    CreateMessage::without_addresses(10_000, 1000, AlgorithmName::NONE)
 }
 
 fn datapath() -> Datapath {

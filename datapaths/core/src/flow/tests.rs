@@ -45,15 +45,7 @@ struct Run {
 
 impl Run {
     fn start(down: bool) -> Run {
-        let create = CreateMessage {
-            init_cwnd: 10 * MSS,
-            mss: MSS,
-            src_ip: 0,
-            src_port: 0,
-            dst_ip: 0,
-            dst_port: 0,
-            algorithm: AlgorithmName::NONE,
-        };
+        let create = CreateMessage::without_addresses(10 * MSS, MSS, AlgorithmName::NONE);
         let config = FlowConfig { sid: 1, create, bounds: Bounds::DEFAULT, agent_timeout: TIMEOUT };
         let mut wire = Wire { down, ..Wire::default() };
         let now = Time::from_secs_f64(1.0);

@@ -19,6 +19,13 @@ pub struct CreateMessage {
     pub algorithm: AlgorithmName,
 }
 
+impl CreateMessage {
+    /// A flow whose transport does not tell its addresses: they are 0.
+    pub fn without_addresses(init_cwnd: u32, mss: u32, algorithm: AlgorithmName) -> CreateMessage {
+        CreateMessage { init_cwnd, mss, src_ip: 0, src_port: 0, dst_ip: 0, dst_port: 0, algorithm }
+    }
+}
+
 /// An algorithm's name as it travels: at most 63 bytes of UTF-8 without NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlgorithmName {

@@ -130,15 +130,7 @@ struct Ours {
 
 impl Ours {
     fn start(install: Install<'_>) -> Result<Ours> {
-        let create = CreateMessage {
-            init_cwnd: INIT_CWND,
-            mss: MSS,
-            src_ip: 0,
-            src_port: 0,
-            dst_ip: 0,
-            dst_port: 0,
-            algorithm: AlgorithmName::NONE,
-        };
+        let create = CreateMessage::without_addresses(INIT_CWND, MSS, AlgorithmName::NONE);
         // An agent that never answers is never given up here, so that the program runs on every ACK; the
         // check itself is part of what is timed.
         let config = FlowConfig { sid: 1, create, bounds: Bounds::DEFAULT, agent_timeout: Dur::MAX };
