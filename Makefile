@@ -1,7 +1,7 @@
 # Every target does its own set-up: see tools/setup.sh.
 #
 #   make         builds ./anole-ccp (the agent), ./anole-eval (evaluation), ./anole-quic (bulk transfers)
-#   make demo    builds, runs three real QUIC transfers, writes out/demo/index.html
+#   make demo    builds, runs real QUIC transfers under Anole, CUBIC and BBR, writes out/demo/index.html
 #   make test    everything that CI runs
 #   make bench   figures: packets per second, ns per ACK beside libccp
 #   make fuzz    coverage-guided fuzzing of the wire codec and the installer (nightly Rust, cargo-fuzz)

@@ -3,7 +3,7 @@
 # it may (root or password-less sudo). Otherwise it lists what to install and stops.
 #
 #   tools/setup.sh build    what `make` and `make demo` need
-#   tools/setup.sh test     that, and what `make test` needs
+#   tools/setup.sh test     that, and rustfmt and clippy for `make test`
 set -eu
 
 want=${1:-build}
@@ -11,9 +11,6 @@ cd "$(dirname "$0")/.."
 
 # program:package
 needs="cc:build-essential"
-if [ "$want" = test ]; then
-    needs="$needs ip:iproute2"
-fi
 
 missing=""
 for need in $needs; do
