@@ -13,13 +13,7 @@ impl<T> DropTail<T> {
     }
 
     pub fn enqueue(&mut self, queued: Queued<T>, limit_bytes: u64, drops: &mut Drops) -> bool {
-        let fits = self.fifo.bytes() + u64::from(queued.packet.size) <= limit_bytes;
-        if fits {
-            self.fifo.push(queued);
-        } else {
-            drops.count(queued.packet.flow);
-        }
-        fits
+        self.fifo.push_within(queued, limit_bytes, drops)
     }
 
     pub fn dequeue(&mut self) -> Option<Queued<T>> {

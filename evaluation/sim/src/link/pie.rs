@@ -52,8 +52,7 @@ impl<T> Pie<T> {
 
     pub fn enqueue(&mut self, queued: Queued<T>, limit_bytes: u64, drops: &mut Drops) -> bool {
         self.update(queued.arrived);
-        let fits = self.fifo.bytes() + u64::from(queued.packet.size) <= limit_bytes;
-        if fits && !self.drop_early() {
+        if self.fifo.fits(&queued, limit_bytes) && !self.drop_early() {
             self.fifo.push(queued);
             return true;
         }

@@ -33,6 +33,20 @@ impl<T> Fifo<T> {
         self.bytes += u64::from(queued.packet.size);
         self.packets.push_back(queued);
     }
+    /// Whether the packet would leave the queue within its limit.
+    pub fn fits(&self, queued: &Queued<T>, limit_bytes: u64) -> bool {
+        self.bytes + u64::from(queued.packet.size) <= limit_bytes
+    }
+    /// Takes the packet if it fits, and counts it as dropped otherwise.
+    pub fn push_within(&mut self, queued: Queued<T>, limit_bytes: u64, drops: &mut Drops) -> bool {
+        let fits = self.fits(&queued, limit_bytes);
+        if fits {
+            self.push(queued);
+        } else {
+            drops.count(queued.packet.flow);
+        }
+        fits
+    }
     pub fn pop(&mut self) -> Option<Queued<T>> {
         let queued = self.packets.pop_front()?;
         self.bytes -= u64::from(queued.packet.size);
