@@ -1,8 +1,10 @@
 //! What the agent runs for which flow, settled before the first datagram.
 
+use anole_algorithms::policy::{Policies, Shipped};
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Spec};
 use anole_programs::Program;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Settings of the algorithms, checked and frozen.
 #[derive(Clone)]
@@ -11,6 +13,7 @@ pub struct Plan {
     default: Spec,
     classic: Option<String>,
     policy: Option<String>,
+    policies: Arc<dyn Policies>,
     params: BTreeMap<String, f64>,
     seed: u64,
 }
@@ -63,14 +66,15 @@ impl Plan {
         let default = specs.iter().find(|spec| spec.name == wish.alg).copied().map_or(default.copied(), Ok);
         let default = default.map_err(|reason| PlanError::Flag { flag: "--alg", reason })?;
         let Wish { classic, policy, params, seed, .. } = wish;
-        let plan = Plan { specs: specs.to_vec(), default, classic, policy, params, seed };
+        let policies: Arc<dyn Policies> = Arc::new(Shipped);
+        let plan = Plan { specs: specs.to_vec(), default, classic, policy, policies, params, seed };
         plan.check_parameter_names()?;
         for spec in &plan.specs {
             (spec.build)(&plan.parts(spec, TRIAL, 0)).map_err(|reason| {
                 let flag = match reason {
                     BuildError::UnknownAlgorithm { .. } => "--alg",
                     BuildError::UnknownClassic { .. } => "--classic",
-                    BuildError::UnknownPolicy { .. } => "--policy",
+                    BuildError::UnknownPolicy { .. } | BuildError::Policy(_) => "--policy",
                     _ => "--param",
                 };
                 PlanError::Flag { flag, reason }
@@ -124,6 +128,7 @@ impl Plan {
             flow,
             classic: self.classic.clone(),
             policy: self.policy.clone(),
+            policies: Arc::clone(&self.policies),
             params: params.map(|(name, &value)| (name.clone(), value)).collect(),
             seed: flow_seed(self.seed, number),
         }

@@ -2,8 +2,10 @@
 
 use crate::names::nearest;
 use crate::params::Parameter;
-use crate::{Algorithm, FlowInfo, Program, anole, bbr, classic, cubic, policy, reno};
+use crate::{Algorithm, FlowInfo, Program, anole, bbr, classic, cubic, reno};
+use anole_policies::Policies;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What an algorithm is built from.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub struct Build {
     /// The learned slot (`NAME`, `none`, `fault:KIND`); `None` for the algorithm's default. Algorithms
     /// without one ignore it.
     pub policy: Option<String>,
+    /// Where trained policies are found.
+    pub policies: Arc<dyn Policies>,
     /// Parameters that differ from their defaults.
     pub params: BTreeMap<String, f64>,
     /// Seed of all randomness inside.
@@ -41,13 +45,18 @@ pub enum BuildError {
         nearest: Option<String>,
     },
     /// No such policy.
-    #[error("unknown policy \"{name}\"{}", suggestion(nearest, policy::names))]
+    #[error("unknown policy \"{name}\"{}", suggestion(nearest, || known.iter().map(String::as_str).collect()))]
     UnknownPolicy {
         /// What was asked for.
         name: String,
         /// The nearest name.
         nearest: Option<String>,
+        /// Every name.
+        known: Vec<String>,
     },
+    /// A trained policy is refused; the message names its file.
+    #[error("{0}")]
+    Policy(String),
     /// The algorithm has no such parameter.
     #[error("unknown parameter \"{name}\"{}", suggestion(nearest, Vec::new))]
     UnknownParameter {
@@ -70,7 +79,7 @@ pub enum BuildError {
     },
 }
 
-fn suggestion(nearest: &Option<String>, known: impl Fn() -> Vec<&'static str>) -> String {
+fn suggestion<'a>(nearest: &Option<String>, known: impl Fn() -> Vec<&'a str>) -> String {
     match nearest {
         Some(name) => format!("; did you mean {name}?"),
         None => match known().join(", ") {
@@ -129,6 +138,7 @@ mod tests {
             flow: FlowInfo { mss: 1448, init_cwnd: 14480 },
             classic: None,
             policy: None,
+            policies: Arc::new(anole_policies::Shipped),
             params: BTreeMap::new(),
             seed: 1,
         };

@@ -91,6 +91,7 @@ proptest! {
             flow: FlowInfo { mss, init_cwnd },
             classic: Some(classic.to_string()),
             policy: Some(policy.to_string()),
+            policies: std::sync::Arc::new(anole_algorithms::policy::Shipped),
             params: BTreeMap::new(),
             seed,
         };
@@ -117,6 +118,7 @@ proptest! {
             flow: FlowInfo { mss: 1448, init_cwnd: 14_480 },
             classic: None,
             policy: Some(policy.to_string()),
+            policies: std::sync::Arc::new(anole_algorithms::policy::Shipped),
             params: BTreeMap::new(),
             seed,
         };

@@ -2,7 +2,7 @@
 
 use crate::output;
 use anole_sim::AgentScript;
-use anole_sim::plan::{Choice, plan};
+use anole_sim::plan::{Choice, plan, shipped};
 use anole_sim::scenario::Scenario;
 use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_gettime};
@@ -57,7 +57,7 @@ pub fn main(args: Args) -> Result<()> {
         let choice = Choice { alg: Some(alg.clone()), ..Choice::default() };
         let mut speeds = Vec::new();
         for _ in 0..ROUNDS {
-            let plans = plan(&scenario, &choice, scenario.seed).map_err(crate::options::usage)?;
+            let plans = plan(&scenario, &choice, &shipped(), scenario.seed).map_err(crate::options::usage)?;
             let before = processor_time()?;
             let result = anole_sim::run(&scenario, plans, scenario.seed, AgentScript::default(), &mut |_| ());
             let seconds = (processor_time()? - before).as_secs_f64();

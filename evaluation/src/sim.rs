@@ -4,7 +4,7 @@ use crate::options::{ScenarioArgs, usage};
 use crate::{output, table};
 use anole_model::Time;
 use anole_sim::AgentScript;
-use anole_sim::plan::{FlowPlan, plan};
+use anole_sim::plan::{FlowPlan, plan, shipped};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
@@ -39,7 +39,9 @@ pub fn main(args: Args) -> Result<()> {
         .scenario
         .runs(&scenario)
         .into_iter()
-        .map(|(choice, seed)| Ok(Job { plans: plan(&scenario, &choice, seed).map_err(usage)?, seed }))
+        .map(|(choice, seed)| {
+            Ok(Job { plans: plan(&scenario, &choice, &shipped(), seed).map_err(usage)?, seed })
+        })
         .collect::<Result<_>>()?;
     let workers = args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let mut results = Vec::new();

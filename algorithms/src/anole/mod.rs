@@ -96,7 +96,8 @@ fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
     let classic_name = what.classic.as_deref().unwrap_or(DEFAULT_CLASSIC);
     let classic = classic::build(classic_name, what.flow.mss, what.flow.init_cwnd)?;
-    let policy = policy::build(what.policy.as_deref().unwrap_or(policy::DEFAULT), what.seed)?;
+    let policy =
+        policy::build(what.policy.as_deref().unwrap_or(policy::DEFAULT), &*what.policies, what.seed)?;
     Ok(Box::new(Anole::new(what.flow, params, classic, policy)))
 }
 

@@ -26,10 +26,10 @@ impl Anole {
     pub(super) fn on_probed(&mut self, now: Time, probing: Probing, window: &Window, out: &mut Commands) {
         self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
         if !probing.waited {
-            let lost = window.lost.saturating_mul(u64::from(self.flow.mss));
+            let observation = self.observe(window.lost, window.acked, window.elapsed);
+            let mean = window.rtt.map_or(observation.rtt, |(mean, _)| mean);
             let slope = window.gradient.map_or(0.0, |g| g.slope);
-            let observation = self.observe(lost, window.acked, window.elapsed, slope);
-            self.ask_policy(now, &observation);
+            self.ask_policy(now, &Observation { rtt: mean, rtt_gradient: slope, ..observation });
         }
         let learned = self.poll_policy(now);
         let patient = self.policy.is_some() && self.policy_answers && !probing.waited;
@@ -42,17 +42,27 @@ impl Anole {
         self.evaluate(learned, out);
     }
 
-    /// What the policy sees of a span in which `lost` bytes were lost and `acked` delivered.
-    pub(super) fn observe(&self, lost: u64, acked: u64, interval: Dur, rtt_gradient: f64) -> Observation {
-        let all = lost.saturating_add(acked);
+    /// What the policy sees of a span in which `lost` packets were lost and `acked` bytes delivered.
+    pub(super) fn observe(&self, lost: u64, acked: u64, interval: Dur) -> Observation {
+        let lost_bytes = lost.saturating_mul(u64::from(self.flow.mss));
+        let all = lost_bytes.saturating_add(acked);
+        let srtt = self.path.srtt();
+        let window = self.rate.bytes_per_s() * srtt.as_secs_f64();
         Observation {
             rate: self.rate,
             delivery_rate: self.path.delivery_rate(),
-            srtt: self.path.srtt(),
+            srtt,
             min_rtt: self.path.min_rtt(),
-            rtt_gradient,
-            loss_rate: if all > 0 { lost as f64 / all as f64 } else { 0.0 },
+            rtt: srtt,
+            rtt_gradient: 0.0,
+            loss_rate: if all > 0 { lost_bytes as f64 / all as f64 } else { 0.0 },
             interval,
+            // Anole paces: the window that its rate fills stands for both.
+            cwnd: window as u64,
+            inflight: window as u64,
+            acks: acked / u64::from(self.flow.mss.max(1)),
+            lost,
+            mss: self.flow.mss,
         }
     }
 

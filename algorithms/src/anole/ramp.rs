@@ -119,8 +119,7 @@ impl Anole {
         self.feed_classic(now, seen.acked, seen.lost, seen.timeout > 0);
         self.rate = Rate::from_bytes_in(seen.cwnd, self.path.srtt());
         self.stage = Stage::Ramp(ramp);
-        let lost = seen.lost.saturating_mul(u64::from(self.flow.mss));
-        let observation = self.observe(lost, seen.acked, Dur::from_micros(seen.elapsed_us), 0.0);
+        let observation = self.observe(seen.lost, seen.acked, Dur::from_micros(seen.elapsed_us));
         self.ask_policy(now, &observation);
         if over {
             out.clear();

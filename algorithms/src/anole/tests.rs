@@ -161,7 +161,7 @@ fn an_absent_policy_leaves_its_place_to_the_rate_in_force() {
 
 #[test]
 fn a_silent_policy_is_waited_for_once() {
-    let mut bench = Bench::probing(policy::build("fault:absent", 1).unwrap());
+    let mut bench = Bench::probing(policy::build("fault:absent", &policy::Shipped, 1).unwrap());
     bench.window(quiet(2));
     assert!(matches!(bench.anole.stage, Stage::Probing(Probing { waited: true })));
     assert_eq!(bench.field("hold_us"), Some(50_000));
@@ -176,7 +176,7 @@ fn a_silent_policy_is_waited_for_once() {
 
 #[test]
 fn an_answer_that_is_no_rate_costs_confidence_until_the_policy_is_deprecated() {
-    let mut bench = Bench::probing(policy::build("fault:nan", 1).unwrap());
+    let mut bench = Bench::probing(policy::build("fault:nan", &policy::Shipped, 1).unwrap());
     for _ in 0..10 {
         bench.window(quiet(2));
         bench.window(quiet(0));

@@ -44,13 +44,9 @@ mod tests {
     fn ask(srtt_ms: u64) -> f64 {
         let mut policy = DelayTarget::default();
         let seen = Observation {
-            rate: Rate::from_bytes_per_s(1000.0),
-            delivery_rate: Rate::from_bytes_per_s(1000.0),
             srtt: Dur::from_millis(srtt_ms),
             min_rtt: Dur::from_millis(100),
-            rtt_gradient: 0.0,
-            loss_rate: 0.0,
-            interval: Dur::from_millis(100),
+            ..Observation::quiet(Rate::from_bytes_per_s(1000.0))
         };
         policy.ask(Time::ZERO, &seen);
         let answer = policy.poll(Time::ZERO).unwrap();

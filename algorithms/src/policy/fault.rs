@@ -113,13 +113,8 @@ mod tests {
 
     fn seen() -> Observation {
         Observation {
-            rate: Rate::from_bytes_per_s(1000.0),
             delivery_rate: Rate::from_bytes_per_s(900.0),
-            srtt: Dur::from_millis(50),
-            min_rtt: Dur::from_millis(50),
-            rtt_gradient: 0.0,
-            loss_rate: 0.0,
-            interval: Dur::from_millis(50),
+            ..Observation::quiet(Rate::from_bytes_per_s(1000.0))
         }
     }
 

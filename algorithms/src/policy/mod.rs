@@ -2,31 +2,15 @@
 
 mod delay_target;
 mod fault;
+mod learned;
 
 use crate::BuildError;
 use crate::names::nearest;
-use anole_model::{Dur, Rate, Time};
+use anole_model::Time;
+pub use anole_policies::{Observation, Policies, PolicyError, Shipped};
 pub use delay_target::DelayTarget;
 pub use fault::{Fault, Kind};
-
-/// What a policy sees, once per decision interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Observation {
-    /// Rate that was in force.
-    pub rate: Rate,
-    /// Delivery rate over the interval.
-    pub delivery_rate: Rate,
-    /// Smoothed round-trip time.
-    pub srtt: Dur,
-    /// Smallest round-trip time seen.
-    pub min_rtt: Dur,
-    /// Slope of the round-trip time over time (s/s).
-    pub rtt_gradient: f64,
-    /// Packets lost over packets sent in the interval.
-    pub loss_rate: f64,
-    /// Length of the interval.
-    pub interval: Dur,
-}
+pub use learned::{Learned, deadline};
 
 /// A learned (or hand-written, or deliberately bad) policy of one flow.
 pub trait Policy: Send {
@@ -41,22 +25,38 @@ pub trait Policy: Send {
 /// The policy that fills the slot when nothing else is named.
 pub const DEFAULT: &str = "delay-target";
 
-/// Every name that `--policy` takes.
+/// Every name that `--policy` takes without a trained policy.
 pub fn names() -> Vec<&'static str> {
     let mut names = vec![DEFAULT, "none"];
     names.extend(Kind::ALL.iter().map(|kind| kind.name()));
     names
 }
 
-/// The policy with this name; `none` is an empty slot.
-pub fn build(name: &str, seed: u64) -> Result<Option<Box<dyn Policy>>, BuildError> {
+/// The policy with this name, for a slot that wants a rate; `none` is an empty slot. What is neither
+/// hand-written nor a fault is looked for in `policies`.
+pub fn build(name: &str, policies: &dyn Policies, seed: u64) -> Result<Option<Box<dyn Policy>>, BuildError> {
     if let Some(kind) = Kind::ALL.iter().find(|kind| kind.name() == name) {
         return Ok(Some(Box::new(Fault::new(*kind, seed))));
     }
     match name {
         DEFAULT => Ok(Some(Box::new(DelayTarget::default()))),
         "none" => Ok(None),
-        _ => Err(BuildError::UnknownPolicy { name: name.to_string(), nearest: nearest(name, names()) }),
+        _ => match policies.find(name) {
+            Ok(model) => match Learned::new(&*model) {
+                Some(learned) => Ok(Some(Box::new(learned))),
+                None => Err(BuildError::Policy(format!(
+                    "{name} decides neither a rate nor a window, so it can't be a candidate; run it as --alg {}",
+                    model.schema().name
+                ))),
+            },
+            Err(PolicyError::Refused(reason)) => Err(BuildError::Policy(reason)),
+            Err(PolicyError::Unknown(_)) => {
+                let mut known: Vec<String> = names().into_iter().map(String::from).collect();
+                known.extend(policies.names());
+                let nearest = nearest(name, known.iter().map(String::as_str));
+                Err(BuildError::UnknownPolicy { name: name.to_string(), nearest, known })
+            }
+        },
     }
 }
 
@@ -67,9 +67,9 @@ mod tests {
     #[test]
     fn every_name_builds_and_a_wrong_one_is_corrected() {
         for name in names() {
-            assert_eq!(build(name, 1).unwrap().is_none(), name == "none");
+            assert_eq!(build(name, &Shipped, 1).unwrap().is_none(), name == "none");
         }
-        let error = build("fault:randon", 1).err().unwrap();
+        let error = build("fault:randon", &Shipped, 1).err().unwrap();
         assert_eq!(error.to_string(), "unknown policy \"fault:randon\"; did you mean fault:random?");
     }
 }

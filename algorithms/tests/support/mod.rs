@@ -65,6 +65,7 @@ impl World {
             flow: FlowInfo { mss: MSS, init_cwnd: INIT_CWND },
             classic: None,
             policy: policy.map(String::from),
+            policies: std::sync::Arc::new(anole_algorithms::policy::Shipped),
             params: BTreeMap::new(),
             seed: 1,
         };

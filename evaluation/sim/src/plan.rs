@@ -1,11 +1,18 @@
 //! Which algorithm each flow of a scenario runs, checked before anything is simulated.
 
 use crate::scenario::{Places, Scenario};
+use anole_algorithms::policy::{Policies, Shipped};
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The flow has no agent: the datapath's own CUBIC governs it.
 pub const NATIVE: &str = "native";
+
+/// The trained policies that come with the program, answering at once.
+pub fn shipped() -> Arc<dyn Policies> {
+    Arc::new(Shipped)
+}
 
 /// What the user asks of the flows under test; `None` leaves what the scenario says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +67,9 @@ fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
     let (flag, asked, place) = match reason {
         BuildError::UnknownAlgorithm { .. } => ("--alg", &choice.alg, &places.alg),
         BuildError::UnknownClassic { .. } => ("--classic", &choice.classic, &places.classic),
-        BuildError::UnknownPolicy { .. } => ("--policy", &choice.policy, &places.policy),
+        BuildError::UnknownPolicy { .. } | BuildError::Policy(_) => {
+            ("--policy", &choice.policy, &places.policy)
+        }
         BuildError::UnknownParameter { name, .. } => return format!("--set param.{name}"),
         BuildError::OutOfRange { name, .. } => return format!("--set param.{name}"),
     };
@@ -68,7 +77,14 @@ fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
 }
 
 /// Chooses and checks the algorithm of every flow.
-pub fn plan(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Vec<FlowPlan>, PlanError> {
+///
+/// Trained policies are found in `policies`; see [`shipped`].
+pub fn plan(
+    scenario: &Scenario,
+    choice: &Choice,
+    policies: &Arc<dyn Policies>,
+    seed: u64,
+) -> Result<Vec<FlowPlan>, PlanError> {
     let asked = *choice != Choice::default() || !scenario.params.is_empty();
     if asked && !scenario.flows.iter().any(|flow| flow.under_test) {
         return Err(PlanError::NothingUnderTest(scenario.name.clone()));
@@ -90,6 +106,7 @@ pub fn plan(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Vec<FlowP
             },
             classic: choice.classic.clone().or_else(|| flow.classic.clone()),
             policy: choice.policy.clone().or_else(|| flow.policy.clone()),
+            policies: Arc::clone(policies),
             params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
             seed: crate::engine::stream(seed, crate::engine::Stream::Algorithm(index)),
         };

@@ -19,7 +19,7 @@ fn cubic(delay_ms: f64, loss: f64, seed: u64) -> FlowResult {
          one_way_delay_ms = {delay_ms}\nbuffer_bdp = 2.0\nrandom_loss = {loss}\n[[flow]]\nalg = \"native\"\n"
     );
     let scenario = Scenario::parse(&text, "fidelity", &[], &mut |_| Err(String::new())).unwrap();
-    let plans = plan(&scenario, &Choice::default(), seed).unwrap();
+    let plans = plan(&scenario, &Choice::default(), &anole_sim::plan::shipped(), seed).unwrap();
     run(&scenario, plans, seed, AgentScript::never(), &mut |_| ()).flows.remove(0)
 }
 

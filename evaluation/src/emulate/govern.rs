@@ -1,7 +1,7 @@
 //! Who governs each flow of a scenario, checked before anything starts.
 
 use crate::options::usage;
-use anole_sim::plan::{Choice, NATIVE, plan};
+use anole_sim::plan::{Choice, NATIVE, plan, shipped};
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ fn check_names(scenario: &Scenario, choice: &Choice, algs: &[String], seed: u64)
         flow.alg = if transport { NATIVE.to_string() } else { alg.clone() };
     }
     let choice = Choice { alg: None, ..choice.clone() };
-    plan(&ours, &choice, seed).map_err(usage)?;
+    plan(&ours, &choice, &shipped(), seed).map_err(usage)?;
     Ok(())
 }
 

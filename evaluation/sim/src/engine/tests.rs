@@ -19,7 +19,7 @@ fn parse(text: &str) -> Scenario {
 
 fn simulate(scenario: &Scenario, alg: Option<&str>, seed: u64, script: AgentScript) -> RunResult {
     let choice = Choice { alg: alg.map(str::to_string), ..Choice::default() };
-    run(scenario, plan(scenario, &choice, seed).unwrap(), seed, script, &mut |_| ())
+    run(scenario, plan(scenario, &choice, &crate::plan::shipped(), seed).unwrap(), seed, script, &mut |_| ())
 }
 
 fn native(scenario: &Scenario) -> RunResult {
@@ -300,7 +300,7 @@ proptest! {
              [[flow]]\nalg = \"native\"\nunder_test = true\ncount = {flows}\nstart_spacing_s = 0.3\n\
              extra_delay_ms = {extra_ms}\ndelayed_ack = {delayed}\n", link("b", mbps)));
         let choice = Choice { alg: reno.then(|| "reno".to_string()), ..Choice::default() };
-        let plans = plan(&scenario, &choice, seed).unwrap();
+        let plans = plan(&scenario, &choice, &crate::plan::shipped(), seed).unwrap();
         let mut simulation = Simulation::new(&scenario, plans, seed, AgentScript::default());
         simulation.run(&mut |_| ());
         let sent: u64 = simulation.flows.iter().map(|f| f.sent().0).sum();

@@ -1,0 +1,112 @@
+//! From what a flow measured to the network's input.
+
+use crate::observation::Observation;
+use crate::schema::{Feature, Schema, Signal, Statistic};
+use anole_model::Rate;
+use std::collections::VecDeque;
+
+/// Bits per second in one Mbps.
+const MBPS: f64 = 1e6;
+
+/// The features of one flow, with their history.
+#[derive(Clone, Debug)]
+pub struct Features {
+    features: Vec<Feature>,
+    /// Latest values of each feature before its statistic, the newest last; at most `window` of each.
+    recent: Vec<VecDeque<f64>>,
+    /// The input: `history` sets of features, oldest first.
+    input: Vec<f32>,
+    /// Largest delivery rate so far, Mbps.
+    max_delivery: f64,
+    /// Outputs of the last decision, as applied.
+    previous: Vec<f64>,
+}
+
+impl Features {
+    /// The features of a new flow.
+    pub fn new(schema: &Schema) -> Features {
+        Features {
+            recent: schema.features.iter().map(|f| VecDeque::with_capacity(f.window)).collect(),
+            features: schema.features.clone(),
+            input: vec![0.0; schema.inputs()],
+            max_delivery: 0.0,
+            previous: Vec::new(),
+        }
+    }
+
+    /// Takes what was measured since the last call, and gives the network's input. Every value in it is
+    /// finite and within its feature's clip.
+    pub fn push(&mut self, seen: &Observation) -> &[f32] {
+        self.max_delivery = self.max_delivery.max(mbps(seen.delivery_rate));
+        let width = self.features.len();
+        let first = self.input.len() - width;
+        if first > 0 {
+            self.input.copy_within(width.., 0);
+        }
+        for index in 0..width {
+            let value = self.value(index, seen);
+            let recent = &mut self.recent[index];
+            if recent.len() == self.features[index].window.max(1) {
+                recent.pop_front();
+            }
+            recent.push_back(value);
+            let feature = &self.features[index];
+            let [low, high] = feature.clip;
+            // NaN, from a division of infinities, becomes the lower bound.
+            self.input[first + index] = statistic(feature.statistic, recent).max(low).min(high) as f32;
+        }
+        &self.input
+    }
+
+    /// Notes what the last decision was, for `previous-action`.
+    pub fn decided(&mut self, outputs: &[f64]) {
+        self.previous.clear();
+        self.previous.extend_from_slice(outputs);
+    }
+
+    fn value(&self, index: usize, seen: &Observation) -> f64 {
+        let feature = &self.features[index];
+        let value = self.signal(feature.signal, feature.index, seen);
+        match feature.per.map(|per| self.signal(per, feature.index, seen)) {
+            None => feature.scale * value,
+            Some(per) if per > 0.0 => feature.scale * value / per,
+            Some(_) => 0.0,
+        }
+    }
+
+    fn signal(&self, signal: Signal, index: usize, seen: &Observation) -> f64 {
+        let packet = f64::from(seen.mss.max(1));
+        match signal {
+            Signal::SendingRateMbps => mbps(seen.rate),
+            Signal::DeliveryRateMbps => mbps(seen.delivery_rate),
+            Signal::MaxDeliveryRateMbps => self.max_delivery,
+            Signal::LossMbps => {
+                seen.lost as f64 * packet * 8.0 / MBPS / seen.interval.as_secs_f64().max(1e-6)
+            }
+            Signal::LossRate => seen.loss_rate,
+            Signal::SrttMs => 1e3 * seen.srtt.as_secs_f64(),
+            Signal::RttMs => 1e3 * seen.rtt.as_secs_f64(),
+            Signal::MinRttMs => 1e3 * seen.min_rtt.as_secs_f64(),
+            Signal::QueueDelayMs => 1e3 * (seen.srtt.as_secs_f64() - seen.min_rtt.as_secs_f64()).max(0.0),
+            Signal::RttGradient => seen.rtt_gradient,
+            Signal::IntervalMs => 1e3 * seen.interval.as_secs_f64(),
+            Signal::CwndPackets => seen.cwnd as f64 / packet,
+            Signal::InflightPackets => seen.inflight as f64 / packet,
+            Signal::Acks => seen.acks as f64,
+            Signal::PreviousAction => self.previous.get(index).copied().unwrap_or(0.0),
+            Signal::One => 1.0,
+        }
+    }
+}
+
+fn mbps(rate: Rate) -> f64 {
+    rate.bytes_per_s() * 8.0 / MBPS
+}
+
+fn statistic(what: Statistic, values: &VecDeque<f64>) -> f64 {
+    match what {
+        Statistic::Mean => values.iter().sum::<f64>() / values.len().max(1) as f64,
+        Statistic::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
+        Statistic::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    }
+}

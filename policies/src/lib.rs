@@ -1,0 +1,20 @@
+//! Trained policies, without IO: what they see and do ([`schema`]), the file that carries one, the
+//! features of a flow, the meaning of an action, and the networks in plain Rust.
+
+#![forbid(unsafe_code)]
+
+mod action;
+mod features;
+mod model;
+mod observation;
+pub mod schema;
+mod shipped;
+#[cfg(test)]
+mod tests;
+
+pub use action::Decision;
+pub use features::Features;
+pub use model::{Batch, Brain, Immediate, Model, Network, Policies, PolicyError, StepError};
+pub use observation::Observation;
+pub use schema::{Schema, SchemaError};
+pub use shipped::Shipped;
