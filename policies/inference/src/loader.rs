@@ -4,8 +4,10 @@ use crate::local::{self, Local};
 use crate::server::{self, Remote, RemoteNetwork};
 use crate::threaded::{Threaded, Worker};
 use crate::torch::Torch;
+use anole_policies::file::{MAX_DATA, MAX_HEADER};
 use anole_policies::{
-    Embedded, Immediate, Model, Network, Policies, PolicyError, PolicyFile, Schema, Shipped,
+    Batch, Embedded, Immediate, Model, Network, Policies, PolicyError, PolicyFile, Schema, Shipped,
+    StepError, schema,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -47,7 +49,7 @@ pub enum Serving {
 }
 
 /// What the user asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// `--backend`; embedded if left out.
     pub backend: Option<Backend>,
@@ -63,7 +65,7 @@ pub struct Settings {
 pub struct SettingsError(&'static str);
 
 /// Largest policy file, bytes: its tensors and its header.
-const MAX_FILE: u64 = (anole_policies::MAX_DATA + anole_policies::MAX_HEADER + 8) as u64;
+const MAX_FILE: u64 = (MAX_DATA + MAX_HEADER + 8) as u64;
 
 /// The trained policies of a program. Each is loaded when it is first asked for, and kept; so is the
 /// reason why one was refused.
@@ -75,8 +77,11 @@ pub struct Loader {
     torch: OnceLock<Result<Arc<Torch>, String>>,
     local: OnceLock<Result<Arc<Worker<Local>>, String>>,
     remote: OnceLock<Result<Arc<Worker<Arc<Remote>>>, String>>,
-    known: Mutex<BTreeMap<String, Result<Arc<dyn Model>, PolicyError>>>,
+    known: Mutex<BTreeMap<String, Found>>,
+    failure: Failure,
 }
+
+type Found = Result<Arc<dyn Model>, PolicyError>;
 
 impl Loader {
     /// Checks what was asked for; nothing is loaded yet.
@@ -104,6 +109,7 @@ impl Loader {
             local: OnceLock::new(),
             remote: OnceLock::new(),
             known: Mutex::default(),
+            failure: Failure::default(),
         })
     }
 
@@ -113,13 +119,23 @@ impl Loader {
         known.values().any(Result::is_ok).then_some(self.backend)
     }
 
+    /// What the user asked for.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Why a question that had to be answered at once was not; whoever simulates has to look, for to an
+    /// algorithm it is an absent answer.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.0.get().cloned()
+    }
+
     /// The network of this name or file, computed in this process or waited for.
     pub fn network(&self, name: &str) -> Result<Arc<dyn Network>, PolicyError> {
-        let source = Source::find(name)?;
         match self.backend {
-            Backend::Embedded => source.embedded(),
-            Backend::Torch => source.torch(&*self.torch()?),
-            Backend::Server => Ok(Arc::new(self.at_server(source)?)),
+            Backend::Embedded => Source::find(name)?.embedded(),
+            Backend::Torch => Source::find(name)?.torch(&self.torch()?),
+            Backend::Server => Ok(Arc::new(self.at_server(name)?)),
         }
     }
 
@@ -137,17 +153,33 @@ impl Loader {
         self.settings.policy_server.as_deref().unwrap_or(Path::new(""))
     }
 
-    fn at_server(&self, source: Source) -> Result<RemoteNetwork, PolicyError> {
-        let remote = Remote::new(&source.stem(), source.schema()?);
+    /// The server has the weights; here only the schema has to be known.
+    fn at_server(&self, name: &str) -> Result<RemoteNetwork, PolicyError> {
+        let remote = match is_file(name) {
+            true => match Source::find(name)? {
+                Source::File { path, file } => {
+                    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                    Remote::new(&stem, file.schema)
+                }
+                Source::Shipped { .. } => return Err(PolicyError::Unknown(name.to_string())),
+            },
+            false => {
+                let schema = schema::builtin(name).ok_or_else(|| PolicyError::Unknown(name.to_string()))?;
+                Remote::new(name, schema.clone())
+            }
+        };
         RemoteNetwork::open(self.server(), remote).map_err(|error| {
             PolicyError::Refused(format!("--policy-server {}: {error}", self.server().display()))
         })
     }
 
-    fn load(&self, name: &str) -> Result<Arc<dyn Model>, PolicyError> {
+    fn load(&self, name: &str) -> Found {
         let no_thread = |error: std::io::Error| format!("the inference thread cannot be started: {error}");
         match (self.serving, self.backend) {
-            (Serving::Immediate, _) => Ok(Arc::new(Immediate(self.network(name)?))),
+            (Serving::Immediate, _) => {
+                let network = self.network(name)?;
+                Ok(Arc::new(Immediate(Arc::new(Watched { network, failure: self.failure.clone() }))))
+            }
             (Serving::Threaded, Backend::Embedded | Backend::Torch) => {
                 let network = self.network(name)?;
                 let start = || Worker::start(local::serve).map(Arc::new).map_err(no_thread);
@@ -155,7 +187,7 @@ impl Loader {
                 Ok(Arc::new(Threaded::new(network.schema().clone(), network, worker)))
             }
             (Serving::Threaded, Backend::Server) => {
-                let remote = Arc::new(self.at_server(Source::find(name)?)?.into_remote());
+                let remote = Arc::new(self.at_server(name)?.into_remote());
                 let path = self.server().to_path_buf();
                 let start = || {
                     let serve = move |queue: &_, taken: &mut _| server::serve(&path, queue, taken);
@@ -170,13 +202,46 @@ impl Loader {
 
 impl Policies for Loader {
     fn names(&self) -> Vec<String> {
-        Shipped.names()
+        match self.backend {
+            Backend::Embedded | Backend::Torch => Shipped.names(),
+            Backend::Server => schema::builtins().iter().map(|schema| schema.name.clone()).collect(),
+        }
     }
 
-    fn find(&self, name: &str) -> Result<Arc<dyn Model>, PolicyError> {
+    fn find(&self, name: &str) -> Found {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(name.to_string()).or_insert_with(|| self.load(name)).clone()
     }
+}
+
+/// The first failure of any network that answers at once.
+#[derive(Clone, Debug, Default)]
+struct Failure(Arc<OnceLock<String>>);
+
+/// A network whose failure is remembered.
+#[derive(Debug)]
+struct Watched {
+    network: Arc<dyn Network>,
+    failure: Failure,
+}
+
+impl Network for Watched {
+    fn schema(&self) -> &Schema {
+        self.network.schema()
+    }
+
+    fn step(&self, batch: &mut Batch) -> Result<(), StepError> {
+        let done = self.network.step(batch);
+        if let Err(error) = &done {
+            self.failure.0.get_or_init(|| format!("policy {}: {error}", self.schema().name));
+        }
+        done
+    }
+}
+
+/// What contains a slash or ends in `.safetensors` is a file, anything else a name.
+fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".safetensors")
 }
 
 /// A policy's file.
@@ -188,30 +253,14 @@ enum Source {
 }
 
 impl Source {
-    /// What contains a slash or ends in `.safetensors` is a file.
     fn find(name: &str) -> Result<Source, PolicyError> {
-        let path = Path::new(name);
-        if !name.contains('/') && path.extension().is_none_or(|extension| extension != "safetensors") {
+        if !is_file(name) {
             let bytes = Shipped::bytes(name).ok_or_else(|| PolicyError::Unknown(name.to_string()))?;
             return Ok(Source::Shipped { name: name.to_string(), bytes });
         }
-        let bytes = read(path).map_err(|error| PolicyError::Refused(format!("{name}: {error}")))?;
-        Ok(Source::File { path: path.to_path_buf(), file: Box::new(PolicyFile::read(&bytes, name)?) })
-    }
-
-    fn schema(&self) -> Result<Schema, PolicyError> {
-        match self {
-            Source::Shipped { name, .. } => Ok(Shipped::network(name)?.schema().clone()),
-            Source::File { file, .. } => Ok(file.schema.clone()),
-        }
-    }
-
-    /// The file's name without folder and extension.
-    fn stem(&self) -> String {
-        match self {
-            Source::Shipped { name, .. } => name.clone(),
-            Source::File { path, .. } => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-        }
+        let path = PathBuf::from(name);
+        let bytes = read(&path).map_err(|error| PolicyError::Refused(format!("{name}: {error}")))?;
+        Ok(Source::File { file: Box::new(PolicyFile::read(&bytes, name)?), path })
     }
 
     fn embedded(self) -> Result<Arc<dyn Network>, PolicyError> {
@@ -222,13 +271,12 @@ impl Source {
     }
 
     fn torch(self, torch: &Arc<Torch>) -> Result<Arc<dyn Network>, PolicyError> {
-        let schema = self.schema()?;
-        let open = |path: &Path, name: &str| match torch.open(path, schema.clone()) {
+        let open = |path: &Path, schema, name: &str| match torch.open(path, schema) {
             Ok(network) => Ok(Arc::new(network) as Arc<dyn Network>),
             Err(error) => Err(PolicyError::Refused(format!("{name}: {error}"))),
         };
-        match &self {
-            Source::File { path, .. } => open(path, &path.display().to_string()),
+        match self {
+            Source::File { path, file } => open(&path, file.schema, &path.display().to_string()),
             Source::Shipped { name, bytes } => {
                 // The library reads files; this one is gone as soon as it was read.
                 let copy = tempfile::NamedTempFile::with_prefix("anole-policy-").and_then(|mut copy| {
@@ -240,7 +288,7 @@ impl Source {
                         "policy {name}: cannot be written to a temporary file: {error}"
                     ))
                 })?;
-                open(copy.path(), &format!("policy {name}"))
+                open(copy.path(), Shipped::network(&name)?.schema().clone(), &format!("policy {name}"))
             }
         }
     }

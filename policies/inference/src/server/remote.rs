@@ -57,6 +57,8 @@ struct Session {
     model: u32,
     id: u64,
     packet: Vec<u8>,
+    /// Why no question is asked any more.
+    failed: Option<String>,
 }
 
 impl RemoteNetwork {
@@ -64,7 +66,7 @@ impl RemoteNetwork {
     pub fn open(path: &Path, remote: Remote) -> Result<RemoteNetwork, String> {
         let connection = Connection::open(path)
             .map_err(|errno| format!("cannot connect: {}; is anole-policy-server running?", errno.desc()))?;
-        let mut session = Session { connection, model: 0, id: 0, packet: Vec::new() };
+        let mut session = Session { connection, model: 0, id: 0, packet: Vec::new(), failed: None };
         protocol::open(session.id, &remote.schema_sha256, &remote.name, &mut session.packet);
         session.model = session.exchange(|answer| match answer {
             Answer::Opened(opened) => remote.check(opened).map_err(|e| format!("model {}: {e}", remote.name)),
@@ -121,13 +123,18 @@ impl Network for RemoteNetwork {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let (inputs, outputs) = (self.remote.schema.inputs(), self.remote.schema.outputs());
         let width = self.remote.schema.state();
+        if let Some(error) = &session.failed {
+            return Err(StepError(error.clone()));
+        }
         for row in 0..batch.rows {
             let input = &batch.inputs[row * inputs..][..inputs];
             let state = &mut batch.states[row * width..][..width];
             let outputs = &mut batch.outputs[row * outputs..][..outputs];
-            session
-                .step(input, state, outputs)
-                .map_err(|error| StepError(format!("policy server {}: {error}", self.path.display())))?;
+            if let Err(error) = session.step(input, state, outputs) {
+                let error = format!("policy server {}: {error}", self.path.display());
+                session.failed = Some(error.clone());
+                return Err(StepError(error));
+            }
         }
         Ok(())
     }
