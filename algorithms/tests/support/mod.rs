@@ -2,7 +2,8 @@
 //! drop-tail queue, one packet at a time, in virtual time. No retransmissions: every flow is endless, and
 //! a lost packet is reported lost when the third packet behind it would have been acknowledged.
 
-use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report};
+use anole_algorithms::policy::{Policies, Shipped};
+use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report, Telemetry};
 use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message, decode, encode};
 use anole_datapath::{AckSample, Control, Datapath, FlowId};
 use anole_model::{Bounds, Dur, Rate, Time};
@@ -12,6 +13,8 @@ use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 pub const MSS: u32 = 1448;
 const INIT_CWND: u32 = 10 * MSS;
@@ -56,16 +59,22 @@ pub struct World {
     next_send: Time,
     send_scheduled: bool,
     delivered: u64,
+    lost: u64,
     last_rtt: Dur,
 }
 
 impl World {
+    #[allow(dead_code, reason = "not every test needs it")]
     pub fn new(algorithm: &str, policy: Option<&str>, path: Path) -> World {
+        World::with(algorithm, policy, Arc::new(Shipped), path)
+    }
+
+    pub fn with(algorithm: &str, policy: Option<&str>, policies: Arc<dyn Policies>, path: Path) -> World {
         let build = Build {
             flow: FlowInfo { mss: MSS, init_cwnd: INIT_CWND },
             classic: None,
             policy: policy.map(String::from),
-            policies: std::sync::Arc::new(anole_algorithms::policy::Shipped),
+            policies,
             params: BTreeMap::new(),
             seed: 1,
         };
@@ -96,6 +105,7 @@ impl World {
             next_send: Time::ZERO,
             send_scheduled: false,
             delivered: 0,
+            lost: 0,
             last_rtt: Dur::ZERO,
         };
         let mut commands = Commands::default();
@@ -173,6 +183,7 @@ impl World {
                 }
                 Event::Lost => {
                     self.in_flight -= MSS;
+                    self.lost += u64::from(MSS);
                     let sample = AckSample {
                         lost_packets: 1,
                         bytes_in_flight: self.in_flight,
@@ -209,6 +220,18 @@ impl World {
         }
     }
 
+    /// Bytes lost so far.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What the algorithm did so far.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub fn telemetry(&self) -> Telemetry {
+        self.algorithm.telemetry()
+    }
+
     /// The run so far, one line per `step`: time, delivery rate, round-trip time, window, pacing rate.
     pub fn trajectory(&mut self, end: Dur, step: Dur) -> String {
         let mut text = String::from("    time  delivered  last rtt       cwnd      rate\n");
@@ -236,4 +259,21 @@ impl World {
 
 fn uid(program: &'static Program) -> u32 {
     1 + ALL.iter().position(|known| known.name == program.name).unwrap() as u32
+}
+
+/// Compares a trajectory with `golden/NAME.txt`.
+#[allow(clippy::disallowed_methods, reason = "a test reads its golden files and one variable")]
+pub fn golden(name: &str, seen: &str) {
+    let file: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "tests", "golden", &format!("{name}.txt")].iter().collect();
+    if std::env::var("UPDATE_GOLDEN").is_ok() {
+        std::fs::write(&file, seen).unwrap();
+    }
+    let golden = std::fs::read_to_string(&file).unwrap_or_default();
+    let changed = seen.lines().zip(golden.lines()).find(|(new, old)| new != old);
+    assert!(
+        seen == golden,
+        "{} differs, first at {changed:?}; if that is meant, run with UPDATE_GOLDEN=1",
+        file.display()
+    );
 }
