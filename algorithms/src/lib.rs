@@ -18,6 +18,7 @@ mod registry;
 mod reno;
 
 pub use anole_programs::{Commands, Program};
+pub use learned::Watch;
 pub use params::Parameter;
 pub use policy::{Observation, Policy};
 pub use registry::{Build, BuildError, Spec, all, build, find};
