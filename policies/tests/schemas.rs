@@ -125,23 +125,18 @@ fn indigo_begins_with_the_last_entry_and_then_sees_its_choices() {
 prop_compose! {
     fn observations()(
         rates in [any::<f64>(), any::<f64>()],
-        spans in any::<[u64; 5]>(),
+        spans in any::<[u64; 4]>(),
         ratios in [any::<f64>(), any::<f64>()],
         counts in any::<[u64; 4]>(),
         mss in any::<u32>(),
     ) -> Observation {
-        let [srtt, min_rtt, rtt, interval, _] = spans.map(Dur::from_nanos);
-        Observation {
-            rate: Rate::from_bytes_per_s(rates[0]),
-            delivery_rate: Rate::from_bytes_per_s(rates[1]),
-            srtt, min_rtt, rtt,
-            rtt_gradient: ratios[0],
-            loss_rate: ratios[1],
-            interval,
-            cwnd: counts[0], inflight: counts[1], acks: counts[2], lost: counts[3],
-            mss,
-            ..Observation::quiet(Rate::ZERO)
-        }
+        let mut seen = Observation::quiet(Rate::from_bytes_per_s(rates[0]));
+        seen.delivery_rate = Rate::from_bytes_per_s(rates[1]);
+        [seen.srtt, seen.min_rtt, seen.rtt, seen.interval] = spans.map(Dur::from_nanos);
+        [seen.rtt_gradient, seen.loss_rate] = ratios;
+        [seen.cwnd, seen.inflight, seen.acks, seen.lost] = counts;
+        seen.mss = mss;
+        seen
     }
 }
 
