@@ -1,6 +1,6 @@
-"""What the trainers share: the command line, rollouts (here or on Ray), logs, checkpoints, validation, export.
+"""What the trainers share: command line, rollouts (here or on Ray), validation, log, checkpoint, export.
 
-Everything that is specific to an algorithm (network, loss, loop, reward) stands in the trainer's own file.
+What makes an algorithm (network, reward, loss, loop) stands in the trainer's own file.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ class Arguments:
     device: str = option("cpu", "where the network learns: cpu, cuda, cuda:1 …; rollouts stay on the CPU")
     out: str = option("", "folder of the run; default training/runs/NAME")
     resume: bool = option(False, "go on from the checkpoint in --out")
-    checkpoints: int = option(20, "validations and checkpoints in a run")
-    validation_envs: int = option(64, "links of the validation")
+    checkpoints: int = option(12, "validations and checkpoints in a run")
+    validation_envs: int = option(128, "flows of the validation")
+    validation_steps: int = option(150, "steps of each of them")
     ray: str = option("", "collect on the Ray cluster at this address (auto, local, ray://HOST:PORT)")
     workers: int = option(2, "Ray actors that share --envs")
 
@@ -77,7 +78,9 @@ def parse(kind: type[Any], argv: Sequence[str] | None, text: str) -> Any:
     for field in dataclasses.fields(kind):
         flag, about = "--" + field.name.replace("_", "-"), field.metadata["help"]
         if isinstance(field.default, bool):
-            parser.add_argument(flag, default=field.default, help=about, action=argparse.BooleanOptionalAction)
+            parser.add_argument(
+                flag, default=field.default, help=about, action=argparse.BooleanOptionalAction
+            )
         else:
             parser.add_argument(flag, default=field.default, help=about, type=type(field.default))
     args = kind(**vars(parser.parse_args(argv)))
@@ -237,14 +240,14 @@ def privileged(stats: np.ndarray) -> np.ndarray:
 # --- Validation -----------------------------------------------------------------------------------------
 
 
-def score(stats: np.ndarray, active: np.ndarray | bool = True) -> dict[str, float]:
-    """Means over links of what each flow achieved over its steps [T, N, K] where `active` [T, N].
+def score(stats: np.ndarray) -> dict[str, float]:
+    """Means over flows of what each achieved over its steps [T, N, K].
 
     utilisation: delivered over fair share (at most 1); rtt_ratio: mean round-trip time over the smallest
     possible one; power: utilisation over rtt_ratio (Kleinrock's power, 1 at best); loss: share of packets.
     """
     s = named(stats)
-    weight = np.where(active, s["interval_s"], 0.0)
+    weight = s["interval_s"]
     delivered = (weight * s["throughput_mbps"]).sum(0)
     possible = (weight * s["fair_share_mbps"]).sum(0)
     utilisation = np.minimum(delivered / np.maximum(possible, 1e-9), 1.0)
@@ -264,20 +267,13 @@ def score(stats: np.ndarray, active: np.ndarray | bool = True) -> dict[str, floa
 def validate(
     environments: Callable[[int, int], list[Any]],
     act: Callable[[np.ndarray], np.ndarray],
-    envs: int,
+    args: Arguments,
 ) -> dict[str, float]:
-    """`score` of one episode on each of `envs` links that are never trained on. `act` maps observations
-    to actions; the same links every time."""
-    flows = Flows(environments(VALIDATION_SEED, envs))
-    over = np.zeros(envs, dtype=bool)
-    all_stats, all_active = [], []
-    obs = flows.obs
-    while not over.all():
-        obs, stats, done = flows.step(act(obs))
-        all_stats.append(stats.copy())
-        all_active.append(~over)
-        over = over | done.astype(bool)
-    return score(np.stack(all_stats), np.stack(all_active))
+    """`score` over links that are never trained on, the same ones every time. `act` maps observations to
+    actions. All flows take the same number of steps: by time, those of short paths would hold up the rest."""
+    flows = Flows(environments(VALIDATION_SEED, args.validation_envs))
+    steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
+    return score(np.stack(steps))
 
 
 def greedy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
@@ -356,7 +352,9 @@ class Run:
         self.start = time.monotonic() - elapsed_s
         self.table = Log(self.folder, self.state["rows"] if self.state else [])
         self.saved = int(self.progress() * args.checkpoints)
-        self.bar = tqdm(total=100, desc=name, bar_format="{desc} {percentage:3.0f}%|{bar:20}| {elapsed} {postfix}")
+        self.bar = tqdm(
+            total=100, desc=name, bar_format="{desc} {percentage:3.0f}%|{bar:20}| {elapsed} {postfix}"
+        )
 
     # Budget
 
@@ -377,7 +375,7 @@ class Run:
     # State
 
     def restore(self, parts: dict[str, Any]) -> None:
-        """Gives the parts (modules, optimisers: whatever has `load_state_dict`) their state of the checkpoint,
+        """Gives the parts (modules, optimisers: what has `load_state_dict`) their state of the checkpoint,
         and PyTorch its random state; does nothing in a new run."""
         if self.state is None:
             return
