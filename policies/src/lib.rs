@@ -1,10 +1,12 @@
 //! Trained policies, without IO: what they see and do ([`schema`]), the file that carries one, the
 //! features of a flow, the meaning of an action, and the networks in plain Rust.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod action;
+mod embedded;
 mod features;
+pub mod file;
 mod model;
 mod observation;
 pub mod schema;
@@ -13,7 +15,9 @@ mod shipped;
 mod tests;
 
 pub use action::Decision;
+pub use embedded::Embedded;
 pub use features::Features;
+pub use file::PolicyFile;
 pub use model::{Batch, Brain, Immediate, Model, Network, Policies, PolicyError, StepError};
 pub use observation::Observation;
 pub use schema::{Schema, SchemaError};

@@ -4,8 +4,29 @@
 //! decodes actions from it; Python builds the network and the training environment from it; a policy
 //! file carries it, and is refused where the two differ.
 
+mod network;
+
+pub use network::{Activation, Head, Layer, Network, TensorShape};
+
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+
+include!(concat!(env!("OUT_DIR"), "/embedded_files.rs"));
+
+/// The schemas of `schemas/`, in order of their names.
+pub fn builtins() -> &'static [Schema] {
+    static ALL: LazyLock<Vec<Schema>> = LazyLock::new(|| {
+        let parse = |&(name, text): &(&str, &str)| Schema::parse(text, &format!("schemas/{name}.toml"));
+        // A test parses each of them.
+        SCHEMAS.iter().map(|schema| parse(schema).unwrap_or_else(|error| panic!("{error}"))).collect()
+    });
+    &ALL
+}
+
+/// The schema of `schemas/` with this name.
+pub fn builtin(name: &str) -> Option<&'static Schema> {
+    builtins().iter().find(|schema| schema.name == name)
+}
 
 /// Everything that defines a policy but its weights.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -220,87 +241,6 @@ pub enum Signal {
     One,
 }
 
-/// The network between input and output.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Network {
-    /// Layers one after the other, then a head.
-    Sequential {
-        /// Layers.
-        layer: Vec<Layer>,
-        /// Head.
-        head: Head,
-    },
-    /// Spine (§3): a watcher LSTM sees [input, generator's hidden state] and emits a trigger; when it is
-    /// positive, a generator LSTM runs on the watcher's hidden state and its tanh head gives new
-    /// outputs; otherwise generator and outputs stay. The trigger (0 or 1) is the last output.
-    Hierarchical {
-        /// Units of the watcher.
-        watcher: usize,
-        /// Units of the generator.
-        generator: usize,
-        /// Outputs, without the trigger.
-        outputs: usize,
-    },
-}
-
-/// A layer of [`Network::Sequential`]. Tensors are named `layers.N.weight`, `.bias` (dense) and
-/// `layers.N.weight_ih`, `.weight_hh`, `.bias_ih`, `.bias_hh` (recurrent), shaped as PyTorch shapes them.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Layer {
-    /// activation(W·x + b).
-    Dense {
-        /// Outputs.
-        units: usize,
-        /// Activation.
-        #[serde(default)]
-        activation: Activation,
-    },
-    /// PyTorch's LSTM cell (gates i, f, g, o); its state is h, then c.
-    Lstm {
-        /// Units.
-        units: usize,
-    },
-    /// PyTorch's GRU cell (gates r, z, n); its state is h.
-    Gru {
-        /// Units.
-        units: usize,
-    },
-}
-
-/// What follows a dense layer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Activation {
-    /// Nothing.
-    #[default]
-    None,
-    /// max(x, 0).
-    Relu,
-    /// x for x > 0, else 0.2·x.
-    #[serde(rename = "leaky-relu-0.2")]
-    LeakyRelu02,
-    /// x for x > 0, else 0.01·x.
-    #[serde(rename = "leaky-relu-0.01")]
-    LeakyRelu001,
-    /// Hyperbolic tangent.
-    Tanh,
-}
-
-/// How the last layer's values become the output.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Head {
-    /// They are the output.
-    Direct,
-    /// The index of the largest one (the first of equals).
-    Argmax,
-    /// A mixture of Gaussians over one action: K logits, K means, K log standard deviations; the output
-    /// is the mean of the most likely component.
-    Mixture,
-}
-
 /// Why a schema is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {message}")]
@@ -336,47 +276,6 @@ impl Schema {
 
     /// SHA-256 of the canonical text, in hexadecimal.
     pub fn sha256(&self) -> String {
-        Sha256::digest(self.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// Width of the network's input.
-    pub fn inputs(&self) -> usize {
-        self.features.len() * self.history
-    }
-
-    /// Width of the network's output.
-    pub fn outputs(&self) -> usize {
-        match &self.network {
-            Network::Sequential { head: Head::Argmax | Head::Mixture, .. } => 1,
-            Network::Sequential { layer, head: Head::Direct } => layer.last().map_or(0, Layer::units),
-            Network::Hierarchical { outputs, .. } => outputs + 1,
-        }
-    }
-
-    /// Width of the state that a flow carries from one decision to the next: for each recurrent layer
-    /// in order h, then c (LSTM); of a hierarchical network watcher, generator, last outputs.
-    pub fn state(&self) -> usize {
-        match &self.network {
-            Network::Sequential { layer, .. } => layer.iter().map(Layer::state).sum(),
-            Network::Hierarchical { watcher, generator, outputs } => 2 * watcher + 2 * generator + outputs,
-        }
-    }
-}
-
-impl Layer {
-    /// Width of its output.
-    pub fn units(&self) -> usize {
-        match *self {
-            Layer::Dense { units, .. } | Layer::Lstm { units } | Layer::Gru { units } => units,
-        }
-    }
-
-    /// Width of its state.
-    pub fn state(&self) -> usize {
-        match *self {
-            Layer::Dense { .. } => 0,
-            Layer::Lstm { units } => 2 * units,
-            Layer::Gru { units } => units,
-        }
+        crate::file::sha256(self.text.as_bytes())
     }
 }

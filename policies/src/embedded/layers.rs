@@ -1,0 +1,117 @@
+//! The layers, over rows. Tensors are named and shaped as PyTorch's; gates are in its order.
+
+use super::linear::Linear;
+use super::math::{logistic, tanh};
+use crate::file::{Tensor, Tensors};
+use crate::model::PolicyError;
+use crate::schema::Activation;
+
+/// The tensor `name`.
+fn tensor<'a>(tensors: &'a Tensors, name: &str) -> Result<&'a Tensor, PolicyError> {
+    tensors.get(name).ok_or_else(|| PolicyError::Refused(format!("tensor {name} is missing")))
+}
+
+/// `weight` and `bias` as a matrix.
+fn linear(tensors: &Tensors, weight: &str, bias: &str) -> Result<Linear, PolicyError> {
+    let (weight, bias) = (tensor(tensors, weight)?, tensor(tensors, bias)?);
+    Ok(Linear::new(weight.shape[1], &weight.values, &bias.values))
+}
+
+/// A dense layer's matrix.
+pub fn dense(tensors: &Tensors, name: &str) -> Result<Linear, PolicyError> {
+    linear(tensors, &format!("{name}.weight"), &format!("{name}.bias"))
+}
+
+/// Applies an activation to every value.
+pub fn activate(activation: Activation, values: &mut [f32]) {
+    match activation {
+        Activation::None => {}
+        Activation::Relu => values.iter_mut().for_each(|x| *x = x.max(0.0)),
+        Activation::LeakyRelu02 => values.iter_mut().for_each(|x| *x = if *x > 0.0 { *x } else { 0.2 * *x }),
+        Activation::LeakyRelu001 => {
+            values.iter_mut().for_each(|x| *x = if *x > 0.0 { *x } else { 0.01 * *x })
+        }
+        Activation::Tanh => values.iter_mut().for_each(|x| *x = tanh(*x)),
+    }
+}
+
+/// The two matrices of a recurrent cell.
+#[derive(Clone, Debug)]
+struct Gates {
+    input: Linear,
+    hidden: Linear,
+}
+
+impl Gates {
+    fn new(tensors: &Tensors, name: &str) -> Result<Gates, PolicyError> {
+        let matrix =
+            |which| linear(tensors, &format!("{name}.weight_{which}"), &format!("{name}.bias_{which}"));
+        Ok(Gates { input: matrix("ih")?, hidden: matrix("hh")? })
+    }
+}
+
+/// An LSTM cell: c' = σ(f)·c + σ(i)·tanh(g), h' = σ(o)·tanh(c').
+#[derive(Clone, Debug)]
+pub struct Lstm(Gates);
+
+impl Lstm {
+    /// With the tensors `name.…`.
+    pub fn new(tensors: &Tensors, name: &str) -> Result<Lstm, PolicyError> {
+        Ok(Lstm(Gates::new(tensors, name)?))
+    }
+
+    /// Width of h.
+    pub fn units(&self) -> usize {
+        self.0.input.outputs() / 4
+    }
+
+    /// One step of all rows; h and c (rows × units) are replaced.
+    pub fn step(&self, x: &[f32], h: &mut [f32], c: &mut [f32]) {
+        let width = self.0.input.outputs();
+        let units = self.units();
+        let (mut gates, hidden) = (self.0.input.apply(x), self.0.hidden.apply(h));
+        gates.iter_mut().zip(&hidden).for_each(|(gate, add)| *gate += add);
+        let rows = h.chunks_exact_mut(units).zip(c.chunks_exact_mut(units));
+        for (gates, (h, c)) in gates.chunks_exact_mut(width).zip(rows) {
+            let (input, rest) = gates.split_at_mut(units);
+            let (forget, rest) = rest.split_at_mut(units);
+            let (cell, output) = rest.split_at_mut(units);
+            for n in 0..units {
+                c[n] = logistic(forget[n]) * c[n] + logistic(input[n]) * tanh(cell[n]);
+                h[n] = logistic(output[n]) * tanh(c[n]);
+            }
+        }
+    }
+}
+
+/// A GRU cell: n = tanh(x's part + σ(r)·h's part), h' = (1 − σ(z))·n + σ(z)·h.
+#[derive(Clone, Debug)]
+pub struct Gru(Gates);
+
+impl Gru {
+    /// With the tensors `name.…`.
+    pub fn new(tensors: &Tensors, name: &str) -> Result<Gru, PolicyError> {
+        Ok(Gru(Gates::new(tensors, name)?))
+    }
+
+    /// Width of h.
+    pub fn units(&self) -> usize {
+        self.0.input.outputs() / 3
+    }
+
+    /// One step of all rows; h (rows × units) is replaced.
+    pub fn step(&self, x: &[f32], h: &mut [f32]) {
+        let width = self.0.input.outputs();
+        let units = self.units();
+        let (input, hidden) = (self.0.input.apply(x), self.0.hidden.apply(h));
+        let rows = input.chunks_exact(width).zip(hidden.chunks_exact(width));
+        for ((input, hidden), h) in rows.zip(h.chunks_exact_mut(units)) {
+            for n in 0..units {
+                let reset = logistic(input[n] + hidden[n]);
+                let update = logistic(input[units + n] + hidden[units + n]);
+                let new = tanh(input[2 * units + n] + reset * hidden[2 * units + n]);
+                h[n] = (1.0 - update) * new + update * h[n];
+            }
+        }
+    }
+}
