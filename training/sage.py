@@ -37,17 +37,25 @@ from pathlib import Path
 from typing import Any
 
 import anole
+import common
 import numpy as np
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from common import fail, option
+from torch import nn
 from tqdm import tqdm
 
-import common
-from common import fail, option
-
 #: The links of pool and validation.
-RANGES = anole.Ranges()
+RANGES = anole.Ranges(
+    capacity_mbps=(2.0, 100.0),
+    rtt_ms=(8.0, 200.0),
+    buffer_bdp=(0.15, 5.0),
+    loss=(0.0, 0.03),
+    lossless=0.5,
+    traces=0.2,
+    steps=0.2,
+    cross_flows=(0, 1),
+)
 #: Width of `privileged`.
 KNOWN = 8
 #: Components of the mixture, and bounds of the logarithm of their standard deviation.
@@ -61,7 +69,9 @@ class Arguments(common.Arguments):
     """Arguments of this trainer; those of every trainer are in `common.Arguments`."""
 
     pool: str = option("", "the pool's file, recorded first if it is not there; default OUT/pool.npz")
-    pool_algorithms: str = option("cubic,reno,bbr,vegas,fast,fast", "what drives the pool's links, each all of them")
+    pool_algorithms: str = option(
+        "cubic,reno,bbr,vegas,fast,fast", "what drives the pool's links, each all of them"
+    )
     links: int = option(384, "links of the pool")
     episode_s: float = option(15.0, "length of a trajectory, s of simulated time")
     learning_rate: float = option(3e-4, "Adam's step for policy and critics")
@@ -128,7 +138,9 @@ class Fast:
         base = np.minimum(np.maximum(s["base_rtt_ms"], 1.0), rtt)
         window = np.maximum(s["throughput_mbps"] * rtt / 12.0, 2.0)
         per_rtt = np.minimum(self.interval / rtt, 1.0)
-        self.starting &= (rtt < 1.15 * base + 12.0 / np.maximum(s["fair_share_mbps"], 0.1)) & (s["loss_rate"] < 0.1)
+        self.starting &= (rtt < 1.15 * base + 12.0 / np.maximum(s["fair_share_mbps"], 0.1)) & (
+            s["loss_rate"] < 0.1
+        )
         target = base / rtt + self.share + self.packets / window - self.back_off * s["loss_rate"]
         steady = np.log2(np.maximum(1.0 + self.gain * per_rtt * (target - 1.0), 0.25))
         action = np.where(self.starting, per_rtt, steady) + self.noise * self.rng.standard_normal(len(rtt))
@@ -177,7 +189,9 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
         rows["obs"].append(obs.astype(np.float16))
         rows["known"].append(known.astype(np.float16))
         if policy:
-            rows["action"].append(policy.act(stats) if stats is not None else np.zeros(args.links, np.float32))
+            rows["action"].append(
+                policy.act(stats) if stats is not None else np.zeros(args.links, np.float32)
+            )
             obs, stats, done = env.step(rows["action"][-1][:, None])
         else:
             rows["window"].append(env.window())

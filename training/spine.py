@@ -34,13 +34,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import anole
+import common
 import numpy as np
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
-
-import common
 from common import option
+from torch import nn
 
 
 @dataclasses.dataclass
@@ -66,6 +65,18 @@ class Arguments(common.Arguments):
     tolerance: float = option(1.05, "beta, the latency over the smallest up to which it costs nothing")
 
 
+#: The links. Beyond Table III (40 to 200 Mbps, 0.5 to 2 BDP, up to 1 % loss): slower ones, shallower and
+#: deeper buffers, more loss, and capacities that vary.
+RANGES = anole.Ranges(
+    capacity_mbps=(2.0, 100.0),
+    rtt_ms=(8.0, 200.0),
+    buffer_bdp=(0.15, 5.0),
+    loss=(0.0, 0.03),
+    lossless=0.5,
+    traces=0.2,
+    steps=0.2,
+    cross_flows=(0, 1),
+)
 #: Width of `privileged`.
 KNOWN = 8
 
@@ -202,10 +213,15 @@ def privileged(stats: np.ndarray) -> np.ndarray:
 
 def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
     """The links of Table III, with capacity from 2 Mbps on, less delay and CUBIC beside the flow."""
-    ranges = anole.Ranges()
     return [
         anole.VectorEnv(
-            "spine", "spine", envs, threads=args.threads, ranges=ranges, seed=seed, episode_s=args.episode_s
+            schema="spine",
+            algorithm="spine",
+            n=envs,
+            threads=args.threads,
+            ranges=RANGES,
+            seed=seed,
+            episode_s=args.episode_s,
         )
     ]
 
