@@ -150,6 +150,8 @@ class Worker:
         for _ in range(steps):
             action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
             obs, stats, done = self.flows.step(action.numpy())
+            if hasattr(self.policy, "ended"):
+                self.policy.ended(done)
             row = {"obs": obs, "action": action.numpy(), "stats": stats, "done": done, **extra}
             for name, value in row.items():
                 rows.setdefault(name, []).append(np.array(value))
@@ -428,7 +430,6 @@ class Run:
 
     def export(self, path: Path, network: nn.Module, figures: dict[str, float]) -> None:
         """Writes a policy file."""
-        ...
 
     def finish(self, network: nn.Module, parts: dict[str, Any]) -> None:
         """Writes the last checkpoint and the last network."""
