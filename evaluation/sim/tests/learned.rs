@@ -2,9 +2,13 @@
 //! flow comes back, and where no answer is usable the rule fills the link.
 
 use anole_algorithms::policy::Kind;
+use anole_policies::schema::builtin;
+use anole_sim::control::{Answer, Controlled, Pilot, Question};
 use anole_sim::plan::{Choice, plan, shipped};
 use anole_sim::scenario::Scenario;
 use anole_sim::{AgentScript, run};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Results count from 14 s on, three seconds after the path is back.
 const OUTAGE: &str = "
@@ -54,4 +58,29 @@ fn every_flow_comes_back_after_an_outage() {
             }
         }
     }
+}
+
+/// Always answers with the largest action, and counts.
+struct Greedy(Arc<AtomicU64>);
+
+impl Pilot for Greedy {
+    fn answer(&mut self, _question: &Question<'_>, outputs: &mut [f32]) -> Answer {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        outputs.fill(1.0);
+        Answer::Given
+    }
+}
+
+#[test]
+fn a_policy_in_training_governs_whatever_it_does() {
+    let quiet = OUTAGE.replace("random_loss = 1.0", "random_loss = 0.0");
+    let scenario = Scenario::parse(&quiet, "greedy", &[], &mut |_| Err(String::new())).unwrap();
+    let questions = Arc::new(AtomicU64::new(0));
+    let schema = Arc::new(builtin("libra").unwrap().clone());
+    let pilot = Box::new(Greedy(Arc::clone(&questions)));
+    let run = Controlled::new(&scenario, "libra-rl", &schema, &shipped(), 1, pilot).unwrap();
+    let last = run.run()[0];
+    // One question per round trip of at most 150 ms, buffer full, in 24 s.
+    assert!(questions.load(Ordering::Relaxed) > 24_000 / 150, "{questions:?}");
+    assert!(last.loss_rate > 0.2, "{last:?}");
 }
