@@ -29,6 +29,11 @@ fn bbr() {
 }
 
 #[test]
+fn vegas() {
+    check("vegas", "vegas", None, Path::normal(), 15.0);
+}
+
+#[test]
 fn anole() {
     check("anole", "anole", None, Path::normal(), 15.0);
 }

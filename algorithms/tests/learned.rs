@@ -15,6 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{Path, World, golden};
 
+/// Algorithms, one per kind of drive and action, with their schemas.
+const FLOWS: [(&str, &str); 4] =
+    [("libra-rl", "libra"), ("orca", "orca"), ("sage", "sage"), ("spine", "spine")];
+
 /// A network written by hand in the place of a trained one: `outputs` of the newest set of features.
 #[derive(Debug)]
 struct ByHand {
@@ -72,6 +76,7 @@ fn steer(schema: &Schema, input: &[f32]) -> Vec<f32> {
     let a = (2.0 * (1.1 - rtt_ratio(schema, input))).clamp(-1.0, 1.0);
     match schema.name.as_str() {
         "orca" => vec![0.1 * a - 0.1],
+        "sage" => vec![0.1 * a],
         // Grows by a tenth of a packet per ACK, takes as much off, tolerates a tenth, halves.
         "spine" => vec![-0.6, -0.6, -0.9, 0.0, 1.0],
         _ => vec![a],
@@ -80,7 +85,7 @@ fn steer(schema: &Schema, input: &[f32]) -> Vec<f32> {
 
 #[test]
 fn networks_by_hand_do_what_their_actions_say() {
-    for (algorithm, schema) in [("libra-rl", "libra"), ("orca", "orca"), ("spine", "spine")] {
+    for (algorithm, schema) in FLOWS {
         let mut world = World::with(algorithm, None, by_hand(schema, steer), Path::normal());
         golden(algorithm, &world.trajectory(Dur::from_secs_f64(10.0), Dur::from_millis(200)));
     }
@@ -95,7 +100,7 @@ fn outcome(world: &mut World) -> (f64, f64) {
 
 #[test]
 fn no_policy_floods_the_path_or_stops_the_flow() {
-    for algorithm in ["libra-rl", "orca", "spine"] {
+    for algorithm in FLOWS.map(|(algorithm, _)| algorithm) {
         for kind in Kind::ALL {
             let mut world = World::with(algorithm, Some(kind.name()), Arc::new(Shipped), Path::normal());
             let (mbps, loss) = outcome(&mut world);
@@ -157,7 +162,7 @@ impl Brain for LateBrain {
 
 #[test]
 fn an_answer_half_a_millisecond_late_is_used_within_the_interval() {
-    for (algorithm, schema) in [("libra-rl", "libra"), ("orca", "orca"), ("spine", "spine")] {
+    for (algorithm, schema) in FLOWS {
         let late = Arc::new(Late(by_hand(schema, steer), Dur::from_micros(500)));
         let mut world = World::with(algorithm, None, late, Path::normal());
         let (mbps, _) = outcome(&mut world);
@@ -174,7 +179,7 @@ proptest! {
     /// Outputs as a broken network may give them; the world checks the window at every ACK.
     #[test]
     fn no_outputs_break_a_flow(
-        (algorithm, schema) in proptest::sample::select(vec![("libra-rl", "libra"), ("orca", "orca"), ("spine", "spine")]),
+        (algorithm, schema) in proptest::sample::select(FLOWS.to_vec()),
         outputs in proptest::collection::vec(proptest::num::f32::ANY, 1..20),
         mbps in 1.0..200.0f64,
         rtt_ms in 5u64..200,
