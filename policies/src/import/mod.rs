@@ -9,7 +9,7 @@ mod peers;
 mod tests;
 
 use crate::embedded::Embedded;
-use crate::file::{Origin, PolicyFile, Tensor, Tensors};
+use crate::file::{Origin, PolicyFile, Tensor};
 use crate::model::{Batch, Network as _, PolicyError};
 use crate::schema;
 pub use peers::PEERS;

@@ -2,6 +2,7 @@
 
 use super::bytes::{CRC32, CRC32C, crc};
 use super::*;
+use crate::file::Tensors;
 use proptest::prelude::*;
 
 /// A matrix or vector of a fixed pattern.
