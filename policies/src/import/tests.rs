@@ -55,8 +55,7 @@ fn varint(mut value: usize) -> Vec<u8> {
 }
 
 fn masked(bytes: &[u8]) -> [u8; 4] {
-    let crc = crc(CRC32C, bytes);
-    ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8).to_le_bytes()
+    crc(CRC32C, bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }
 
 /// A block of the index; keys share what they can with the one before.
@@ -203,7 +202,7 @@ fn batch_normalisation_is_folded_in() {
         for (seed, statistic) in ["beta", "moving_mean", "moving_variance"].into_iter().enumerate() {
             let mut values = tensor(&[units], 10 * n + seed + 50);
             if statistic == "moving_variance" {
-                values.values.iter_mut().for_each(|value| *value = 10.0 + *value);
+                values.values.iter_mut().for_each(|value| *value += 10.0);
             }
             variables.insert(format!("actor/batch_normalization{suffix}/{statistic}"), values);
         }
