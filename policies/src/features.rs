@@ -1,7 +1,7 @@
 //! From what a flow measured to the network's input.
 
 use crate::observation::Observation;
-use crate::schema::{Feature, Schema, Signal, Statistic};
+use crate::schema::{Action, Feature, Schema, Signal, Statistic};
 use anole_model::Rate;
 use std::collections::VecDeque;
 
@@ -30,7 +30,10 @@ impl Features {
             features: schema.features.clone(),
             input: vec![0.0; schema.inputs()],
             max_delivery: 0.0,
-            previous: Vec::new(),
+            previous: match &schema.action {
+                Action::CwndTable { table } => vec![table.len().saturating_sub(1) as f64],
+                _ => Vec::new(),
+            },
         }
     }
 
@@ -88,11 +91,19 @@ impl Features {
             Signal::RttMs => 1e3 * seen.rtt.as_secs_f64(),
             Signal::MinRttMs => 1e3 * seen.min_rtt.as_secs_f64(),
             Signal::QueueDelayMs => 1e3 * (seen.srtt.as_secs_f64() - seen.min_rtt.as_secs_f64()).max(0.0),
+            Signal::IntervalQueueDelayMs => {
+                1e3 * (seen.rtt.as_secs_f64() - seen.min_rtt.as_secs_f64()).max(0.0)
+            }
             Signal::RttGradient => seen.rtt_gradient,
             Signal::IntervalMs => 1e3 * seen.interval.as_secs_f64(),
             Signal::CwndPackets => seen.cwnd as f64 / packet,
+            Signal::CwndMbps => seen.cwnd as f64 * 8.0 / MBPS / seen.min_rtt.as_secs_f64().max(1e-6),
             Signal::InflightPackets => seen.inflight as f64 / packet,
             Signal::Acks => seen.acks as f64,
+            Signal::LostPackets => seen.lost as f64,
+            Signal::PreviousActionIs => {
+                f64::from(u8::from(self.previous.first().is_some_and(|&entry| entry == index as f64)))
+            }
             Signal::PreviousAction => self.previous.get(index).copied().unwrap_or(0.0),
             Signal::One => 1.0,
         }

@@ -49,6 +49,11 @@ impl Histogram {
         self.total == 0
     }
 
+    /// Sum of the values, ns.
+    pub fn sum_nanos(&self) -> u128 {
+        self.sum_nanos
+    }
+
     /// The mean; `None` when nothing was counted.
     pub fn mean(&self) -> Option<Dur> {
         let mean = self.sum_nanos.checked_div(u128::from(self.total))?;

@@ -11,5 +11,6 @@ pub mod link;
 pub mod plan;
 pub mod result;
 pub mod scenario;
+pub mod suite;
 
-pub use engine::{AgentScript, SERIES_STEP, changes, jain_index, link_configs, run};
+pub use engine::{AgentScript, SERIES_STEP, changes, control, jain_index, link_configs, run};

@@ -55,6 +55,12 @@ pub struct FlowPlan {
 }
 
 impl FlowPlan {
+    /// The same, with its policies found elsewhere.
+    pub(crate) fn with_policies(mut self, policies: Arc<dyn Policies>) -> FlowPlan {
+        self.build.iter_mut().for_each(|build| build.policies = Arc::clone(&policies));
+        self
+    }
+
     /// A new instance; `None` for a flow that the datapath governs by itself.
     pub(crate) fn algorithm(&self, flow: FlowInfo) -> Option<Box<dyn Algorithm>> {
         let build = Build { flow, ..self.build.clone()? };

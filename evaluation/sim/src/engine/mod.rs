@@ -13,6 +13,7 @@
 //! event, and one heap orders them. One seed gives one result; there is no clock here.
 
 mod agent;
+pub mod control;
 mod flow;
 mod heap;
 mod measure;
@@ -36,6 +37,7 @@ use crate::scenario::{LinkChange, Scenario};
 use agent::{Agent, Event, ToAgent};
 use anole_datapath::Datapath;
 use anole_model::{Bounds, Dur, Time};
+use control::{Control, Reading};
 use flow::{Around, FlowConfig, SimFlow};
 use heap::Heap;
 use receiver::Data;
@@ -111,6 +113,8 @@ struct Simulation<'a> {
     /// Goodput counters when all flows had started, and when the first was over.
     all_active: Option<Vec<u64>>,
     one_over: Option<Vec<u64>>,
+    /// Flows that are controlled from outside.
+    control: Option<Control>,
 }
 
 impl<'a> Simulation<'a> {
@@ -146,6 +150,7 @@ impl<'a> Simulation<'a> {
             lost_at_end: vec![None; flows.len()],
             all_active: None,
             one_over: None,
+            control: None,
             links,
             flows,
             datapath: Datapath::new(Bounds::DEFAULT, AGENT_TIMEOUT),
@@ -181,6 +186,9 @@ impl<'a> Simulation<'a> {
                 self.poll_flow(source - links);
             } else if source == links + flows {
                 self.poll_agent();
+                if self.control.as_ref().is_some_and(Control::stopped) {
+                    return;
+                }
             } else {
                 self.poll_timetable();
             }
@@ -233,6 +241,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn poll_agent(&mut self) {
+        self.note_readings();
         while let Some(event) = self.agent.poll(self.now) {
             match event {
                 Event::Arrived => {
@@ -244,6 +253,50 @@ impl<'a> Simulation<'a> {
             }
         }
         self.reschedule_rest();
+    }
+
+    /// Tells the controlled flows' pilot how far they are.
+    fn note_readings(&mut self) {
+        let Some(control) = self.control.take() else { return };
+        for &flow in &control.flows {
+            if self.flows[flow].start <= self.now {
+                control.note(flow, self.reading(flow));
+            }
+        }
+        self.control = Some(control);
+    }
+
+    fn reading(&mut self, index: usize) -> Reading {
+        let (spec, now) = (&self.scenario.flows[index], self.now);
+        let path = || spec.path.iter().copied();
+        let propagation = path().fold(spec.extra_delay, |sum, link| sum + self.links[link].delay());
+        let kept = path().fold(1.0, |kept, link| kept * (1.0 - self.links[link].random_loss()));
+        let rivals = self
+            .flows
+            .iter()
+            .enumerate()
+            .filter(|&(other, flow)| other != index && flow.ended.is_none() && flow.start <= now);
+        let flows = 1 + rivals.count() as u64;
+        let base_rtt = propagation + self.reverse_delay(index);
+        let links = &mut self.links;
+        let offered = path().map(|link| links[link].offered_bytes(now)).reduce(f64::min);
+        let (flow, lost) = (&self.flows[index], self.lost(index));
+        let measure = &flow.measure;
+        Reading {
+            now,
+            arrived_bytes: measure.wire_bytes,
+            arrived: measure.one_way_delay.len(),
+            sent: flow.sent().0,
+            lost,
+            owd: (measure.one_way_delay.sum_nanos(), measure.one_way_delay.len()),
+            rtt: (measure.rtt.sum_nanos(), measure.rtt.len()),
+            offered_bytes: offered.unwrap_or(0.0),
+            base_rtt,
+            propagation,
+            random_loss: 1.0 - kept,
+            flows,
+            full_packet: self.scenario.full_packet(),
+        }
     }
 
     fn poll_timetable(&mut self) {
@@ -278,6 +331,9 @@ impl<'a> Simulation<'a> {
     }
 
     fn warm_up_over(&mut self) {
+        if self.control.is_some() {
+            return; // its figures are differences, and count from the start
+        }
         for link in &mut self.links {
             link.reset_stats(self.now);
         }

@@ -352,3 +352,70 @@ proptest! {
         prop_assert!(result.jain_index.is_none_or(|jain| (0.0..=1.0 + 1e-9).contains(&jain)));
     }
 }
+
+/// Answers every question with the same output and counts; stops after some.
+struct Constant {
+    output: f32,
+    stop_after: usize,
+    steps: std::sync::Arc<std::sync::Mutex<Vec<control::Step>>>,
+}
+
+impl control::Pilot for Constant {
+    fn answer(&mut self, question: &control::Question<'_>, outputs: &mut [f32]) -> control::Answer {
+        let mut steps = self.steps.lock().unwrap();
+        steps.push(question.step);
+        outputs.fill(self.output);
+        match steps.len() < self.stop_after {
+            true => control::Answer::Given,
+            false => control::Answer::Stop,
+        }
+    }
+}
+
+fn controlled(scenario: &Scenario, output: f32, stop_after: usize) -> Vec<control::Step> {
+    use std::sync::{Arc, Mutex};
+    let schema = anole_policies::Schema::parse(
+        "name = \"t\"\nsummary = \"\"\nsource = \"\"\ninterval = { ms = 10.0 }\n\
+         action = { kind = \"rate-exp\", base = 2.0, low = -1.0, high = 1.0 }\n\
+         network = { kind = \"sequential\", head = \"direct\", layer = [{ kind = \"dense\", units = 1 }] }\n\
+         [[feature]]\nname = \"loss\"\nsignal = \"loss-rate\"\nclip = [0.0, 1.0]\nunit = \"1\"\n",
+        "t.toml",
+    );
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let pilot = Box::new(Constant { output, stop_after, steps: Arc::clone(&steps) });
+    let schema = Arc::new(schema.unwrap());
+    let run = control::Controlled::new(scenario, "anole", &schema, &crate::plan::shipped(), 1, pilot);
+    let rest = run.unwrap().run();
+    let mut steps = std::mem::take(&mut *steps.lock().unwrap());
+    steps.extend(rest);
+    steps
+}
+
+#[test]
+fn a_controlled_flow_asks_and_its_steps_add_up_to_the_run() {
+    let link = scenario(10.0, "", "start_s = 1.0", "");
+    let steps = controlled(&link, 0.0, usize::MAX);
+    assert!(steps.len() > 20, "{}", steps.len());
+    assert_eq!(steps, controlled(&link, 0.0, usize::MAX));
+    let whole = simulate(&link, Some("anole"), 1, AgentScript::default());
+    let sum = |value: fn(&control::Step) -> f64| steps.iter().map(|s| value(s) * s.interval_s).sum::<f64>();
+    let time = sum(|_| 1.0);
+    assert!((8.99..=9.0).contains(&time), "{time}");
+    assert!((sum(|s| s.capacity_mbps) / time - 48.0).abs() < 0.01);
+    let delivered = sum(|s| s.throughput_mbps) / time;
+    assert!((0.5..=1.0).contains(&(delivered / 48.0)), "{delivered} {:?}", whole.flows[0].throughput_mbps);
+    for step in &steps {
+        assert!(step.rtt_ms >= 50.0 || step.time_s < 1.1, "{step:?}");
+        assert_eq!((step.base_rtt_ms, step.flows), (50.0, 1.0));
+        assert!((step.queue_delay_ms - (step.owd_ms - 25.0).max(0.0)).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn the_pilots_answers_matter_and_it_can_end_the_run() {
+    let link = scenario(10.0, "", "", "");
+    assert_ne!(controlled(&link, -1.0, usize::MAX), controlled(&link, 0.0, usize::MAX));
+    let steps = controlled(&link, 0.0, 5);
+    assert_eq!(steps.len(), 6);
+    assert!(steps[5].time_s < 5.0 && steps[5].interval_s == 0.0, "{:?}", steps[5]);
+}

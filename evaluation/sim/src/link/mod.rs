@@ -208,6 +208,11 @@ impl<T> Link<T> {
         self.delay
     }
 
+    /// The probability of random loss.
+    pub fn random_loss(&self) -> f64 {
+        self.random_loss
+    }
+
     /// Packets inside: waiting, being sent, on the way.
     pub fn packets_inside(&self) -> u64 {
         let waiting = match &self.queue {

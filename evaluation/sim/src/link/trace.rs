@@ -66,6 +66,12 @@ impl Trace {
         Ok(Trace { at_ms })
     }
 
+    /// From times in milliseconds, which must be in order, the last of them above 0.
+    pub(crate) fn from_times(at_ms: Vec<u32>) -> Trace {
+        debug_assert!(at_ms.is_sorted() && at_ms.last().is_some_and(|&last| last > 0));
+        Trace { at_ms }
+    }
+
     /// Opportunities before one repetition.
     fn len(&self) -> u64 {
         self.at_ms.len() as u64

@@ -1,0 +1,103 @@
+"""Flows in simulated networks, whose policies are decided on here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _anole
+from .ranges import Ranges
+from .schema import Schema
+from .schema import load as load_schema
+
+#: Names of the columns of `stats`, with their units; see `Step` in `evaluation/sim/src/engine/control.rs`.
+STATS: tuple[str, ...] = tuple(_anole.step_names())
+
+Floats = NDArray[np.float32]
+
+
+class VectorEnv:
+    """`n` independent networks, in each of which one flow asks for decisions.
+
+    Every network is a link drawn from `ranges` with its traffic; the flow runs `algorithm` (a name that
+    `anole-ccp algs` lists, with a learned slot or driven by a policy), whose network has the shape of
+    `schema`. A step takes every flow from one question to its next; how much time that is, the algorithm
+    decides (`stats` tells). Flows are not in step in virtual time.
+
+    An episode ends with the first question after `episode_s` (or `ranges.duration_s`). The next one, on
+    another link, begins in the same call: then `done` is true, `obs` is the first observation of the new
+    episode, `stats` are those of the old one's last interval, and the old one's last observation stands in
+    `final_obs`. Ends are truncations: the flow could have gone on.
+
+    Links are a function of `seed`, the number of the environment and that of the episode, and never those
+    of an evaluation (`anole-eval suite`), whatever the seeds. The same actions give the same results, for
+    any number of threads.
+
+    Shapes: `obs` and `final_obs` [n, schema.inputs] float32; `actions` [n, schema.outputs] float32, the
+    network's outputs as they are (the algorithm bounds them); `stats` [n, len(STATS)] float32; `done` [n]
+    bool. Every call returns new arrays.
+    """
+
+    def __init__(
+        self,
+        schema: str | Path | Schema = "libra",
+        algorithm: str = "anole",
+        n: int = 64,
+        threads: int | None = None,
+        ranges: Ranges | str | None = None,
+        seed: int = 1,
+        episode_s: float | None = None,
+    ) -> None:
+        """Raises ValueError for names, ranges or a schema that make no sense, with the reason. `threads`
+        (default: one per processor) simulate while Python waits, without its lock."""
+        self.schema = schema if isinstance(schema, Schema) else load_schema(schema)
+        self.algorithm = algorithm
+        ranges = Ranges() if ranges is None else ranges
+        self.ranges = Ranges.named(ranges) if isinstance(ranges, str) else ranges
+        if episode_s is not None:
+            self.ranges = self.ranges.replace(duration_s=float(episode_s))
+        self.num_envs = n
+        self.threads = threads or os.cpu_count() or 1
+        self.seed = seed
+        self.final_obs: Floats = np.zeros((n, self.schema.inputs), np.float32)
+        self._simulations = self._start()
+        self._fresh = True
+        self._running = False
+
+    def _start(self) -> _anole.Simulations:
+        return _anole.Simulations(
+            self.schema.text, self.algorithm, self.ranges.json(), self.num_envs, self.threads, self.seed
+        )
+
+    def reset(self, seed: int | None = None) -> Floats:
+        """Begins the first episode of every environment and returns the first observations. A second call
+        begins the same episodes again, or those of another `seed`."""
+        if seed is not None and seed != self.seed:
+            self.seed, self._fresh = seed, False
+        if not self._fresh:
+            self._simulations = self._start()
+        self._fresh, self._running = False, True
+        obs, _, _, self.final_obs = self._simulations.round()
+        return obs
+
+    def step(self, actions: ArrayLike) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Gives every flow its network's outputs, and returns (obs, stats, done) at the next questions.
+
+        Raises RuntimeError before the first `reset`, and when an algorithm never asks; ValueError for
+        actions of another shape."""
+        if not self._running:
+            raise RuntimeError("call reset() before the first step()")
+        actions = np.ascontiguousarray(actions, dtype=np.float32)
+        if self.schema.outputs == 1 and actions.shape == (self.num_envs,):
+            actions = actions[:, None]
+        obs, stats, done, self.final_obs = self._simulations.round(actions)
+        return obs, stats, done
+
+    def close(self) -> None:
+        """Ends the simulations; the next `reset` starts them again."""
+        if self._running:
+            del self._simulations
+            self._running = self._fresh = False

@@ -1,0 +1,55 @@
+"""What random links are drawn from; the drawing itself is `anole_sim::suite` in Rust."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from . import _anole
+
+Range = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranges:
+    """What random links are drawn from. Capacity, round-trip time and buffer are log-uniform between their
+    two values, everything else is uniform. The defaults are the random suite of `anole-eval suite`."""
+
+    #: Capacity, Mbps; of a varying one, its mean or its start.
+    capacity_mbps: Range = (1.0, 200.0)
+    #: Round-trip time without queues, ms.
+    rtt_ms: Range = (5.0, 200.0)
+    #: Buffer, in products of capacity and round-trip time …
+    buffer_bdp: Range = (0.1, 6.0)
+    #: … or in bytes.
+    buffer_bytes: Range | None = None
+    #: Probability of random loss, on links that have any.
+    loss: Range = (0.0, 0.03)
+    #: Share of links without random loss.
+    lossless: float = 0.5
+    #: Share of links whose capacity varies like that of LTE.
+    traces: float = 0.25
+    #: Share of links whose capacity changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one.
+    steps: float = 0.0
+    #: Fewest and most flows that compete for a part of the time.
+    cross_flows: tuple[int, int] = (0, 0)
+    #: Their algorithms, each as likely as the others.
+    cross_algs: tuple[str, ...] = ("cubic",)
+    #: When the flow under test starts, s.
+    start_s: Range = (0.0, 0.0)
+    #: Length of a run, s.
+    duration_s: float = 30.0
+
+    @classmethod
+    def named(cls, name: str) -> Ranges:
+        """The ranges that `anole-eval suite --ranges` knows by this name. Raises ValueError."""
+        values = json.loads(_anole.named_ranges(name))
+        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+
+    def replace(self, **values: object) -> Ranges:
+        """The same with other values."""
+        return dataclasses.replace(self, **values)
+
+    def json(self) -> str:
+        """The ranges as JSON, for `anole-eval suite --ranges FILE`."""
+        return json.dumps(dataclasses.asdict(self))

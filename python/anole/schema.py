@@ -1,0 +1,88 @@
+"""Schemas: what a policy sees, how large its network is, what its output means, how often it runs.
+
+The format is described in `policies/README.md`; errors come from the Rust reader, with file and line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from . import _anole
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """A checked schema. `text` is canonical: the file without comments, indentation and blank lines."""
+
+    text: str
+    #: The text as TOML.
+    data: dict[str, Any]
+    #: Widths of the network's input and output, and of the state that it carries for each flow.
+    inputs: int
+    outputs: int
+    state: int
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.data["name"]
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the canonical text, in hexadecimal."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def action(self) -> str:
+        """Kind of its action."""
+        return self.data["action"]["kind"]
+
+    @property
+    def network(self) -> dict[str, Any]:
+        """The network as a policy file's manifest describes it."""
+        network = self.data["network"]
+        shape = {"kind": network["kind"], "inputs": self.inputs, "outputs": self.outputs, "state": self.state}
+        if network["kind"] == "hierarchical":
+            return shape | {"watcher": network["watcher"], "generator": network["generator"]}
+        layers, width = [], self.inputs
+        for layer in network["layer"]:
+            described = {"kind": layer["kind"], "inputs": width, "units": layer["units"]}
+            if layer["kind"] == "dense":
+                described["activation"] = layer.get("activation", "none")
+            layers.append(described)
+            width = layer["units"]
+        return shape | {"layers": layers, "head": network["head"]}
+
+
+def canonical(text: str) -> str:
+    """`text` without comments on lines of their own, indentation and blank lines."""
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(line + "\n" for line in lines if line and not line.startswith("#"))
+
+
+def parse(text: str) -> Schema:
+    """Reads a schema's text. Raises ValueError with the line of what is wrong."""
+    inputs, outputs, state = _anole.schema_shape(text)
+    return Schema(canonical(text), tomllib.loads(text), inputs, outputs, state)
+
+
+def load(name: str | Path) -> Schema:
+    """The schema with this name, or in this file (a path that ends in `.toml`).
+
+    Raises ValueError for a name that is not known, FileNotFoundError for a file that is not there.
+    """
+    if str(name).endswith(".toml"):
+        return parse(Path(name).read_text(encoding="utf-8"))
+    text = _anole.schema_text(str(name))
+    if text is None:
+        raise ValueError(f'no schema is named "{name}"; known are {", ".join(names())}')
+    return parse(text)
+
+
+def names() -> list[str]:
+    """Names that `load` knows."""
+    return _anole.schema_names()

@@ -1,0 +1,168 @@
+//! The Python extension `anole._anole`: simulations in step, behind the package `anole`.
+//!
+//! Python decides, Rust simulates: nothing about the dynamics, the features or the actions exists twice.
+#![forbid(unsafe_code)]
+
+mod fleet;
+
+use anole_policies::{PolicyFile, Schema};
+use anole_sim::control::Step;
+use anole_sim::plan::shipped;
+use anole_sim::suite::Ranges;
+use fleet::{Fleet, Plan};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// Simulations that one fleet may have; each needs a thread and some 300 KB.
+const MAX_SIMULATIONS: usize = 4096;
+
+/// What a round gives: inputs, steps, done, last inputs.
+type Round<'py> = (
+    Bound<'py, PyArray2<f32>>,
+    Bound<'py, PyArray2<f32>>,
+    Bound<'py, PyArray1<bool>>,
+    Bound<'py, PyArray2<f32>>,
+);
+
+/// Simulations in step; see `anole.VectorEnv`.
+#[pyclass(frozen)]
+struct Simulations {
+    plan: Arc<Plan>,
+    count: usize,
+    fleet: Fleet,
+}
+
+fn schema(text: &str) -> PyResult<Arc<Schema>> {
+    Schema::parse(text, "schema").map(Arc::new).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn ranges(json: &str) -> PyResult<Ranges> {
+    let ranges: Ranges =
+        serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("ranges: {error}")))?;
+    ranges.check().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(ranges)
+}
+
+#[pymethods]
+impl Simulations {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        schema_text: &str,
+        algorithm: &str,
+        ranges_json: &str,
+        count: usize,
+        threads: usize,
+        seed: u64,
+    ) -> PyResult<Simulations> {
+        if !(1..=MAX_SIMULATIONS).contains(&count) || threads == 0 {
+            let message = format!("n = {count}, threads = {threads}: give n from 1 to {MAX_SIMULATIONS}");
+            return Err(PyValueError::new_err(message + " and at least one thread"));
+        }
+        let plan = Arc::new(Plan {
+            alg: algorithm.to_string(),
+            schema: schema(schema_text)?,
+            policies: shipped(),
+            ranges: ranges(ranges_json)?,
+            seed,
+        });
+        let fleet =
+            py.detach(|| Fleet::new(Arc::clone(&plan), count, threads)).map_err(PyValueError::new_err)?;
+        Ok(Simulations { plan, count, fleet })
+    }
+
+    /// Gives every simulation its outputs (count × outputs; None before the first round), and returns
+    /// (inputs, steps, done, last inputs) at the questions that they come to.
+    #[pyo3(signature = (outputs=None))]
+    fn round<'py>(
+        &self,
+        py: Python<'py>,
+        outputs: Option<PyReadonlyArray2<'py, f32>>,
+    ) -> PyResult<Round<'py>> {
+        let (inputs, wanted) = (self.plan.schema.inputs(), [self.count, self.plan.schema.outputs()]);
+        let outputs = match &outputs {
+            None => &[],
+            Some(array) => {
+                let (shape, slice) = (array.as_array().shape().to_vec(), array.as_slice());
+                slice.ok().filter(|_| shape == wanted).ok_or_else(|| {
+                    let message = format!("actions of shape {shape:?}; wanted are {wanted:?}, contiguous");
+                    PyValueError::new_err(message)
+                })?
+            }
+        };
+        let mut seen = vec![0f32; self.count * inputs];
+        let mut last = vec![0f32; self.count * inputs];
+        let mut steps = vec![0f32; self.count * Step::NAMES.len()];
+        let mut done = vec![false; self.count];
+        py.detach(|| {
+            self.fleet.round(outputs, |index, halt| {
+                seen[index * inputs..][..inputs].copy_from_slice(&halt.input);
+                if halt.done {
+                    last[index * inputs..][..inputs].copy_from_slice(&halt.last_input);
+                }
+                let values = halt.step.values();
+                steps[index * values.len()..][..values.len()].copy_from_slice(&values);
+                done[index] = halt.done;
+            })
+        })
+        .map_err(PyRuntimeError::new_err)?;
+        let rows =
+            |values: Vec<f32>, width: usize| PyArray1::from_vec(py, values).reshape([self.count, width]);
+        Ok((
+            rows(seen, inputs)?,
+            rows(steps, Step::NAMES.len())?,
+            PyArray1::from_vec(py, done),
+            rows(last, inputs)?,
+        ))
+    }
+}
+
+/// The names of a step's figures.
+#[pyfunction]
+fn step_names() -> Vec<&'static str> {
+    Step::NAMES.to_vec()
+}
+
+/// The text of a schema that comes with the package; None if there is none of this name.
+#[pyfunction]
+fn schema_text(name: &str) -> Option<&'static str> {
+    anole_policies::schema::builtin(name).map(|schema| schema.text.as_str())
+}
+
+/// Names of the schemas that come with the package.
+#[pyfunction]
+fn schema_names() -> Vec<&'static str> {
+    anole_policies::schema::builtins().iter().map(|schema| schema.name.as_str()).collect()
+}
+
+/// (inputs, outputs, state) of a schema.
+#[pyfunction]
+fn schema_shape(text: &str) -> PyResult<(usize, usize, usize)> {
+    let schema = schema(text)?;
+    Ok((schema.inputs(), schema.outputs(), schema.state()))
+}
+
+/// Raises ValueError if these bytes of a file with this name are no policy file, with the reason.
+#[pyfunction]
+fn check_policy(bytes: &[u8], file: &str) -> PyResult<()> {
+    let read = PolicyFile::read(bytes, file);
+    read.map(drop).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Ranges with a name, as JSON.
+#[pyfunction]
+fn named_ranges(name: &str) -> PyResult<String> {
+    let ranges = Ranges::named(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    serde_json::to_string(&ranges).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Simulations for training and evaluation; the package `anole` is what to use.
+#[pymodule]
+mod _anole {
+    #[pymodule_export]
+    use super::{
+        Simulations, check_policy, named_ranges, schema_names, schema_shape, schema_text, step_names,
+    };
+}
