@@ -1,4 +1,5 @@
 //! The policy server's side of flows: what they see of a server that answers, does not, or talks nonsense.
+#![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
 
 mod support;
 
