@@ -7,7 +7,10 @@ use std::process::{Command, Output};
 /// A suite of three short links with these options.
 fn suite(options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
-    command.args(["suite", "--links", "3", "--duration", "1.5"]).args(options);
+    command.args(["suite", "--links", "3"]).args(options);
+    if !options.contains(&"--duration") {
+        command.args(["--duration", "1.5"]);
+    }
     command.output().unwrap()
 }
 

@@ -175,6 +175,9 @@ impl<'a> Simulation<'a> {
         let (links, flows) = (self.links.len(), self.flows.len());
         let mut tell_at = Time::ZERO;
         loop {
+            if self.stopped {
+                return;
+            }
             let (at, source) = self.heap.first();
             if at > self.scenario.end() {
                 break;
@@ -183,9 +186,6 @@ impl<'a> Simulation<'a> {
             if at >= tell_at {
                 progress(at);
                 tell_at = at + PROGRESS_STEP;
-            }
-            if self.stopped {
-                return;
             }
             if source < links {
                 self.poll_link(source);
