@@ -1,5 +1,6 @@
 //! The command line.
 
+use anole_inference::Backend;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -51,9 +52,20 @@ pub struct Options {
     /// Rule-based candidate of algorithms that have one
     #[arg(long, value_name = "NAME")]
     pub classic: Option<String>,
-    /// Learned candidate of algorithms that have one: NAME, none, or fault:KIND
-    #[arg(long, value_name = "POLICY")]
+    /// Policy of algorithms that have one: a NAME, a policy file (its name contains a / or ends in
+    /// .safetensors), none, or fault:KIND
+    #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
+    /// What runs trained policies [default: embedded]
+    #[arg(long, value_enum)]
+    pub backend: Option<Backend>,
+    /// libanole_policy_torch.so for --backend torch; otherwise $ANOLE_TORCH_LIBRARY, the folder of this
+    /// program, policy-server/build in its tree, or a system folder
+    #[arg(long, value_name = "FILE")]
+    pub torch_library: Option<PathBuf>,
+    /// Socket of anole-policy-server, for --backend server
+    #[arg(long, value_name = "PATH")]
+    pub policy_server: Option<PathBuf>,
     /// Path of the agent's Unix socket, mode 0600 [default: /run/anole-ccp/agent.sock for root,
     /// $XDG_RUNTIME_DIR/anole-ccp.sock for others, /tmp/anole-ccp-UID/agent.sock where that is not set]
     #[arg(long, value_name = "PATH")]
@@ -140,6 +152,9 @@ impl Options {
             alg: self.alg.or(other.alg),
             classic: self.classic.or(other.classic),
             policy: self.policy.or(other.policy),
+            backend: self.backend.or(other.backend),
+            torch_library: self.torch_library.or(other.torch_library),
+            policy_server: self.policy_server.or(other.policy_server),
             socket: self.socket.or(other.socket),
             // The last of two values for one name counts.
             param: other.param.into_iter().chain(self.param).collect(),

@@ -1,6 +1,6 @@
 //! What the agent runs for which flow, settled before the first datagram.
 
-use anole_algorithms::policy::{Policies, Shipped};
+use anole_algorithms::policy::{self, Policies, PolicyError};
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Spec};
 use anole_programs::Program;
 use std::collections::BTreeMap;
@@ -54,33 +54,56 @@ pub enum PlanError {
     },
 }
 
+/// The flag whose value was refused.
+fn flag(reason: &BuildError) -> &'static str {
+    match reason {
+        BuildError::UnknownAlgorithm { .. } => "--alg",
+        BuildError::UnknownClassic { .. } => "--classic",
+        BuildError::UnknownPolicy { .. } | BuildError::Policy(_) => "--policy",
+        BuildError::UnknownParameter { .. } | BuildError::OutOfRange { .. } => "--param",
+    }
+}
+
 /// A flow for trial builds.
 const TRIAL: FlowInfo = FlowInfo { mss: 1448, init_cwnd: 14_480 };
 /// Names less alike than this (Jaro–Winkler) are no suggestion.
 const ALIKE: f64 = 0.75;
 
 impl Plan {
-    /// Checks a wish against every algorithm, by building each once.
-    pub fn new(specs: &[Spec], wish: Wish) -> Result<Plan, PlanError> {
+    /// Checks a wish against every algorithm, by building each once. Trained policies are found in
+    /// `policies`; an algorithm that has none that fits is left out, unless it is the default.
+    pub fn new(specs: &[Spec], wish: Wish, policies: Arc<dyn Policies>) -> Result<Plan, PlanError> {
         let default = anole_algorithms::find(&wish.alg);
         let default = specs.iter().find(|spec| spec.name == wish.alg).copied().map_or(default.copied(), Ok);
         let default = default.map_err(|reason| PlanError::Flag { flag: "--alg", reason })?;
         let Wish { classic, policy, params, seed, .. } = wish;
-        let policies: Arc<dyn Policies> = Arc::new(Shipped);
-        let plan = Plan { specs: specs.to_vec(), default, classic, policy, policies, params, seed };
+        let mut plan = Plan { specs: specs.to_vec(), default, classic, policy, policies, params, seed };
         plan.check_parameter_names()?;
+        plan.check_policy()?;
+        let mut usable = Vec::new();
         for spec in &plan.specs {
-            (spec.build)(&plan.parts(spec, TRIAL, 0)).map_err(|reason| {
-                let flag = match reason {
-                    BuildError::UnknownAlgorithm { .. } => "--alg",
-                    BuildError::UnknownClassic { .. } => "--classic",
-                    BuildError::UnknownPolicy { .. } | BuildError::Policy(_) => "--policy",
-                    _ => "--param",
-                };
-                PlanError::Flag { flag, reason }
-            })?;
+            match (spec.build)(&plan.parts(spec, TRIAL, 0)) {
+                Ok(_) => usable.push(*spec),
+                Err(BuildError::Policy(reason)) if spec.name != plan.default.name => {
+                    tracing::debug!(alg = spec.name, reason, "not available to flows");
+                }
+                Err(reason) => return Err(PlanError::Flag { flag: flag(&reason), reason }),
+            }
         }
+        plan.specs = usable;
         Ok(plan)
+    }
+
+    /// A policy that was asked for has to be there, whichever algorithm may use it.
+    fn check_policy(&self) -> Result<(), PlanError> {
+        let named = self.policy.as_deref().filter(|name| !policy::names().contains(name));
+        match named.map(|name| self.policies.find(name)) {
+            Some(Err(PolicyError::Refused(reason))) => {
+                Err(PlanError::Flag { flag: "--policy", reason: BuildError::Policy(reason) })
+            }
+            // An unknown name is refused with the nearest one, by whoever has a slot for it.
+            _ => Ok(()),
+        }
     }
 
     fn check_parameter_names(&self) -> Result<(), PlanError> {
@@ -172,7 +195,7 @@ mod tests {
     #[test]
     fn wrong_wishes_name_their_flag() {
         let specs = anole_algorithms::all();
-        let error = |wish| Plan::new(specs, wish).err().unwrap().to_string();
+        let error = |wish| Plan::new(specs, wish, Arc::new(policy::Shipped)).err().unwrap().to_string();
         assert!(error(wish("ren")).starts_with("--alg: unknown algorithm \"ren\"; did you mean reno?"));
         let params = BTreeMap::from([("no_such_thing".to_string(), 1.0)]);
         assert!(error(Wish { params, ..wish("reno") }).starts_with("--param no_such_thing: no algorithm"));
@@ -180,7 +203,7 @@ mod tests {
 
     #[test]
     fn an_empty_or_unknown_name_gets_the_default() {
-        let plan = Plan::new(anole_algorithms::all(), wish("reno")).unwrap();
+        let plan = Plan::new(anole_algorithms::all(), wish("reno"), Arc::new(policy::Shipped)).unwrap();
         assert_eq!(plan.choose("").ok().unwrap().name, "reno");
         let (stand_in, error) = plan.choose("renno").err().unwrap();
         assert_eq!(stand_in.name, "reno");

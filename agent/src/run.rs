@@ -9,6 +9,7 @@ use crate::plan::{Plan, Wish};
 use crate::shared::{Clock, Shared};
 use crate::stats::Stats;
 use crate::{Failure, logging};
+use anole_inference::{Loader, Serving, Settings};
 use anyhow::{Context, anyhow};
 use portus::ipc::BackendBuilder;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -68,8 +69,15 @@ pub fn run(options: Options) -> Result<(), Failure> {
         params: options.param.into_iter().collect(),
         seed: options.seed.unwrap_or(DEFAULT_SEED),
     };
-    let plan =
-        Plan::new(anole_algorithms::all(), wish.clone()).map_err(|error| Failure::Usage(error.into()))?;
+    let settings = Settings {
+        backend: options.backend,
+        torch_library: options.torch_library,
+        policy_server: options.policy_server,
+    };
+    let backend = settings.backend.unwrap_or_default();
+    let loader = Loader::new(settings, Serving::Threaded).map_err(|error| Failure::Usage(error.into()))?;
+    let plan = Plan::new(anole_algorithms::all(), wish.clone(), Arc::new(loader))
+        .map_err(|error| Failure::Usage(error.into()))?;
     let begin = |place: &str| {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
@@ -77,6 +85,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             alg = wish.alg,
             classic = wish.classic,
             policy = wish.policy,
+            backend = backend.name(),
             params = ?wish.params,
             seed = wish.seed,
             "agent starts"

@@ -97,7 +97,12 @@ impl Agent {
         let (socket, stats) = (directory.path().join("agent"), directory.path().join("stats"));
         let stop = Arc::new(AtomicBool::new(false));
         let transport = Unix::bind(&socket).unwrap();
-        let plan = Plan::new(&specs, Wish { alg: "silent".to_string(), seed: 1, ..Wish::default() }).unwrap();
+        let plan = Plan::new(
+            &specs,
+            Wish { alg: "silent".to_string(), seed: 1, ..Wish::default() },
+            Arc::new(anole_algorithms::policy::Shipped),
+        )
+        .unwrap();
         let (lines, stopped) = (Stats::create(&stats).unwrap(), Arc::clone(&stop));
         let thread = std::thread::spawn(move || serve_until(transport, plan, lines, stopped));
         Agent { socket, stats, stop, thread, _directory: directory }

@@ -1,11 +1,13 @@
 //! Options that every subcommand with a scenario shares, and the errors of who uses them.
 
 use crate::output::{self, VERSION};
+use anole_inference::{Backend, Loader, Serving, Settings};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What was asked for makes no sense: exit code 2.
 #[derive(Debug)]
@@ -23,6 +25,33 @@ pub fn usage(message: impl ToString) -> anyhow::Error {
     UsageError(message.to_string()).into()
 }
 
+/// What runs trained policies.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PolicyArgs {
+    /// What runs trained policies [default: embedded]
+    #[arg(long, value_enum)]
+    pub backend: Option<Backend>,
+    /// libanole_policy_torch.so for --backend torch; otherwise $ANOLE_TORCH_LIBRARY, the folder of this
+    /// program, policy-server/build in its tree, or a system folder
+    #[arg(long, value_name = "FILE")]
+    pub torch_library: Option<PathBuf>,
+    /// Socket of anole-policy-server, for --backend server
+    #[arg(long, value_name = "PATH")]
+    pub policy_server: Option<PathBuf>,
+}
+
+impl PolicyArgs {
+    /// Finds policies for simulations, and for checking what an agent will be asked for.
+    pub fn loader(&self) -> Result<Arc<Loader>> {
+        let settings = Settings {
+            backend: self.backend,
+            torch_library: self.torch_library.clone(),
+            policy_server: self.policy_server.clone(),
+        };
+        Ok(Arc::new(Loader::new(settings, Serving::Immediate).map_err(usage)?))
+    }
+}
+
 /// A scenario, what to run in it, and where the results go.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ScenarioArgs {
@@ -34,9 +63,12 @@ pub struct ScenarioArgs {
     /// Rule-based candidate of the algorithm under test
     #[arg(long, value_name = "NAME")]
     pub classic: Option<String>,
-    /// Learned candidate of the algorithm under test: a name, none, or fault:KIND
-    #[arg(long, value_name = "NAME")]
+    /// Policy of the algorithm under test: a NAME, a policy file (its name contains a / or ends in
+    /// .safetensors), none, or fault:KIND
+    #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
+    #[command(flatten)]
+    pub policies: PolicyArgs,
     /// Seed of the first run; the scenario's if left out
     #[arg(long)]
     pub seed: Option<u64>,
@@ -63,12 +95,13 @@ impl ScenarioArgs {
     }
 
     /// Completes a result with the version and what was asked for.
-    pub fn label(&self, scenario: &Scenario, result: RunResult) -> RunResult {
+    pub fn label(&self, scenario: &Scenario, loader: &Loader, result: RunResult) -> RunResult {
         let tested = scenario.flows.iter().find(|flow| flow.under_test);
         RunResult {
             version: VERSION,
             classic: self.classic.clone().or_else(|| tested?.classic.clone()),
             policy: self.policy.clone().or_else(|| tested?.policy.clone()),
+            backend: loader.in_use().map(Backend::name),
             set: self.set.clone(),
             ..result
         }

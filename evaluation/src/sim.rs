@@ -3,16 +3,17 @@
 use crate::options::{ScenarioArgs, usage};
 use crate::{output, table};
 use anole_model::Time;
+use anole_policies::Policies;
 use anole_sim::AgentScript;
-use anole_sim::plan::{FlowPlan, plan, shipped};
+use anole_sim::plan::{FlowPlan, plan};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
@@ -35,18 +36,23 @@ struct Job {
 /// Runs the subcommand.
 pub fn main(args: Args) -> Result<()> {
     let scenario = args.scenario.scenario()?;
+    let loader = args.scenario.policies.loader()?;
+    let policies: Arc<dyn Policies> = loader.clone();
     let jobs: Vec<Job> = args
         .scenario
         .runs(&scenario)
         .into_iter()
         .map(|(choice, seed)| {
-            Ok(Job { plans: plan(&scenario, &choice, &shipped(), seed).map_err(usage)?, seed })
+            Ok(Job { plans: plan(&scenario, &choice, &policies, seed).map_err(usage)?, seed })
         })
         .collect::<Result<_>>()?;
     let workers = args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let mut results = Vec::new();
     run_all(&scenario, jobs, workers, |result| {
-        let result = args.scenario.label(&scenario, result);
+        if let Some(failure) = loader.failure() {
+            bail!("{failure}; the run is of no use");
+        }
+        let result = args.scenario.label(&scenario, &loader, result);
         if let Some(folder) = &args.scenario.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }

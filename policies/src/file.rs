@@ -159,8 +159,10 @@ fn read(bytes: &[u8]) -> Result<PolicyFile, String> {
     Ok(PolicyFile { schema, manifest, tensors })
 }
 
+type Entries = BTreeMap<String, Entry>;
+
 /// Header, manifest and data of a file.
-fn split(bytes: &[u8]) -> Result<(BTreeMap<String, Entry>, Manifest, &[u8]), String> {
+fn split(bytes: &[u8]) -> Result<(Entries, Manifest, &[u8]), String> {
     let cut = |needed: usize| {
         format!("truncated, or no safetensors file: {} bytes where {needed} are announced", bytes.len())
     };
@@ -184,7 +186,7 @@ fn split(bytes: &[u8]) -> Result<(BTreeMap<String, Entry>, Manifest, &[u8]), Str
         return Err(format!("manifest of format {}; this version reads format {FORMAT}", manifest["format"]));
     }
     let manifest = Manifest::deserialize(manifest).map_err(|error| format!("in the manifest: {error}"))?;
-    let mut entries = BTreeMap::new();
+    let mut entries = Entries::new();
     for (name, entry) in header {
         let entry = Entry::deserialize(entry).map_err(|error| format!("header of tensor {name}: {error}"))?;
         if entry.dtype != "F32" {
@@ -242,7 +244,7 @@ fn first_difference(ours: &str, theirs: &str) -> String {
 }
 
 /// The tensors are those of the schema.
-fn check_tensors(schema: &Schema, entries: &BTreeMap<String, Entry>) -> Result<(), String> {
+fn check_tensors(schema: &Schema, entries: &Entries) -> Result<(), String> {
     let expected = schema.tensors();
     for (name, shape) in &expected {
         match entries.get(name) {
@@ -260,7 +262,7 @@ fn check_tensors(schema: &Schema, entries: &BTreeMap<String, Entry>) -> Result<(
 }
 
 /// The tensors lie one after the other, and fill the data.
-fn check_places(entries: &BTreeMap<String, Entry>, length: usize) -> Result<(), String> {
+fn check_places(entries: &Entries, length: usize) -> Result<(), String> {
     let mut places: Vec<(&String, &Entry)> = entries.iter().collect();
     places.sort_by_key(|(_, entry)| entry.data_offsets);
     let mut end = 0_usize;

@@ -65,7 +65,7 @@ impl Anole {
         self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
         if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
             self.classic.resume(self.cap(self.rate, 1.0));
-            return self.on_probed(now, Probing { waited: false }, window, out);
+            return self.on_probed(now, Probing::default(), window, out);
         }
         if let Some((mean, _)) = window.rtt {
             let rate = acceleration.step(self.rate, mean, gradient, &self.path, self.flow.mss, &self.params);

@@ -26,8 +26,8 @@
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
 //! - free capacity, shown by a climb when no window met any queue, starts a gentle ramp, since
 //!   steps of eq. 10 alone need seconds to find a doubled capacity;
-//! - a policy that has not answered in time is waited for one round trip, once; then the cycle tests the
-//!   rate in force in its place. An answer that is no rate counts against its confidence.
+//! - a policy that has not answered when probing ends is waited for, at most until its deadline; then the
+//!   cycle tests the rate in force in its place. An answer that is no rate counts against its confidence.
 
 mod acceleration;
 mod confidence;
@@ -194,7 +194,10 @@ impl Anole {
         if let Some((mean, min)) = window.rtt {
             self.path.saw_rtt(now, mean, min);
         }
-        self.path.saw_delivery(window.acked, window.elapsed);
+        // The short holds of a wait span too few packets to tell a rate.
+        if !matches!(self.stage, Stage::Probing(Probing { waits_until: Some(_) })) {
+            self.path.saw_delivery(window.acked, window.elapsed);
+        }
         self.feed_classic(now, window.acked, window.lost, window.timeout);
         if window.timeout {
             return self.on_timeout(now, window, out);
@@ -274,7 +277,7 @@ impl Anole {
     fn enter_probing(&mut self, out: &mut Commands) {
         self.arm(out);
         if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
-            self.stage = Stage::Probing(Probing { waited: false });
+            self.stage = Stage::Probing(Probing::default());
             self.hold(self.rate, self.path.srtt().mul_f64(self.params.probing_rtts), out);
         } else {
             self.stage = Stage::Acceleration(Acceleration::default());

@@ -3,42 +3,61 @@
 //!
 //! The paper runs the policy during the last round trip. Here it sees the measurements of the packets
 //! sent since the decision, whose ACKs arrive in the last N − 1 round trips.
+//!
+//! A policy that computes on another thread answers some tenths of a millisecond later, so the stage is
+//! then prolonged in short holds until the answer is there, at most until its deadline. A policy that
+//! let the deadline pass gets a single hold, until it answers again.
 
 use super::Anole;
 use super::Stage;
 use super::window::Window;
-use crate::policy::Observation;
+use crate::policy::{Observation, deadline};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::Commands;
+use std::task::Poll;
 
 /// A policy may change the rate by no more than this factor; anything beyond is no rate.
 const SANE_FACTOR: f64 = 10.0;
 
+/// Holds per round trip while an answer is waited for: each prolongs the cycle by less than a thirtieth
+/// and costs one report and one message.
+const HOLDS_PER_RTT: u64 = 8;
+
 /// A probing stage under way.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Probing {
-    /// True once the stage was prolonged for a late answer.
-    pub waited: bool,
+    /// How long the policy's answer is waited for, once it was asked.
+    pub waits_until: Option<Time>,
 }
 
 impl Anole {
     /// The stage ends: what it told about r is kept, the policy asked, the next evaluation begun.
     pub(super) fn on_probed(&mut self, now: Time, probing: Probing, window: &Window, out: &mut Commands) {
-        self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
-        if !probing.waited {
-            let observation = self.observe(window.lost, window.acked, window.elapsed);
-            let mean = window.rtt.map_or(observation.rtt, |(mean, _)| mean);
-            let slope = window.gradient.map_or(0.0, |g| g.slope);
-            self.ask_policy(now, &Observation { rtt: mean, rtt_gradient: slope, ..observation });
-        }
-        let learned = self.poll_policy(now);
-        let patient = self.policy.is_some() && self.policy_answers && !probing.waited;
-        if learned.is_none() && patient && self.policy_confidence.is_active() {
-            self.stage = Stage::Probing(Probing { waited: true });
-            self.hold(self.rate, self.path.srtt(), out);
-            return;
-        }
-        self.policy_answers = learned.is_some() || (self.policy_answers && !probing.waited);
+        let hold = self.path.srtt() / HOLDS_PER_RTT;
+        let until = match probing.waits_until {
+            Some(until) => until,
+            None => {
+                self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
+                let observation = self.observe(window.lost, window.acked, window.elapsed);
+                let mean = window.rtt.map_or(observation.rtt, |(mean, _)| mean);
+                let slope = window.gradient.map_or(0.0, |g| g.slope);
+                self.ask_policy(now, &Observation { rtt: mean, rtt_gradient: slope, ..observation });
+                let stage = self.path.srtt().mul_f64(self.params.probing_rtts);
+                match self.policy_answers {
+                    true => deadline(now, window.elapsed.min(stage)),
+                    false => now + hold,
+                }
+            }
+        };
+        let learned = match self.poll_policy(now) {
+            Poll::Pending if now < until && self.policy_confidence.is_active() => {
+                self.stage = Stage::Probing(Probing { waits_until: Some(until) });
+                return self.hold(self.rate, hold, out);
+            }
+            Poll::Pending => None,
+            Poll::Ready(answer) => answer,
+        };
+        self.policy_answers = learned.is_some();
         self.evaluate(learned, out);
     }
 
@@ -74,14 +93,16 @@ impl Anole {
         }
     }
 
-    /// The policy's rate, if it has answered with one. What is no rate costs confidence.
-    pub(super) fn poll_policy(&mut self, now: Time) -> Option<Rate> {
-        let answer = self.policy.as_mut()?.poll(now)?;
+    /// The policy's answer, if there is one. What is no rate costs confidence; without a policy there is
+    /// nothing to wait for.
+    pub(super) fn poll_policy(&mut self, now: Time) -> Poll<Option<Rate>> {
+        let Some(policy) = &mut self.policy else { return Poll::Ready(None) };
+        let Some(answer) = policy.poll(now) else { return Poll::Pending };
         let current = self.rate.bytes_per_s();
         if (current / SANE_FACTOR..=current * SANE_FACTOR).contains(&answer) {
-            return Some(Rate::from_bytes_per_s(answer));
+            return Poll::Ready(Some(Rate::from_bytes_per_s(answer)));
         }
         self.policy_confidence.judge(0.0, &self.params);
-        None
+        Poll::Ready(None)
     }
 }

@@ -159,19 +159,61 @@ fn an_absent_policy_leaves_its_place_to_the_rate_in_force() {
     assert!((bench.mbps("low") - RATE_MBPS).abs() < 0.1 || (bench.mbps("high") - RATE_MBPS).abs() < 0.1);
 }
 
+/// Answers with the rate in force, but not before the next report.
+#[derive(Default)]
+struct Late(Option<(Time, f64)>);
+
+impl Policy for Late {
+    fn ask(&mut self, now: Time, seen: &Observation) {
+        self.0 = Some((now, 1.1 * seen.rate.bytes_per_s()));
+    }
+    fn poll(&mut self, now: Time) -> Option<f64> {
+        self.0.take_if(|(asked, _)| *asked < now).map(|(_, rate)| rate)
+    }
+}
+
+impl Bench {
+    fn is_waiting(&self) -> bool {
+        matches!(self.anole.stage, Stage::Probing(Probing { waits_until: Some(_) }))
+    }
+}
+
 #[test]
-fn a_silent_policy_is_waited_for_once() {
+fn a_silent_policy_is_waited_for_until_its_deadline_and_then_hardly() {
     let mut bench = Bench::probing(policy::build("fault:absent", &policy::Shipped, 1).unwrap());
+    // Each window of the test spans a round trip; the first one asks about 100 ms.
+    let verdict_of_the_stage = Seen { rtt_ms: 52.0, ..quiet(2) };
+    bench.window(verdict_of_the_stage);
+    assert!(bench.is_waiting());
+    assert_eq!(bench.field("hold_us"), Some(6_250));
+    let verdict = bench.anole.verdict;
+    bench.now = bench.now - Dur::from_millis(10);
     bench.window(quiet(2));
-    assert!(matches!(bench.anole.stage, Stage::Probing(Probing { waited: true })));
-    assert_eq!(bench.field("hold_us"), Some(50_000));
+    assert!(bench.is_waiting(), "40 ms of 50");
+    assert_eq!(bench.anole.verdict, verdict, "a short hold tells less than the stage did");
     bench.window(quiet(2));
     assert!(matches!(bench.anole.stage, Stage::Evaluation(_)));
     bench.window(quiet(0));
     bench.window(Seen { slope: 0.1, ..quiet(1) });
-    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
     bench.window(quiet(2));
-    assert!(matches!(bench.anole.stage, Stage::Evaluation(_)), "not again");
+    assert!(bench.is_waiting(), "it may have come back");
+    bench.now = bench.now - Dur::from_millis(43);
+    bench.window(quiet(2));
+    assert!(matches!(bench.anole.stage, Stage::Evaluation(_)), "a single hold");
+}
+
+#[test]
+fn a_late_answer_is_taken_after_one_short_hold_even_from_one_that_was_silent() {
+    for was_silent in [false, true] {
+        let mut bench = Bench::probing(Some(Box::new(Late::default())));
+        bench.anole.policy_answers = !was_silent;
+        bench.window(quiet(2));
+        assert!(bench.is_waiting());
+        bench.window(quiet(2));
+        assert!(matches!(bench.anole.stage, Stage::Evaluation(_)));
+        assert!((bench.mbps("high") - 44.0).abs() < 0.1, "{}", bench.mbps("high"));
+        assert!(bench.anole.policy_answers);
+    }
 }
 
 #[test]

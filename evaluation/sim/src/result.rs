@@ -18,11 +18,13 @@ pub struct RunResult {
     pub seed: u64,
     /// Version of anole-ccp; a binary adds the commit.
     pub version: &'static str,
-    /// Rule-based candidate asked for; null for the algorithm's default. This and the next two are
+    /// Rule-based candidate asked for; null for the algorithm's default. This and the next three are
     /// filled in by whoever took the options.
     pub classic: Option<String>,
     /// Learned candidate asked for; null for the algorithm's default.
     pub policy: Option<String>,
+    /// What ran trained policies: `embedded`, `torch` or `server`; null where there was none.
+    pub backend: Option<&'static str>,
     /// Changes of the scenario, as given.
     pub set: Vec<String>,
     /// How long the run took.

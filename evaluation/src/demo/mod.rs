@@ -5,11 +5,13 @@ mod page;
 
 use crate::options::usage;
 use crate::{emulate, output, table};
+use anole_inference::{Loader, Serving, Settings};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The link of Anole's Fig. 5a, shipped inside the program so that the demo runs from anywhere.
 const SCENARIO: &str = include_str!("../../scenarios/anole-normal.toml");
@@ -51,10 +53,11 @@ pub fn main(args: Args) -> Result<()> {
         "Four transfers of about {:.0} s each, real QUIC packets over an emulated link (seed {}).",
         args.duration_s, args.seed
     );
+    let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate)?);
     let run = |scenario: &Scenario, alg: &str| -> Result<RunResult> {
         let choice = Choice { alg: Some(alg.to_string()), classic: None, policy: None };
         let bar = emulate::progress_bar(scenario, 1);
-        let result = emulate::run_one(scenario, &choice, args.seed, &args.agent, &bar)?;
+        let result = emulate::run_one(scenario, &choice, &loader, args.seed, &args.agent, &bar)?;
         bar.finish_and_clear();
         Ok(result)
     };

@@ -2,6 +2,7 @@
 
 use super::govern::AgentSpec;
 use crate::options::usage;
+use anole_inference::Settings;
 use anole_sim::result::Applied;
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::{Signal, kill};
@@ -93,6 +94,15 @@ impl Agent {
         for (flag, value) in [("--classic", &spec.classic), ("--policy", &spec.policy)] {
             if let Some(value) = value {
                 command.args([flag, value]);
+            }
+        }
+        let Settings { backend, torch_library, policy_server } = &spec.policies;
+        if let Some(backend) = backend {
+            command.args(["--backend", backend.name()]);
+        }
+        for (flag, path) in [("--torch-library", torch_library), ("--policy-server", policy_server)] {
+            if let Some(path) = path {
+                command.arg(flag).arg(path);
             }
         }
         for (name, value) in &spec.params {

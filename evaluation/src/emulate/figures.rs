@@ -60,6 +60,7 @@ pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instan
         version: env!("CARGO_PKG_VERSION"),
         classic: None,
         policy: None,
+        backend: None,
         set: Vec::new(),
         wall_s: 0.0,
         links: links(scenario, raw),

@@ -1,10 +1,13 @@
 //! Who governs each flow of a scenario, checked before anything starts.
 
 use crate::options::usage;
-use anole_sim::plan::{Choice, NATIVE, plan, shipped};
+use anole_inference::{Loader, Settings};
+use anole_policies::Policies;
+use anole_sim::plan::{Choice, NATIVE, plan};
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What an agent process is started with.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +16,7 @@ pub struct AgentSpec {
     pub classic: Option<String>,
     pub policy: Option<String>,
     pub params: BTreeMap<String, f64>,
+    pub policies: Settings,
 }
 
 /// The stack's own congestion controls.
@@ -45,8 +49,9 @@ pub struct Governed {
     pub agents: Vec<AgentSpec>,
 }
 
-/// Chooses and checks the governor of every flow.
-pub fn govern(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Governed> {
+/// Chooses and checks the governor of every flow; `loader` stands in for that of the agents, which will
+/// have the same settings.
+pub fn govern(scenario: &Scenario, choice: &Choice, loader: &Arc<Loader>, seed: u64) -> Result<Governed> {
     let nothing = Choice::default();
     let asked = |under_test: bool| if under_test { choice } else { &nothing };
     let algs: Vec<String> = scenario
@@ -54,7 +59,7 @@ pub fn govern(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Governe
         .iter()
         .map(|flow| asked(flow.under_test).alg.clone().unwrap_or_else(|| flow.alg.clone()))
         .collect();
-    check_names(scenario, choice, &algs, seed)?;
+    check_names(scenario, choice, &algs, loader, seed)?;
     let mut agents: Vec<AgentSpec> = Vec::new();
     let mut governors = Vec::new();
     for (flow, alg) in scenario.flows.iter().zip(&algs) {
@@ -74,6 +79,7 @@ pub fn govern(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Governe
                     classic: choice.classic.clone().or_else(|| flow.classic.clone()),
                     policy: choice.policy.clone().or_else(|| flow.policy.clone()),
                     params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
+                    policies: loader.settings().clone(),
                 };
                 let known = agents.iter().position(|agent| *agent == spec);
                 Governor::Agent(known.unwrap_or_else(|| {
@@ -87,14 +93,21 @@ pub fn govern(scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Governe
 }
 
 /// Checks the names that the registry of algorithms knows; the transport's own stand in for nothing.
-fn check_names(scenario: &Scenario, choice: &Choice, algs: &[String], seed: u64) -> Result<()> {
+fn check_names(
+    scenario: &Scenario,
+    choice: &Choice,
+    algs: &[String],
+    loader: &Arc<Loader>,
+    seed: u64,
+) -> Result<()> {
     let mut ours = scenario.clone();
     for (flow, alg) in ours.flows.iter_mut().zip(algs) {
         let transport = alg.starts_with("quic:") || alg.starts_with("linux:");
         flow.alg = if transport { NATIVE.to_string() } else { alg.clone() };
     }
     let choice = Choice { alg: None, ..choice.clone() };
-    plan(&ours, &choice, &shipped(), seed).map_err(usage)?;
+    let policies: Arc<dyn Policies> = loader.clone();
+    plan(&ours, &choice, &policies, seed).map_err(usage)?;
     Ok(())
 }
 
@@ -134,13 +147,18 @@ alg = "quic:cubic"
         Scenario::parse(SCENARIO, "two.toml", &[], &mut |_| Err("no traces".into())).unwrap()
     }
 
+    fn govern(scenario: &Scenario, choice: &Choice) -> Result<Governed> {
+        let loader = Loader::new(Settings::default(), anole_inference::Serving::Immediate).unwrap();
+        super::govern(scenario, choice, &Arc::new(loader), 1)
+    }
+
     fn choice(alg: Option<&str>) -> Choice {
         Choice { alg: alg.map(str::to_string), ..Choice::default() }
     }
 
     #[test]
     fn flows_with_the_same_options_share_an_agent() {
-        let governed = govern(&scenario(), &choice(None), 1).unwrap();
+        let governed = govern(&scenario(), &choice(None)).unwrap();
         assert_eq!(governed.agents.len(), 1);
         assert_eq!(
             governed.governors,
@@ -150,10 +168,10 @@ alg = "quic:cubic"
 
     #[test]
     fn the_choice_reaches_the_flows_under_test_alone() {
-        let governed = govern(&scenario(), &choice(Some("quic:bbr")), 1).unwrap();
+        let governed = govern(&scenario(), &choice(Some("quic:bbr"))).unwrap();
         assert_eq!(governed.algs, ["quic:bbr", "quic:bbr", "quic:cubic"]);
         assert!(governed.agents.is_empty());
-        assert_eq!(govern(&scenario(), &choice(Some(NATIVE)), 1).unwrap().governors[0], Governor::Native);
+        assert_eq!(govern(&scenario(), &choice(Some(NATIVE))).unwrap().governors[0], Governor::Native);
     }
 
     #[test]
@@ -161,7 +179,7 @@ alg = "quic:cubic"
         for (alg, hint) in
             [("renno", "reno"), ("quic:vegas", "quic:newreno"), ("linux:cubic", "--datapath kernel")]
         {
-            let error = govern(&scenario(), &choice(Some(alg)), 1).unwrap_err();
+            let error = govern(&scenario(), &choice(Some(alg))).unwrap_err();
             assert!(error.is::<crate::options::UsageError>());
             assert!(error.to_string().contains(hint), "{error}");
         }

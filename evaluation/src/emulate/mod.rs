@@ -16,12 +16,14 @@ mod server;
 
 use crate::options::{ScenarioArgs, usage};
 use crate::{output, table};
+use anole_inference::Loader;
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of `anole-eval emulate`.
@@ -79,16 +81,17 @@ pub fn main(args: Args) -> Result<()> {
     }
     let scenario = options.scenario()?;
     let runs = options.runs(&scenario);
+    let loader = options.policies.loader()?;
     for (choice, seed) in &runs {
         // Every mistake is told before the first run begins.
-        govern::govern(&scenario, choice, *seed)?;
+        govern::govern(&scenario, choice, &loader, *seed)?;
     }
     outage::check(&args.agent.agent_outage).map_err(usage)?;
     let bar = progress_bar(&scenario, runs.len());
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
-        let result = run_one(&scenario, choice, *seed, &args.agent, &bar)?;
-        let result = options.label(&scenario, result);
+        let result = run_one(&scenario, choice, &loader, *seed, &args.agent, &bar)?;
+        let result = options.label(&scenario, &loader, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
@@ -105,11 +108,12 @@ pub fn main(args: Args) -> Result<()> {
 pub fn run_one(
     scenario: &Scenario,
     choice: &Choice,
+    loader: &Arc<Loader>,
     seed: u64,
     agent: &AgentArgs,
     bar: &ProgressBar,
 ) -> Result<RunResult> {
-    let governed = govern::govern(scenario, choice, seed)?;
+    let governed = govern::govern(scenario, choice, loader, seed)?;
     let binary = match governed.agents.is_empty() {
         true => None,
         false => Some(agent::find(agent.agent_binary.as_deref())?),

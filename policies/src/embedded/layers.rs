@@ -73,12 +73,13 @@ impl Lstm {
         gates.iter_mut().zip(&hidden).for_each(|(gate, add)| *gate += add);
         let rows = h.chunks_exact_mut(units).zip(c.chunks_exact_mut(units));
         for (gates, (h, c)) in gates.chunks_exact_mut(width).zip(rows) {
-            let (input, rest) = gates.split_at_mut(units);
-            let (forget, rest) = rest.split_at_mut(units);
-            let (cell, output) = rest.split_at_mut(units);
-            for n in 0..units {
-                c[n] = logistic(forget[n]) * c[n] + logistic(input[n]) * tanh(cell[n]);
-                h[n] = logistic(output[n]) * tanh(c[n]);
+            gates[..2 * units].iter_mut().for_each(|x| *x = logistic(*x));
+            gates[2 * units..3 * units].iter_mut().for_each(|x| *x = tanh(*x));
+            gates[3 * units..].iter_mut().for_each(|x| *x = logistic(*x));
+            let [input, forget, cell, output] = [0, 1, 2, 3].map(|gate| &gates[gate * units..][..units]);
+            for (n, (h, c)) in h.iter_mut().zip(c).enumerate() {
+                *c = forget[n] * *c + input[n] * cell[n];
+                *h = output[n] * tanh(*c);
             }
         }
     }
@@ -103,14 +104,16 @@ impl Gru {
     pub fn step(&self, x: &[f32], h: &mut [f32]) {
         let width = self.0.input.outputs();
         let units = self.units();
-        let (input, hidden) = (self.0.input.apply(x), self.0.hidden.apply(h));
-        let rows = input.chunks_exact(width).zip(hidden.chunks_exact(width));
+        let (mut input, hidden) = (self.0.input.apply(x), self.0.hidden.apply(h));
+        let rows = input.chunks_exact_mut(width).zip(hidden.chunks_exact(width));
         for ((input, hidden), h) in rows.zip(h.chunks_exact_mut(units)) {
-            for n in 0..units {
-                let reset = logistic(input[n] + hidden[n]);
-                let update = logistic(input[units + n] + hidden[units + n]);
-                let new = tanh(input[2 * units + n] + reset * hidden[2 * units + n]);
-                h[n] = (1.0 - update) * new + update * h[n];
+            let (gates, new) = input.split_at_mut(2 * units);
+            let (hidden_gates, hidden_new) = hidden.split_at(2 * units);
+            gates.iter_mut().zip(hidden_gates).for_each(|(x, add)| *x = logistic(*x + add));
+            let (reset, update) = gates.split_at(units);
+            for (n, h) in h.iter_mut().enumerate() {
+                let new = tanh(new[n] + reset[n] * hidden_new[n]);
+                *h = (1.0 - update[n]) * new + update[n] * *h;
             }
         }
     }

@@ -22,7 +22,7 @@ pub struct Embedded {
 #[derive(Clone, Debug)]
 enum Shape {
     Sequential(Vec<Layer>, Head),
-    Hierarchical(Hierarchical),
+    Hierarchical(Box<Hierarchical>),
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +39,7 @@ struct Hierarchical {
     trigger: Linear,
     generator: Lstm,
     head: Linear,
+    inputs: usize,
     /// Units of watcher and generator, outputs without the trigger.
     units: [usize; 3],
 }
@@ -53,13 +54,14 @@ impl Embedded {
                 Shape::Sequential(layers.collect::<Result<_, _>>()?, *head)
             }
             &schema::Network::Hierarchical { watcher, generator, outputs } => {
-                Shape::Hierarchical(Hierarchical {
+                Shape::Hierarchical(Box::new(Hierarchical {
                     watcher: Lstm::new(tensors, "watcher")?,
                     trigger: dense(tensors, "trigger")?,
                     generator: Lstm::new(tensors, "generator")?,
                     head: dense(tensors, "head")?,
+                    inputs: file.schema.inputs(),
                     units: [watcher, generator, outputs],
-                })
+                }))
             }
         };
         Ok(Embedded { schema: file.schema.clone(), shape })
@@ -88,7 +90,7 @@ impl Network for Embedded {
             Shape::Sequential(layers, head) => {
                 sequential(layers, *head, &batch.inputs, states, &mut batch.outputs);
             }
-            Shape::Hierarchical(network) => network.step(rows, &batch.inputs, states, &mut batch.outputs),
+            Shape::Hierarchical(network) => network.step(&batch.inputs, states, &mut batch.outputs),
         }
         Ok(())
     }
@@ -114,7 +116,11 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// Columns `from..from + width` of all rows.
     fn take(&self, from: usize, width: usize) -> Vec<f32> {
-        self.values.chunks_exact(self.width).flat_map(|row| &row[from..from + width]).copied().collect()
+        let mut columns = Vec::with_capacity(self.values.len() / self.width * width);
+        for row in self.values.chunks_exact(self.width) {
+            columns.extend_from_slice(&row[from..from + width]);
+        }
+        columns
     }
 
     /// Writes those columns.
@@ -172,12 +178,13 @@ fn largest(values: &[f32]) -> usize {
 }
 
 impl Hierarchical {
-    fn step(&self, rows: usize, inputs: &[f32], mut states: Rows, outputs: &mut [f32]) {
+    fn step(&self, inputs: &[f32], mut states: Rows, outputs: &mut [f32]) {
         let [watcher, generator, width] = self.units;
         let (at_generator, at_outputs) = (2 * watcher, 2 * (watcher + generator));
         let generator_h = states.take(at_generator, generator);
-        let seen = inputs.chunks_exact(inputs.len() / rows.max(1)).zip(generator_h.chunks_exact(generator));
-        let seen: Vec<f32> = seen.flat_map(|(input, h)| input.iter().chain(h)).copied().collect();
+        let mut seen = Vec::with_capacity(inputs.len() + generator_h.len());
+        let of_rows = inputs.chunks_exact(self.inputs).zip(generator_h.chunks_exact(generator));
+        of_rows.for_each(|(input, h)| seen.extend([input, h].concat()));
         let (mut h, mut c) = (states.take(0, watcher), states.take(watcher, watcher));
         self.watcher.step(&seen, &mut h, &mut c);
         states.put(0, watcher, &h);

@@ -21,6 +21,7 @@ impl Simulation<'_> {
             version: env!("CARGO_PKG_VERSION"),
             classic: None,
             policy: None,
+            backend: None,
             set: Vec::new(),
             wall_s: 0.0,
             links: scenario

@@ -56,7 +56,7 @@ fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
     assert_eq!(
         keys(&json),
         sorted(
-            "scenario mode alg seed version classic policy set wall_s links flows jain_index optimal_mbps"
+            "scenario mode alg seed version classic policy backend set wall_s links flows jain_index optimal_mbps"
         )
     );
     assert_eq!(

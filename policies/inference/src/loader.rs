@@ -1,0 +1,306 @@
+//! Finds policies by name or file, and runs them as asked.
+
+use crate::local::{self, Local};
+use crate::server::{self, Remote, RemoteNetwork};
+use crate::threaded::{Threaded, Worker};
+use crate::torch::Torch;
+use anole_policies::file::{MAX_DATA, MAX_HEADER};
+use anole_policies::{
+    Batch, Embedded, Immediate, Model, Network, Policies, PolicyError, PolicyFile, Schema, Shipped,
+    StepError, schema,
+};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What runs the networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// This program itself.
+    #[default]
+    Embedded,
+    /// LibTorch, in this process.
+    Torch,
+    /// A policy server.
+    Server,
+}
+
+impl Backend {
+    /// Its name, as flags and results have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Embedded => "embedded",
+            Backend::Torch => "torch",
+            Backend::Server => "server",
+        }
+    }
+}
+
+/// When answers come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// Before `ask` returns: for simulations.
+    Immediate,
+    /// From another thread: for agents.
+    Threaded,
+}
+
+/// What the user asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `--backend`; embedded if left out.
+    pub backend: Option<Backend>,
+    /// `--torch-library`.
+    pub torch_library: Option<PathBuf>,
+    /// `--policy-server`.
+    pub policy_server: Option<PathBuf>,
+}
+
+/// Flags that do not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SettingsError(&'static str);
+
+/// Largest policy file, bytes: its tensors and its header.
+const MAX_FILE: u64 = (MAX_DATA + MAX_HEADER + 8) as u64;
+
+/// The trained policies of a program. Each is loaded when it is first asked for, and kept; so is the
+/// reason why one was refused.
+#[derive(Debug)]
+pub struct Loader {
+    backend: Backend,
+    serving: Serving,
+    settings: Settings,
+    torch: OnceLock<Result<Arc<Torch>, String>>,
+    local: OnceLock<Result<Arc<Worker<Local>>, String>>,
+    remote: OnceLock<Result<Arc<Worker<Arc<Remote>>>, String>>,
+    known: Mutex<BTreeMap<String, Found>>,
+    failure: Failure,
+}
+
+type Found = Result<Arc<dyn Model>, PolicyError>;
+
+impl Loader {
+    /// Checks what was asked for; nothing is loaded yet.
+    pub fn new(settings: Settings, serving: Serving) -> Result<Loader, SettingsError> {
+        let backend = settings.backend.unwrap_or_default();
+        match (backend, &settings.torch_library, &settings.policy_server) {
+            (Backend::Server, _, None) => {
+                return Err(SettingsError(
+                    "--backend server needs --policy-server PATH, the server's socket",
+                ));
+            }
+            (Backend::Embedded | Backend::Torch, _, Some(_)) => {
+                return Err(SettingsError("--policy-server goes with --backend server only"));
+            }
+            (Backend::Embedded | Backend::Server, Some(_), _) => {
+                return Err(SettingsError("--torch-library goes with --backend torch only"));
+            }
+            _ => {}
+        }
+        Ok(Loader {
+            backend,
+            serving,
+            settings,
+            torch: OnceLock::new(),
+            local: OnceLock::new(),
+            remote: OnceLock::new(),
+            known: Mutex::default(),
+            failure: Failure::default(),
+        })
+    }
+
+    /// What runs the policies that were found; `None` while there are none.
+    pub fn in_use(&self) -> Option<Backend> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().any(Result::is_ok).then_some(self.backend)
+    }
+
+    /// What the user asked for.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Why a question that had to be answered at once was not; whoever simulates has to look, for to an
+    /// algorithm it is an absent answer.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.0.get().cloned()
+    }
+
+    /// The network of this name or file, computed in this process or waited for.
+    pub fn network(&self, name: &str) -> Result<Arc<dyn Network>, PolicyError> {
+        match self.backend {
+            Backend::Embedded => Source::find(name)?.embedded(),
+            Backend::Torch => Source::find(name)?.torch(&self.torch()?),
+            Backend::Server => Ok(Arc::new(self.at_server(name)?)),
+        }
+    }
+
+    /// LibTorch; loaded once.
+    pub fn torch(&self) -> Result<Arc<Torch>, PolicyError> {
+        let load = || {
+            let torch = Torch::load(self.settings.torch_library.as_deref())?;
+            tracing::info!(torch = torch.describe(), "LibTorch is loaded");
+            Ok(Arc::new(torch))
+        };
+        self.torch.get_or_init(load).clone().map_err(PolicyError::Refused)
+    }
+
+    fn server(&self) -> &Path {
+        self.settings.policy_server.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// The server has the weights; here only the schema has to be known.
+    fn at_server(&self, name: &str) -> Result<RemoteNetwork, PolicyError> {
+        let remote = match is_file(name) {
+            true => match Source::find(name)? {
+                Source::File { path, file } => {
+                    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                    Remote::new(&stem, file.schema)
+                }
+                Source::Shipped { .. } => return Err(PolicyError::Unknown(name.to_string())),
+            },
+            false => {
+                let schema = schema::builtin(name).ok_or_else(|| PolicyError::Unknown(name.to_string()))?;
+                Remote::new(name, schema.clone())
+            }
+        };
+        RemoteNetwork::open(self.server(), remote).map_err(|error| {
+            PolicyError::Refused(format!("--policy-server {}: {error}", self.server().display()))
+        })
+    }
+
+    fn load(&self, name: &str) -> Found {
+        let no_thread = |error: std::io::Error| format!("the inference thread cannot be started: {error}");
+        match (self.serving, self.backend) {
+            (Serving::Immediate, _) => {
+                let network = self.network(name)?;
+                Ok(Arc::new(Immediate(Arc::new(Watched { network, failure: self.failure.clone() }))))
+            }
+            (Serving::Threaded, Backend::Embedded | Backend::Torch) => {
+                let network = self.network(name)?;
+                let start = || Worker::start(local::serve).map(Arc::new).map_err(no_thread);
+                let worker = self.local.get_or_init(start).clone().map_err(PolicyError::Refused)?;
+                Ok(Arc::new(Threaded::new(network.schema().clone(), network, worker)))
+            }
+            (Serving::Threaded, Backend::Server) => {
+                let remote = Arc::new(self.at_server(name)?.into_remote());
+                let path = self.server().to_path_buf();
+                let start = || {
+                    let serve = move |queue: &_, taken: &mut _| server::serve(&path, queue, taken);
+                    Worker::start(serve).map(Arc::new).map_err(no_thread)
+                };
+                let worker = self.remote.get_or_init(start).clone().map_err(PolicyError::Refused)?;
+                Ok(Arc::new(Threaded::new(remote.schema.clone(), remote, worker)))
+            }
+        }
+    }
+}
+
+impl Policies for Loader {
+    fn names(&self) -> Vec<String> {
+        match self.backend {
+            Backend::Embedded | Backend::Torch => Shipped.names(),
+            Backend::Server => schema::builtins().iter().map(|schema| schema.name.clone()).collect(),
+        }
+    }
+
+    fn find(&self, name: &str) -> Found {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(name.to_string()).or_insert_with(|| self.load(name)).clone()
+    }
+}
+
+/// The first failure of any network that answers at once.
+#[derive(Clone, Debug, Default)]
+struct Failure(Arc<OnceLock<String>>);
+
+/// A network whose failure is remembered.
+#[derive(Debug)]
+struct Watched {
+    network: Arc<dyn Network>,
+    failure: Failure,
+}
+
+impl Network for Watched {
+    fn schema(&self) -> &Schema {
+        self.network.schema()
+    }
+
+    fn step(&self, batch: &mut Batch) -> Result<(), StepError> {
+        let done = self.network.step(batch);
+        if let Err(error) = &done {
+            self.failure.0.get_or_init(|| format!("policy {}: {error}", self.schema().name));
+        }
+        done
+    }
+}
+
+/// What contains a slash or ends in `.safetensors` is a file, anything else a name.
+fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".safetensors")
+}
+
+/// A policy's file.
+enum Source {
+    /// It comes with the program.
+    Shipped { name: String, bytes: &'static [u8] },
+    /// The user has it.
+    File { path: PathBuf, file: Box<PolicyFile> },
+}
+
+impl Source {
+    fn find(name: &str) -> Result<Source, PolicyError> {
+        if !is_file(name) {
+            let bytes = Shipped::bytes(name).ok_or_else(|| PolicyError::Unknown(name.to_string()))?;
+            return Ok(Source::Shipped { name: name.to_string(), bytes });
+        }
+        let path = PathBuf::from(name);
+        let bytes = read(&path).map_err(|error| PolicyError::Refused(format!("{name}: {error}")))?;
+        Ok(Source::File { file: Box::new(PolicyFile::read(&bytes, name)?), path })
+    }
+
+    fn embedded(self) -> Result<Arc<dyn Network>, PolicyError> {
+        match self {
+            Source::Shipped { name, .. } => Ok(Shipped::network(&name)?),
+            Source::File { file, .. } => Ok(Arc::new(Embedded::new(&file)?)),
+        }
+    }
+
+    fn torch(self, torch: &Arc<Torch>) -> Result<Arc<dyn Network>, PolicyError> {
+        let open = |path: &Path, schema, name: &str| match torch.open(path, schema) {
+            Ok(network) => Ok(Arc::new(network) as Arc<dyn Network>),
+            Err(error) => Err(PolicyError::Refused(format!("{name}: {error}"))),
+        };
+        match self {
+            Source::File { path, file } => open(&path, file.schema, &path.display().to_string()),
+            Source::Shipped { name, bytes } => {
+                // The library reads files; this one is gone as soon as it was read.
+                let copy = tempfile::NamedTempFile::with_prefix("anole-policy-").and_then(|mut copy| {
+                    copy.write_all(bytes)?;
+                    Ok(copy)
+                });
+                let copy = copy.map_err(|error| {
+                    PolicyError::Refused(format!(
+                        "policy {name}: cannot be written to a temporary file: {error}"
+                    ))
+                })?;
+                open(copy.path(), Shipped::network(&name)?.schema().clone(), &format!("policy {name}"))
+            }
+        }
+    }
+}
+
+/// The file's bytes; no more are read than a policy file may have.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(|error| format!("cannot open it: {error}"))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot read it: {error}"))?;
+    match bytes.len() as u64 > MAX_FILE {
+        true => Err(format!("larger than the {MAX_FILE} bytes that a policy file may have")),
+        false => Ok(bytes),
+    }
+}
