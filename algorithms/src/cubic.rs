@@ -54,57 +54,12 @@ fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
 
 struct Cubic {
     flow: FlowInfo,
-    params: Params,
-    ssthresh: u64,
-    w_max: u64,
-    min_rtt_us: u64,
-    /// Losses found before this time belong to the decrease already made.
-    recovery_until: Time,
+    decreases: Decreases,
 }
 
 impl Cubic {
     fn new(flow: FlowInfo, params: Params) -> Cubic {
-        let (ssthresh, w_max, min_rtt_us) = (u64::MAX, 0, u64::MAX);
-        Cubic { flow, params, ssthresh, w_max, min_rtt_us, recovery_until: Time::ZERO }
-    }
-
-    fn mss(&self) -> u64 {
-        u64::from(self.flow.mss.max(1))
-    }
-
-    /// Begins an epoch at `cwnd` bytes that heads for `w_max`.
-    fn begin_epoch(&self, cwnd: u64, out: &mut Commands) {
-        let segments = self.w_max.saturating_sub(cwnd) as f64 / self.mss() as f64;
-        let k_s = (segments / C).cbrt();
-        let bounded = |bytes| Bounds::DEFAULT.cwnd(bytes, self.flow.mss);
-        out.cwnd(bounded(cwnd))
-            .set(control::SSTHRESH, bounded(self.ssthresh))
-            .set(control::W_MAX, bounded(self.w_max))
-            .set(control::K_MS, (k_s * 1e3).round() as u32)
-            .set(control::FRIENDLY, bounded(cwnd))
-            .set(control::FRESH, 1);
-    }
-
-    /// Remembers the window of a loss and returns what is left of it.
-    fn decrease(&mut self, now: Time, cwnd: u64, rtt_us: u64) -> u64 {
-        let beta = self.params.beta;
-        // A sender that drops to β·cwnd is silent for (1 − β) of a round trip, so the last loss of the old
-        // window shows after (2 − β) of one.
-        self.recovery_until = now + Dur::from_micros(rtt_us).mul_f64(2.0 - beta);
-        let converge = self.params.fast_convergence > 0.5 && cwnd < self.w_max;
-        self.w_max = if converge { (cwnd as f64 * (1.0 + beta) / 2.0) as u64 } else { cwnd };
-        self.ssthresh = ((cwnd as f64 * beta) as u64).max(MIN_CWND_PACKETS * self.mss());
-        self.ssthresh
-    }
-
-    fn slow_start_is_over(&self, seen: &cubic::Report) -> bool {
-        let rise =
-            (self.min_rtt_us / HYSTART_DIVISOR).clamp(*HYSTART_RISE_US.start(), *HYSTART_RISE_US.end());
-        self.params.hystart > 0.5
-            && seen.cwnd < self.ssthresh
-            && seen.cwnd >= HYSTART_LOW_PACKETS * self.mss()
-            && seen.min_rtt_us != u64::MAX
-            && seen.min_rtt_us > self.min_rtt_us.saturating_add(rise)
+        Cubic { flow, decreases: Decreases::new(flow.mss, params) }
     }
 }
 
@@ -121,22 +76,138 @@ impl Algorithm for Cubic {
             return;
         }
         let Some(seen) = cubic::Report::read(report.values) else { return };
-        self.min_rtt_us = self.min_rtt_us.min(seen.min_rtt_us.max(1));
-        if seen.timeout > 0 {
-            self.decrease(now, seen.cwnd, seen.rtt_us);
-            self.begin_epoch(self.mss(), out);
-        } else if seen.lost > 0 {
-            if now >= self.recovery_until {
-                let cwnd = self.decrease(now, seen.cwnd, seen.rtt_us);
-                self.begin_epoch(cwnd, out);
-            }
-        } else if self.slow_start_is_over(&seen) {
-            self.ssthresh = seen.cwnd;
-            self.w_max = seen.cwnd;
-            self.begin_epoch(seen.cwnd, out);
+        let growth = Growth {
+            lost: seen.lost,
+            timeout: seen.timeout > 0,
+            cwnd: seen.cwnd,
+            rtt_us: seen.rtt_us,
+            min_rtt_us: seen.min_rtt_us,
+        };
+        if let Some(epoch) = self.decreases.on_report(now, &growth) {
+            out.cwnd(epoch.cwnd)
+                .set(control::SSTHRESH, epoch.ssthresh)
+                .set(control::W_MAX, epoch.w_max)
+                .set(control::K_MS, epoch.k_ms)
+                .set(control::FRIENDLY, epoch.cwnd)
+                .set(control::FRESH, 1);
         }
         // Every report is answered: the datapath takes silence for the agent's death.
         out.set(control::INTERVAL_US, seen.rtt_us.clamp(1_000, 1_000_000) as u32);
+    }
+}
+
+/// What a report told of a window that grows in the datapath.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Growth {
+    /// Packets found lost.
+    pub lost: u64,
+    /// A retransmission timeout happened.
+    pub timeout: bool,
+    /// The window reached, bytes.
+    pub cwnd: u64,
+    /// Last round-trip time.
+    pub rtt_us: u64,
+    /// Smallest round-trip time of late; `u64::MAX` (or the datapath's infinity) without a sample.
+    pub min_rtt_us: u64,
+}
+
+/// An epoch of the cubic that begins: windows in bytes, within their bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    /// Where it begins.
+    pub cwnd: u32,
+    /// Slow-start threshold.
+    pub ssthresh: u32,
+    /// Where it heads for.
+    pub w_max: u32,
+    /// The time until it gets there, ms.
+    pub k_ms: u32,
+}
+
+/// The decreases of CUBIC, for any program that grows a window as `cubic` does.
+pub(crate) struct Decreases {
+    mss: u32,
+    params: Params,
+    ssthresh: u64,
+    w_max: u64,
+    min_rtt_us: u64,
+    /// Losses found before this time belong to the decrease already made.
+    recovery_until: Time,
+}
+
+impl Decreases {
+    /// Those of a new flow, with the RFC's parameters.
+    pub(crate) fn standard(mss: u32) -> Decreases {
+        Decreases::new(mss, Params::default())
+    }
+
+    fn new(mss: u32, params: Params) -> Decreases {
+        let (ssthresh, w_max, min_rtt_us) = (u64::MAX, 0, u64::MAX);
+        Decreases { mss: mss.max(1), params, ssthresh, w_max, min_rtt_us, recovery_until: Time::ZERO }
+    }
+
+    /// The epoch that begins with this report, if one does.
+    pub(crate) fn on_report(&mut self, now: Time, seen: &Growth) -> Option<Epoch> {
+        self.min_rtt_us = self.min_rtt_us.min(seen.min_rtt_us.max(1));
+        if seen.timeout {
+            self.decrease(now, seen.cwnd, seen.rtt_us);
+            Some(self.begin_epoch(self.mss()))
+        } else if seen.lost > 0 {
+            (now >= self.recovery_until).then(|| {
+                let cwnd = self.decrease(now, seen.cwnd, seen.rtt_us);
+                self.begin_epoch(cwnd)
+            })
+        } else if self.slow_start_is_over(seen) {
+            Some(self.restart(seen.cwnd))
+        } else {
+            None
+        }
+    }
+
+    /// Goes on from `cwnd` bytes in congestion avoidance: an epoch that is flat there.
+    pub(crate) fn restart(&mut self, cwnd: u64) -> Epoch {
+        self.ssthresh = cwnd;
+        self.w_max = cwnd;
+        self.begin_epoch(cwnd)
+    }
+
+    fn mss(&self) -> u64 {
+        u64::from(self.mss)
+    }
+
+    /// The epoch that begins at `cwnd` bytes and heads for `w_max`.
+    fn begin_epoch(&self, cwnd: u64) -> Epoch {
+        let segments = self.w_max.saturating_sub(cwnd) as f64 / self.mss() as f64;
+        let k_s = (segments / C).cbrt();
+        let bounded = |bytes| Bounds::DEFAULT.cwnd(bytes, self.mss);
+        Epoch {
+            cwnd: bounded(cwnd),
+            ssthresh: bounded(self.ssthresh),
+            w_max: bounded(self.w_max),
+            k_ms: (k_s * 1e3).round() as u32,
+        }
+    }
+
+    /// Remembers the window of a loss and returns what is left of it.
+    fn decrease(&mut self, now: Time, cwnd: u64, rtt_us: u64) -> u64 {
+        let beta = self.params.beta;
+        // A sender that drops to β·cwnd is silent for (1 − β) of a round trip, so the last loss of the old
+        // window shows after (2 − β) of one.
+        self.recovery_until = now + Dur::from_micros(rtt_us).mul_f64(2.0 - beta);
+        let converge = self.params.fast_convergence > 0.5 && cwnd < self.w_max;
+        self.w_max = if converge { (cwnd as f64 * (1.0 + beta) / 2.0) as u64 } else { cwnd };
+        self.ssthresh = ((cwnd as f64 * beta) as u64).max(MIN_CWND_PACKETS * self.mss());
+        self.ssthresh
+    }
+
+    fn slow_start_is_over(&self, seen: &Growth) -> bool {
+        let rise =
+            (self.min_rtt_us / HYSTART_DIVISOR).clamp(*HYSTART_RISE_US.start(), *HYSTART_RISE_US.end());
+        self.params.hystart > 0.5
+            && seen.cwnd < self.ssthresh
+            && seen.cwnd >= HYSTART_LOW_PACKETS * self.mss()
+            && seen.min_rtt_us != u64::MAX
+            && seen.min_rtt_us > self.min_rtt_us.saturating_add(rise)
     }
 }
 

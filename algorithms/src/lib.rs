@@ -10,6 +10,7 @@ mod anole;
 mod bbr;
 pub mod classic;
 mod cubic;
+mod learned;
 mod names;
 mod params;
 pub mod policy;

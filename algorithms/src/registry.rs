@@ -2,7 +2,7 @@
 
 use crate::names::nearest;
 use crate::params::Parameter;
-use crate::{Algorithm, FlowInfo, Program, anole, bbr, classic, cubic, reno};
+use crate::{Algorithm, FlowInfo, Program, anole, bbr, classic, cubic, learned, reno};
 use anole_policies::Policies;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,7 +110,19 @@ pub struct Spec {
 
 /// Every algorithm, by name.
 pub fn all() -> &'static [Spec] {
-    &[anole::SPEC, bbr::SPEC, cubic::SPEC, reno::SPEC]
+    &[
+        anole::SPEC,
+        learned::ASTRAEA,
+        learned::AURORA,
+        bbr::SPEC,
+        cubic::SPEC,
+        learned::INDIGO,
+        learned::LIBRA_RL,
+        learned::ORCA,
+        reno::SPEC,
+        learned::SAGE,
+        learned::SPINE,
+    ]
 }
 
 /// The algorithm with this name.
@@ -142,8 +154,18 @@ mod tests {
             params: BTreeMap::new(),
             seed: 1,
         };
+        let shipped = anole_policies::Shipped.names();
+        let policy_of = |name| if name == "libra-rl" { "libra" } else { name };
         for spec in all() {
-            assert!(build(spec.name, &what).is_ok(), "{}", spec.name);
+            let built = build(spec.name, &what);
+            // A policy that is not shipped is the one thing an algorithm may lack.
+            let lacks = spec.kind == "learned" && !shipped.contains(&policy_of(spec.name).to_string());
+            match built {
+                Ok(_) => assert!(!lacks, "{}", spec.name),
+                Err(error) => {
+                    assert!(lacks && matches!(error, BuildError::Policy(_)), "{}: {error}", spec.name)
+                }
+            }
             let odd = Build { params: BTreeMap::from([("no_such".to_string(), 1.0)]), ..what.clone() };
             assert!(
                 matches!(build(spec.name, &odd), Err(BuildError::UnknownParameter { .. })),

@@ -5,7 +5,7 @@ use anole_model::{Dur, Rate};
 /// What was measured over one decision interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// Sending rate that was in force.
+    /// Sending rate that was in force: the pacing rate, or what the window sends per round trip.
     pub rate: Rate,
     /// Delivery rate over the interval.
     pub delivery_rate: Rate,
@@ -15,6 +15,8 @@ pub struct Observation {
     pub min_rtt: Dur,
     /// Mean round-trip time over the interval; the smoothed one where there was no sample.
     pub rtt: Dur,
+    /// Mean deviation of the round-trip time, smoothed (RFC 6298, RTTVAR); zero where it is not measured.
+    pub rtt_var: Dur,
     /// Slope of the round-trip time over time (s/s).
     pub rtt_gradient: f64,
     /// Packets lost over packets sent in the interval.
@@ -44,6 +46,7 @@ impl Observation {
             srtt: rtt,
             min_rtt: rtt,
             rtt,
+            rtt_var: Dur::ZERO,
             rtt_gradient: 0.0,
             loss_rate: 0.0,
             interval: rtt,

@@ -73,6 +73,7 @@ impl Anole {
             srtt,
             min_rtt: self.path.min_rtt(),
             rtt: srtt,
+            rtt_var: Dur::ZERO,
             rtt_gradient: 0.0,
             loss_rate: if all > 0 { lost_bytes as f64 / all as f64 } else { 0.0 },
             interval,

@@ -7,10 +7,12 @@ mod learned;
 use crate::BuildError;
 use crate::names::nearest;
 use anole_model::Time;
+use anole_policies::Model;
 pub use anole_policies::{Observation, Policies, PolicyError, Shipped};
 pub use delay_target::DelayTarget;
-pub use fault::{Fault, Kind};
+pub use fault::{Fault, Kind, SLOW_ANSWER};
 pub use learned::{Learned, deadline};
+use std::sync::Arc;
 
 /// A learned (or hand-written, or deliberately bad) policy of one flow.
 pub trait Policy: Send {
@@ -41,23 +43,33 @@ pub fn build(name: &str, policies: &dyn Policies, seed: u64) -> Result<Option<Bo
     match name {
         DEFAULT => Ok(Some(Box::new(DelayTarget::default()))),
         "none" => Ok(None),
-        _ => match policies.find(name) {
-            Ok(model) => match Learned::new(&*model) {
+        _ => {
+            let model = find(name, policies)?;
+            match Learned::new(&*model) {
                 Some(learned) => Ok(Some(Box::new(learned))),
                 None => Err(BuildError::Policy(format!(
                     "{name} decides neither a rate nor a window, so it can't be a candidate; run it as --alg {}",
                     model.schema().name
                 ))),
-            },
-            Err(PolicyError::Refused(reason)) => Err(BuildError::Policy(reason)),
-            Err(PolicyError::Unknown(_)) => {
-                let mut known: Vec<String> = names().into_iter().map(String::from).collect();
-                known.extend(policies.names());
-                let nearest = nearest(name, known.iter().map(String::as_str));
-                Err(BuildError::UnknownPolicy { name: name.to_string(), nearest, known })
             }
-        },
+        }
     }
+}
+
+/// The trained policy with this name, or in this file.
+pub(crate) fn find(name: &str, policies: &dyn Policies) -> Result<Arc<dyn Model>, BuildError> {
+    policies.find(name).map_err(|error| match error {
+        PolicyError::Refused(reason) => BuildError::Policy(reason),
+        PolicyError::Unknown(_) => unknown(name, policies),
+    })
+}
+
+/// No policy has this name.
+pub(crate) fn unknown(name: &str, policies: &dyn Policies) -> BuildError {
+    let mut known: Vec<String> = names().into_iter().map(String::from).collect();
+    known.extend(policies.names());
+    let nearest = nearest(name, known.iter().map(String::as_str));
+    BuildError::UnknownPolicy { name: name.to_string(), nearest, known }
 }
 
 #[cfg(test)]

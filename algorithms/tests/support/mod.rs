@@ -2,7 +2,8 @@
 //! drop-tail queue, one packet at a time, in virtual time. No retransmissions: every flow is endless, and
 //! a lost packet is reported lost when the third packet behind it would have been acknowledged.
 
-use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report};
+use anole_algorithms::policy::{Policies, Shipped};
+use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report, Telemetry};
 use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message, decode, encode};
 use anole_datapath::{AckSample, Control, Datapath, FlowId};
 use anole_model::{Bounds, Dur, Rate, Time};
@@ -12,6 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write;
+use std::sync::Arc;
 
 pub const MSS: u32 = 1448;
 const INIT_CWND: u32 = 10 * MSS;
@@ -56,16 +58,21 @@ pub struct World {
     next_send: Time,
     send_scheduled: bool,
     delivered: u64,
+    lost: u64,
     last_rtt: Dur,
 }
 
 impl World {
     pub fn new(algorithm: &str, policy: Option<&str>, path: Path) -> World {
+        World::with(algorithm, policy, Arc::new(Shipped), path)
+    }
+
+    pub fn with(algorithm: &str, policy: Option<&str>, policies: Arc<dyn Policies>, path: Path) -> World {
         let build = Build {
             flow: FlowInfo { mss: MSS, init_cwnd: INIT_CWND },
             classic: None,
             policy: policy.map(String::from),
-            policies: std::sync::Arc::new(anole_algorithms::policy::Shipped),
+            policies,
             params: BTreeMap::new(),
             seed: 1,
         };
@@ -96,6 +103,7 @@ impl World {
             next_send: Time::ZERO,
             send_scheduled: false,
             delivered: 0,
+            lost: 0,
             last_rtt: Dur::ZERO,
         };
         let mut commands = Commands::default();
@@ -173,6 +181,7 @@ impl World {
                 }
                 Event::Lost => {
                     self.in_flight -= MSS;
+                    self.lost += u64::from(MSS);
                     let sample = AckSample {
                         lost_packets: 1,
                         bytes_in_flight: self.in_flight,
@@ -207,6 +216,16 @@ impl World {
         } else {
             self.push(arrival, Event::Ack { sent: now });
         }
+    }
+
+    /// Bytes lost so far.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What the algorithm did so far.
+    pub fn telemetry(&self) -> Telemetry {
+        self.algorithm.telemetry()
     }
 
     /// The run so far, one line per `step`: time, delivery rate, round-trip time, window, pacing rate.

@@ -1,0 +1,282 @@
+//! From reports to observations: what several reports told between two decisions, and what a flow
+//! remembers of its path.
+//!
+//! Reports come more often than decisions (a loss, a timeout, a late answer), so that their sums are
+//! brought to one origin and added. With t the arrival times and y the round-trip times of n ACKs the
+//! slope of the round-trip time is (n·Σty − Σt·Σy)/(n·Σtt − (Σt)²).
+
+use anole_model::{Dur, Rate, Time};
+use anole_policies::Observation;
+use anole_programs::{orca, rate_hold, spine};
+
+/// The unit in which the programs take the times of their sums, seconds.
+const UNIT_S: f64 = 16e-6;
+/// Fewer samples than this have no slope worth naming.
+const MIN_SAMPLES: f64 = 5.0;
+/// No round-trip time is longer; a larger figure is no measurement.
+const LONGEST_RTT: Dur = Dur::from_millis(60_000);
+/// What a sample leaves of the smoothed round-trip time (RFC 6298: 1 − 1/8) …
+const SRTT_KEEPS: f64 = 7.0 / 8.0;
+/// … and of its deviation (1 − 1/4).
+const RTTVAR_KEEPS: f64 = 3.0 / 4.0;
+/// A recent smallest round-trip time is at most twice this old: BBR's ten seconds.
+const RECENT: Dur = Dur::from_millis(5_000);
+
+/// One report, of whichever program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    /// Bytes acknowledged.
+    pub acked: u64,
+    /// Packets found lost.
+    pub lost: u64,
+    /// A retransmission timeout happened.
+    pub timeout: bool,
+    /// Time since the report before.
+    pub elapsed: Dur,
+    /// Last round-trip time of the flow, us; 0 before the first.
+    pub rtt_us: u64,
+    /// Smallest round-trip time since the report before, us.
+    pub min_rtt_us: u64,
+    /// Bytes in flight.
+    pub inflight: u64,
+    /// Last delivery rate, bytes/s, which spans about a round trip.
+    pub rate_in: u64,
+    /// Window at the report, bytes; `None` where only the agent moves it.
+    pub cwnd: Option<u64>,
+    /// n, Σt, Σy, Σtt, Σty, Σyy.
+    sums: [f64; 6],
+}
+
+macro_rules! sample_of {
+    ($program:ident, $cwnd:expr) => {
+        impl From<$program::Report> for Sample {
+            fn from(seen: $program::Report) -> Sample {
+                let sums = [seen.n, seen.sum_t, seen.sum_rtt, seen.sum_tt, seen.sum_trtt, seen.sum_rttrtt];
+                Sample {
+                    acked: seen.acked,
+                    lost: seen.lost,
+                    timeout: seen.timeout > 0,
+                    elapsed: Dur::from_micros(seen.elapsed_us),
+                    rtt_us: seen.rtt_us,
+                    min_rtt_us: seen.min_rtt_us,
+                    inflight: seen.inflight,
+                    rate_in: seen.rate_in,
+                    cwnd: $cwnd(&seen),
+                    sums: sums.map(|sum| sum as f64),
+                }
+            }
+        }
+    };
+}
+sample_of!(rate_hold, |_: &rate_hold::Report| None);
+sample_of!(orca, |seen: &orca::Report| Some(seen.cwnd));
+sample_of!(spine, |seen: &spine::Report| Some(seen.cwnd));
+
+/// What was measured since the last decision, and what is known of the path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    mss: u32,
+    srtt: Option<Dur>,
+    rtt_var: Dur,
+    min_rtt: Option<Dur>,
+    /// Smallest round-trip time of this span and of the one before, and when this one ends.
+    recent: [Option<Dur>; 2],
+    recent_ends: Time,
+    max_delivery: Rate,
+    acked: u64,
+    lost: u64,
+    elapsed: Dur,
+    inflight: u64,
+    rate_in: u64,
+    sums: [f64; 6],
+}
+
+impl Measured {
+    /// Nothing is known yet.
+    pub fn new(mss: u32) -> Measured {
+        Measured { mss: mss.max(1), ..Measured::default() }
+    }
+
+    /// The smoothed round-trip time, once there is one.
+    pub fn srtt(&self) -> Option<Dur> {
+        self.srtt
+    }
+
+    /// The smallest round-trip time of the flow, once there is one.
+    pub fn min_rtt(&self) -> Option<Dur> {
+        self.min_rtt
+    }
+
+    /// The smallest round-trip time of the last five to ten seconds: a path may become longer.
+    pub fn recent_rtt(&self) -> Option<Dur> {
+        self.recent.iter().flatten().min().copied()
+    }
+
+    /// The largest delivery rate of the flow.
+    pub fn max_delivery(&self) -> Rate {
+        self.max_delivery
+    }
+
+    /// The delivery rate since the last decision. Within less than a round trip ACKs come in bursts; then
+    /// it is the datapath's, which spans one.
+    pub fn delivery_rate(&self) -> Rate {
+        let long = self.srtt.is_some_and(|srtt| self.elapsed >= srtt);
+        if long || self.rate_in == 0 {
+            Rate::from_bytes_in(self.acked, self.elapsed)
+        } else {
+            Rate::from_bytes_per_s(self.rate_in as f64)
+        }
+    }
+
+    /// Takes a report.
+    pub fn add(&mut self, now: Time, sample: &Sample) {
+        let [n, t, y, tt, ty, yy] = sample.sums;
+        if n >= 1.0 {
+            self.saw_rtt(now, n, y / n * UNIT_S, yy / n * UNIT_S * UNIT_S, sample.min_rtt_us);
+        }
+        // The sums of a report count time from the report before it.
+        let origin = self.elapsed.as_secs_f64() / UNIT_S;
+        let shifted =
+            [n, t + n * origin, y, tt + 2.0 * origin * t + n * origin * origin, ty + origin * y, yy];
+        for (sum, more) in self.sums.iter_mut().zip(shifted) {
+            *sum += more;
+        }
+        self.acked = self.acked.saturating_add(sample.acked);
+        self.lost = self.lost.saturating_add(sample.lost);
+        self.elapsed += sample.elapsed;
+        self.inflight = sample.inflight;
+        self.rate_in = sample.rate_in;
+    }
+
+    fn saw_rtt(&mut self, now: Time, n: f64, mean_s: f64, mean_square: f64, min_rtt_us: u64) {
+        let bounded = |rtt: Dur| rtt.max(Dur::from_micros(1)).min(LONGEST_RTT);
+        let mean = bounded(Dur::from_secs_f64(mean_s));
+        let least = bounded(Dur::from_micros(min_rtt_us));
+        self.min_rtt = Some(self.min_rtt.map_or(least, |min| min.min(least)));
+        if now >= self.recent_ends {
+            self.recent = [None, self.recent[0]];
+            self.recent_ends = now + RECENT;
+        }
+        self.recent[0] = Some(self.recent[0].map_or(least, |min| min.min(least)));
+        // As n samples of the mean would have moved them.
+        let before = self.srtt.unwrap_or(mean);
+        let kept = SRTT_KEEPS.powf(n);
+        let deviation = (mean_square - mean_s * mean_s).max(0.0).sqrt();
+        let off = (before.as_secs_f64() - mean.as_secs_f64()).abs().max(deviation);
+        let kept_var = RTTVAR_KEEPS.powf(n);
+        self.rtt_var = self.rtt_var.mul_f64(kept_var) + Dur::from_secs_f64(off * (1.0 - kept_var));
+        self.srtt = Some(bounded(before.mul_f64(kept) + mean.mul_f64(1.0 - kept)));
+    }
+
+    /// What was measured since the last decision, with the rate and the window that were in force; the
+    /// next one begins. `None` while no round-trip time was ever measured.
+    pub fn observe(&mut self, rate: Rate, cwnd: u64) -> Option<Observation> {
+        let (srtt, min_rtt) = (self.srtt?, self.min_rtt?);
+        let [n, _, y, ..] = self.sums;
+        let delivery_rate = self.delivery_rate();
+        self.max_delivery = self.max_delivery.max(delivery_rate);
+        let lost_bytes = self.lost as f64 * f64::from(self.mss);
+        let all = lost_bytes + self.acked as f64;
+        let seen = Observation {
+            rate,
+            delivery_rate,
+            srtt,
+            min_rtt,
+            rtt: if n >= 1.0 { Dur::from_secs_f64(y / n * UNIT_S).min(LONGEST_RTT) } else { srtt },
+            rtt_var: self.rtt_var,
+            rtt_gradient: self.slope(),
+            loss_rate: if all > 0.0 { lost_bytes / all } else { 0.0 },
+            interval: self.elapsed,
+            cwnd,
+            inflight: self.inflight,
+            acks: n as u64,
+            lost: self.lost,
+            mss: self.mss,
+        };
+        self.forget();
+        Some(seen)
+    }
+
+    /// The next decision's span begins.
+    pub fn forget(&mut self) {
+        (self.acked, self.lost, self.elapsed, self.sums) = (0, 0, Dur::ZERO, [0.0; 6]);
+    }
+
+    fn slope(&self) -> f64 {
+        let [n, t, y, tt, ty, _] = self.sums;
+        let spread = n * tt - t * t;
+        // Far from the origin the difference of two large numbers is all rounding.
+        if n < MIN_SAMPLES || spread <= 1e-9 * n * tt {
+            return 0.0;
+        }
+        let slope = (n * ty - t * y) / spread;
+        if slope.is_finite() { slope } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(times_us: impl Iterator<Item = (u64, u64)>, elapsed_us: u64) -> Sample {
+        let mut report = rate_hold::Report { elapsed_us, min_rtt_us: u64::MAX, ..Default::default() };
+        for (at, rtt) in times_us {
+            let (t, y) = (at / 16, rtt / 16);
+            report.acked += 1000;
+            report.n += 1;
+            report.rtt_us = rtt;
+            report.min_rtt_us = report.min_rtt_us.min(rtt);
+            report.sum_t += t;
+            report.sum_rtt += y;
+            report.sum_tt += t * t;
+            report.sum_trtt += t * y;
+            report.sum_rttrtt += y * y;
+        }
+        report.into()
+    }
+
+    /// Round-trip times that rise by a fifth of the time that passes, in one report and in three.
+    #[test]
+    fn reports_add_up_to_the_observation_of_one() {
+        let line = |from: u64, to: u64| (from..to).map(move |i| ((i - from) * 1600, 48_000 + i * 320));
+        let mut whole = Measured::new(1000);
+        whole.add(Time::ZERO, &sample(line(0, 60), 96_000));
+        let mut parts = Measured::new(1000);
+        for part in 0..3 {
+            parts.add(Time::ZERO, &sample(line(20 * part, 20 * part + 20), 32_000));
+        }
+        let rate = Rate::from_bytes_per_s(1e6);
+        let (whole, parts) = (whole.observe(rate, 10_000).unwrap(), parts.observe(rate, 10_000).unwrap());
+        assert!((whole.rtt_gradient - 0.2).abs() < 1e-9, "{whole:?}");
+        assert!((parts.rtt_gradient - 0.2).abs() < 1e-9, "{parts:?}");
+        assert_eq!((whole.interval, whole.acks, whole.rtt), (parts.interval, parts.acks, parts.rtt));
+        assert_eq!(whole.delivery_rate, Rate::from_bytes_per_s(60_000.0 / 0.096));
+    }
+
+    #[test]
+    fn an_observation_begins_anew_and_remembers_the_path() {
+        let mut measured = Measured::new(1000);
+        assert!(measured.observe(Rate::ZERO, 0).is_none());
+        measured.add(Time::ZERO, &sample([(0, 32_000), (1600, 48_000)].into_iter(), 60_000));
+        let first = measured.observe(Rate::ZERO, 0).unwrap();
+        assert_eq!((first.acks, first.rtt), (2, Dur::from_millis(40)));
+        measured.add(Time::ZERO, &Sample { lost: 3, acked: 7000, elapsed: first.rtt, ..Sample::default() });
+        let second = measured.observe(Rate::ZERO, 0).unwrap();
+        assert_eq!((second.acks, second.rtt, second.lost), (0, second.srtt, 3));
+        assert!((second.loss_rate - 0.3).abs() < 1e-12);
+        assert_eq!(second.min_rtt, Dur::from_millis(32));
+        assert_eq!(measured.max_delivery(), Rate::from_bytes_per_s(7000.0 / 0.04));
+    }
+
+    #[test]
+    fn a_path_that_became_longer_is_believed_within_ten_seconds() {
+        let mut measured = Measured::new(1000);
+        for second in 0..20u64 {
+            let rtt = if second < 2 { 20_000 } else { 80_000 };
+            let at = Time::from_micros(second * 1_000_000);
+            measured.add(at, &sample([(0, rtt)].into_iter(), 1_000_000));
+        }
+        assert_eq!(measured.recent_rtt(), Some(Dur::from_millis(80)));
+        assert_eq!(measured.min_rtt(), Some(Dur::from_millis(20)));
+    }
+}

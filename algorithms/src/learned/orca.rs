@@ -1,0 +1,144 @@
+//! Orca's drive: CUBIC moves the window per ACK (`orca.ccp`), the policy multiplies it at each decision.
+//!
+//! Abbasloo et al., *Classic Meets Modern: A Pragmatic Learning-Based Congestion Control for the Internet*,
+//! SIGCOMM 2020, and its released code. Until the first loss the window grows by a tenth at each decision,
+//! on top of slow start, and the policy only watches. CUBIC alone is the rule.
+//!
+//! Deviations: start-up also ends when the round-trip time has doubled, since a window of two
+//! bandwidth-delay products has found the path's rate, whatever the size of its buffer; a window that the
+//! policy has chosen is left to congestion avoidance and not to slow start, which in Linux a threshold from
+//! long ago may bring back. As in Linux, CUBIC's clock goes on when the policy sets the window; with
+//! `rebase` = 1 an epoch begins there instead.
+
+use super::drive::{Drive, FIRST_INTERVAL, PACING_GAIN, rate_of};
+use super::measure::{Measured, Sample};
+use crate::cubic::{Decreases, Epoch, Growth};
+use crate::{Commands, FlowInfo, Program};
+use anole_model::{Bounds, Rate, Time};
+use anole_policies::Decision;
+use anole_programs::orca::{self, control};
+
+/// Growth at each decision in start-up (released code).
+const STEP_UP: f64 = 1.1;
+/// Round-trip time over the smallest one at which start-up ends without a loss.
+pub(super) const FULL_RTT_RATIO: u64 = 2;
+
+/// CUBIC's window, multiplied.
+pub(super) struct Orca {
+    flow: FlowInfo,
+    rebase: bool,
+    starting: bool,
+    /// In force at the last report or command, bytes.
+    cwnd: u32,
+    decreases: Decreases,
+}
+
+impl Orca {
+    /// Slow start from the initial window. With `rebase` an epoch begins at each decision.
+    pub fn new(flow: FlowInfo, rebase: bool) -> Orca {
+        let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
+        Orca { flow, rebase, starting: true, cwnd, decreases: Decreases::standard(flow.mss) }
+    }
+
+    fn begin(&mut self, epoch: Epoch, out: &mut Commands) {
+        self.cwnd = epoch.cwnd;
+        out.cwnd(epoch.cwnd)
+            .set(control::SSTHRESH, epoch.ssthresh)
+            .set(control::W_MAX, epoch.w_max)
+            .set(control::K_MS, epoch.k_ms)
+            .set(control::FRIENDLY, epoch.cwnd)
+            .set(control::FRESH, 1);
+    }
+}
+
+/// True when the last loss, or a queue as long as the path, says that a start-up has found its rate.
+pub(super) fn start_up_is_over(sample: &Sample, measured: &Measured) -> bool {
+    let full = match (measured.srtt(), measured.min_rtt()) {
+        (Some(srtt), Some(min_rtt)) => srtt >= min_rtt * FULL_RTT_RATIO,
+        _ => false,
+    };
+    full || sample.lost > 0 || sample.timeout
+}
+
+impl Drive for Orca {
+    fn program(&self) -> &'static Program {
+        &orca::PROGRAM
+    }
+
+    fn start(&mut self, interval_us: u32, out: &mut Commands) {
+        out.run(&orca::PROGRAM)
+            .cwnd(self.cwnd)
+            .set(control::MSS, self.flow.mss)
+            .set(control::INTERVAL_US, interval_us);
+    }
+
+    fn read(&self, values: &[u64]) -> Option<Sample> {
+        orca::Report::read(values).map(Sample::from)
+    }
+
+    fn set_interval(&mut self, us: u32, out: &mut Commands) {
+        out.set(control::INTERVAL_US, us);
+    }
+
+    fn on_report(&mut self, now: Time, sample: &Sample, measured: &Measured, out: &mut Commands) {
+        let cwnd = sample.cwnd.unwrap_or(0);
+        self.cwnd = Bounds::DEFAULT.cwnd(cwnd, self.flow.mss);
+        let growth = Growth {
+            lost: sample.lost,
+            timeout: sample.timeout,
+            cwnd,
+            rtt_us: sample.rtt_us,
+            min_rtt_us: sample.min_rtt_us,
+        };
+        if let Some(epoch) = self.decreases.on_report(now, &growth) {
+            self.begin(epoch, out);
+        }
+        if self.starting && start_up_is_over(sample, measured) {
+            self.starting = false;
+        }
+    }
+
+    fn is_starting(&self) -> bool {
+        self.starting
+    }
+
+    fn step_up(&mut self, out: &mut Commands) {
+        self.cwnd = Bounds::DEFAULT.cwnd((f64::from(self.cwnd) * STEP_UP) as u64, self.flow.mss);
+        out.cwnd(self.cwnd);
+    }
+
+    fn in_force(&self, measured: &Measured) -> (Rate, u64) {
+        // The released features hold the pacing rate.
+        let srtt = measured.srtt().unwrap_or(FIRST_INTERVAL);
+        (rate_of(self.cwnd, srtt) * PACING_GAIN, u64::from(self.cwnd))
+    }
+
+    fn apply(&mut self, decision: &Decision, ceiling: Rate, measured: &Measured, out: &mut Commands) {
+        let Decision::Cwnd(bytes) = *decision else { return };
+        let highest = ceiling.bytes_in(measured.srtt().unwrap_or(FIRST_INTERVAL));
+        self.cwnd = Bounds::DEFAULT.cwnd(bytes.min(highest) as u64, self.flow.mss);
+        if self.rebase {
+            let epoch = self.decreases.restart(u64::from(self.cwnd));
+            self.begin(epoch, out);
+        } else {
+            out.cwnd(self.cwnd).set(control::FRIENDLY, self.cwnd).set(control::SSTHRESH, self.cwnd);
+        }
+    }
+
+    fn yield_to_rule(
+        &mut self,
+        _now: Time,
+        cwnd: u32,
+        timeout: bool,
+        _measured: &Measured,
+        out: &mut Commands,
+    ) {
+        // CUBIC has answered the timeout itself.
+        if !timeout && cwnd < self.cwnd {
+            let epoch = self.decreases.restart(u64::from(cwnd));
+            self.begin(epoch, out);
+        }
+    }
+
+    fn follow_rule(&mut self, _now: Time, _sample: &Sample, _measured: &Measured, _out: &mut Commands) {}
+}
