@@ -1,6 +1,6 @@
-"""What the trainers share: the command line, rollouts (here or on Ray), logs, checkpoints, validation, export.
+"""What the trainers share: command line, rollouts (here or on Ray), validation, log, checkpoint, export.
 
-Everything that is specific to an algorithm (network, loss, loop, reward) stands in the trainer's own file.
+What makes an algorithm (network, reward, loss, loop) stands in the trainer's own file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import shlex
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,13 +53,15 @@ class Arguments:
     seed: int = option(1, "seed of the weights, the exploration and the links; below 1000000")
     steps: int = option(0, "environment steps in all; 0: until --minutes are over")
     minutes: float = option(8.0, "wall-clock budget; 0: until --steps are over")
+    traces: float = option(0.0, "share of training links whose capacity varies like that of LTE")
     envs: int = option(128, "flows simulated at the same time")
     threads: int = option(1, "threads that simulate, and that PyTorch uses on the CPU")
     device: str = option("cpu", "where the network learns: cpu, cuda, cuda:1 …; rollouts stay on the CPU")
     out: str = option("", "folder of the run; default training/runs/NAME")
     resume: bool = option(False, "go on from the checkpoint in --out")
-    checkpoints: int = option(20, "validations and checkpoints in a run")
-    validation_envs: int = option(64, "links of the validation")
+    checkpoints: int = option(12, "validations and checkpoints in a run")
+    validation_envs: int = option(128, "flows of the validation")
+    validation_steps: int = option(150, "steps of each of them")
     ray: str = option("", "collect on the Ray cluster at this address (auto, local, ray://HOST:PORT)")
     workers: int = option(2, "Ray actors that share --envs")
 
@@ -77,7 +80,9 @@ def parse(kind: type[Any], argv: Sequence[str] | None, text: str) -> Any:
     for field in dataclasses.fields(kind):
         flag, about = "--" + field.name.replace("_", "-"), field.metadata["help"]
         if isinstance(field.default, bool):
-            parser.add_argument(flag, default=field.default, help=about, action=argparse.BooleanOptionalAction)
+            parser.add_argument(
+                flag, default=field.default, help=about, action=argparse.BooleanOptionalAction
+            )
         else:
             parser.add_argument(flag, default=field.default, help=about, type=type(field.default))
     args = kind(**vars(parser.parse_args(argv)))
@@ -95,6 +100,12 @@ def seed_all(args: Arguments) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     print(f"seed {args.seed}, device {args.device}, PyTorch {torch.__version__}", file=sys.stderr)
+
+
+def training_ranges(args: Arguments) -> anole.Ranges:
+    """The links that rate and window policies are trained on: those of the random suite without its traces,
+    which stay for the evaluation, but with steps of the capacity, and with one CUBIC flow beside at times."""
+    return anole.Ranges(traces=args.traces, steps=0.4, cross_flows=(0, 1), duration_s=20.0)
 
 
 # --- Rollouts -------------------------------------------------------------------------------------------
@@ -147,6 +158,7 @@ class Worker:
         for _ in range(steps):
             action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
             obs, stats, done = self.flows.step(action.numpy())
+            # A policy with memory forgets a flow whose episode is over.
             if hasattr(self.policy, "ended"):
                 self.policy.ended(done)
             row = {"obs": obs, "action": action.numpy(), "stats": stats, "done": done, **extra}
@@ -239,14 +251,14 @@ def privileged(stats: np.ndarray) -> np.ndarray:
 # --- Validation -----------------------------------------------------------------------------------------
 
 
-def score(stats: np.ndarray, active: np.ndarray | bool = True) -> dict[str, float]:
-    """Means over links of what each flow achieved over its steps [T, N, K] where `active` [T, N].
+def score(stats: np.ndarray) -> dict[str, float]:
+    """Means over flows of what each achieved over its steps [T, N, K].
 
     utilisation: delivered over fair share (at most 1); rtt_ratio: mean round-trip time over the smallest
     possible one; power: utilisation over rtt_ratio (Kleinrock's power, 1 at best); loss: share of packets.
     """
     s = named(stats)
-    weight = np.where(active, s["interval_s"], 0.0)
+    weight = s["interval_s"]
     delivered = (weight * s["throughput_mbps"]).sum(0)
     possible = (weight * s["fair_share_mbps"]).sum(0)
     utilisation = np.minimum(delivered / np.maximum(possible, 1e-9), 1.0)
@@ -266,20 +278,13 @@ def score(stats: np.ndarray, active: np.ndarray | bool = True) -> dict[str, floa
 def validate(
     environments: Callable[[int, int], list[Any]],
     act: Callable[[np.ndarray], np.ndarray],
-    envs: int,
+    args: Arguments,
 ) -> dict[str, float]:
-    """`score` of one episode on each of `envs` links that are never trained on. `act` maps observations
-    to actions; the same links every time."""
-    flows = Flows(environments(VALIDATION_SEED, envs))
-    over = np.zeros(envs, dtype=bool)
-    all_stats, all_active = [], []
-    obs = flows.obs
-    while not over.all():
-        obs, stats, done = flows.step(act(obs))
-        all_stats.append(stats.copy())
-        all_active.append(~over)
-        over = over | done.astype(bool)
-    return score(np.stack(all_stats), np.stack(all_active))
+    """`score` over links that are never trained on, the same ones every time. `act` maps observations to
+    actions. All flows take the same number of steps: by time, those of short paths would hold up the rest."""
+    flows = Flows(environments(VALIDATION_SEED, args.validation_envs))
+    steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
+    return score(np.stack(steps))
 
 
 def greedy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
@@ -342,11 +347,11 @@ class Run:
     `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best.
     """
 
-    def __init__(self, name: str, args: Arguments, program: str, argv: Sequence[str] | None) -> None:
-        self.name, self.args = name, args
-        self.command = shlex.join([f"training/{program}", *(sys.argv[1:] if argv is None else argv)])
+    def __init__(self, name: str, args: Arguments, argv: Sequence[str] | None, ranges: anole.Ranges) -> None:
+        self.name, self.args, self.ranges = name, args, ranges
+        self.command = shlex.join([f"training/{name}.py", *(sys.argv[1:] if argv is None else argv)])
         self.folder = Path(args.out or f"training/runs/{name}")
-        self.step, self.best, self.rows = 0, -float("inf"), []
+        self.step, self.best = 0, -float("inf")
         elapsed_s, self.state = 0.0, None
         checkpoint = self.folder / "checkpoint.pt"
         if args.resume:
@@ -358,7 +363,9 @@ class Run:
         self.start = time.monotonic() - elapsed_s
         self.table = Log(self.folder, self.state["rows"] if self.state else [])
         self.saved = int(self.progress() * args.checkpoints)
-        self.bar = tqdm(total=100, desc=name, bar_format="{desc} {percentage:3.0f}%|{bar:20}| {elapsed} {postfix}")
+        self.bar = tqdm(
+            total=100, desc=name, bar_format="{desc} {percentage:3.0f}%|{bar:20}| {elapsed} {postfix}"
+        )
 
     # Budget
 
@@ -379,7 +386,7 @@ class Run:
     # State
 
     def restore(self, parts: dict[str, Any]) -> None:
-        """Gives the parts (modules, optimisers: whatever has `load_state_dict`) their state of the checkpoint,
+        """Gives the parts (modules, optimisers: what has `load_state_dict`) their state of the checkpoint,
         and PyTorch its random state; does nothing in a new run."""
         if self.state is None:
             return
@@ -431,13 +438,29 @@ class Run:
         self.bar.update(int(100 * self.progress()) - self.bar.n)
 
     def export(self, path: Path, network: nn.Module, figures: dict[str, float]) -> None:
-        """Writes a policy file."""
+        """Writes a policy file; `figures` are those of its validation."""
+        training = {
+            "steps": self.step,
+            "minutes": round(self.elapsed_s() / 60.0, 1),
+            "ranges": dataclasses.asdict(self.ranges),
+            "validation": {name: round(value, 4) for name, value in figures.items()},
+        }
+        program = f"anole-ccp {version()} {self.command}"
+        anole.policy_file.save(
+            path, network.schema, network, training=training, seed=self.args.seed, trained_by=program
+        )
 
     def finish(self, network: nn.Module, parts: dict[str, Any]) -> None:
         """Writes the last checkpoint and the last network."""
         self.checkpoint(parts)
         self.export(self.folder / f"{self.name}-last.safetensors", network, {})
         self.bar.close()
+
+
+def version() -> str:
+    """Version of the code that trains."""
+    manifest = tomllib.loads((Path(__file__).resolve().parents[1] / "Cargo.toml").read_text())
+    return manifest["workspace"]["package"]["version"]
 
 
 def load_checkpoint(path: Path, args: Arguments) -> dict[str, Any]:

@@ -1,23 +1,24 @@
-"""Libra's learned candidate: proximal policy optimisation on a rate (systems Libra §4.2, Anole's learned slot).
+"""Libra's learned candidate: proximal policy optimisation on a rate (Libra §4.2; Anole's learned slot).
 
-Schulman et al., "Proximal Policy Optimization Algorithms", 2017, on the schema `libra`: the last eight sets of
-five features, 2 × 512 tanh, one output a in [−1, 1], rate ← rate · 2^a.
+Schulman et al., "Proximal Policy Optimization Algorithms", 2017, on the schema `libra`: the last eight sets
+of five features, 2 × 512 tanh, one output a in [−1, 1], rate ← rate · 2^a.
 
-Reward, per decision, u of the interval that the decision governed:
-  libra   u = w1·x/x_max − w2·d/d_min − w3·L with w = 1, 0.5, 10 (Libra §4.2); x_max and d_min as the flow has
-          seen them
-  link    the same with the fair share and the path's own round-trip time in place of x_max and d_min: a flow
-          that never tried more has x = x_max, and here no reward for it
-  power   u = ln(x / fair share) − δ·ln(RTT / base RTT) − w3·L/10: the logarithm of Kleinrock's power, which is
-          what the random suite ranks by; a doubling is worth the same at any rate
-With `--change` the reward is u_t − u_{t−1}, as in the paper. Summed with discount γ that is (1 − γ)·Σ γ^k u less
-a term that no action changes, so both forms have the same optimum; the plain form needs no memory.
+Reward per decision, u of the interval that the decision governed:
+  libra   u = w1·x/x_max − w2·d/d_min − w3·L with w = 1, 0.5, 10 (Libra §4.2), x_max and d_min as the flow
+          has seen them
+  link    the same with the fair share and the path's own round-trip time for x_max and d_min: a flow that
+          never tried more has x = x_max, and here no reward for it
+  power   u = ln(x / fair share) − δ·ln(RTT / base RTT) − w3·L/10: the logarithm of Kleinrock's power, which
+          the random suite ranks by; a doubling is worth the same at any rate
+L is the loss beyond what the path loses at random, except in `libra`, which knows no difference.
+With `--change` the reward is u_t − u_{t−1}, as in the paper. Summed with discount γ that is (1 − γ)·Σ γ^k u
+less a term that no action changes, so both forms have the same optimum; the plain form needs no memory.
 
 Deviations from the paper:
 - the critic also sees what only the simulator knows (capacity, base RTT, flows); the policy does not;
 - an episode's end is the end of a measurement, not of the flow: its last value is bootstrapped;
-- a flow alone (`libra-rl`) decides once per round trip, in Anole's slot (`anole`) once per cycle. A policy for
-  the slot is trained in the slot: `--algorithm anole`, or both in equal parts with `anole,libra-rl`.
+- a flow alone (`libra-rl`) decides once per round trip, in Anole's slot (`anole`) once per cycle. A policy
+  for the slot is trained in the slot: `--algorithm anole`, or both in equal parts with `anole,libra-rl`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from typing import Any
 import anole
 import numpy as np
 import torch
+from torch import nn
+
 from common import (
     KNOWN,
     LEAST_SHARE,
@@ -44,9 +47,9 @@ from common import (
     privileged,
     score,
     seed_all,
+    training_ranges,
     validate,
 )
-from torch import nn
 
 #: Libra §4.2.
 W_RATE, W_DELAY, W_LOSS = 1.0, 0.5, 10.0
@@ -56,7 +59,9 @@ W_RATE, W_DELAY, W_LOSS = 1.0, 0.5, 10.0
 class LibraArguments(Arguments):
     """Arguments of this trainer."""
 
-    algorithm: str = option("anole", "what the policy drives: anole, libra-rl, or several with commas between")
+    algorithm: str = option(
+        "anole", "what the policy drives: anole, libra-rl, or several with commas between"
+    )
     reward: str = option("power", "libra, link or power")
     change: bool = option(False, "reward the change of utility, as in the paper")
     delay_weight: float = option(1.0, "δ of the reward power")
@@ -121,13 +126,14 @@ class Reward:
         out = np.empty(done.shape, dtype=np.float32)
         for t in range(len(done)):
             x, d, loss = s["throughput_mbps"][t], s["rtt_ms"][t], s["loss_rate"][t]
+            excess = np.maximum(loss - s["random_loss"][t], 0.0)
             fair, base = np.maximum(s["fair_share_mbps"][t], 1e-3), np.maximum(s["base_rtt_ms"][t], 1e-3)
             if args.reward == "power":
                 share = np.clip(x / fair, LEAST_SHARE, 1.0)
                 delay = args.delay_weight * np.log(np.maximum(d / base, 1.0))
-                u = np.log(share) - delay - args.loss_weight / 10.0 * loss
+                u = np.log(share) - delay - args.loss_weight / 10.0 * excess
             elif args.reward == "link":
-                u = W_RATE * np.minimum(x / fair, 1.0) - W_DELAY * d / base - args.loss_weight * loss
+                u = W_RATE * np.minimum(x / fair, 1.0) - W_DELAY * d / base - args.loss_weight * excess
             else:
                 self.x_max = np.maximum(self.x_max, x)
                 self.d_min = np.minimum(self.d_min, np.where(d > 0, d, np.inf))
@@ -184,7 +190,11 @@ def update(
             nn.utils.clip_grad_norm_([*actor.parameters(), *critic.parameters()], 0.5)
             optimiser.step()
             kl = float((ratio - 1.0 - log_ratio).mean().detach())
-            found = {"policy_loss": float(policy_loss.detach()), "value_loss": float(value_loss.detach()), "kl": kl}
+            found = {
+                "policy_loss": float(policy_loss.detach()),
+                "value_loss": float(value_loss.detach()),
+                "kl": kl,
+            }
             sums = {name: total + found[name] for name, total in sums.items()}
             steps += 1
         if kl > args.target_kl:
@@ -193,7 +203,7 @@ def update(
 
 
 def environments(args: LibraArguments, seed: int, envs: int) -> list[Any]:
-    """The flows, shared out among the algorithms named, over Libra's training range (§4.2)."""
+    """The flows, shared out among the algorithms named, over the training's links."""
     names = args.algorithm.split(",")
     shares = [len(part) for part in np.array_split(np.arange(envs), len(names))]
     return [
@@ -202,6 +212,7 @@ def environments(args: LibraArguments, seed: int, envs: int) -> list[Any]:
             algorithm=name,
             n=share,
             threads=args.threads,
+            ranges=training_ranges(args),
             seed=seed + index,
         )
         for index, (name, share) in enumerate(zip(names, shares, strict=True))
@@ -241,7 +252,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Trains, and gives the figures of the last iteration."""
     args = parse(LibraArguments, argv, "Trains the policy libra by PPO in the simulator.")
     seed_all(args)
-    run = Run("libra", args, "libra.py", argv)
+    run = Run("libra", args, argv, training_ranges(args))
     schema = anole.schema.load("libra")
     device = torch.device(args.device)
     actor = Actor(schema, args.std).to(device)
@@ -273,7 +284,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             **found,
         }
         if run.due():
-            run.validated(validate(make, greedy(actor.network), args.validation_envs), actor.network, parts)
+            run.validated(validate(make, greedy(actor.network), args), actor.network, parts)
         run.log(figures)
     workers.close()
     run.finish(actor.network, parts)

@@ -1,18 +1,18 @@
 """Orca: twin delayed deep deterministic policy gradient above CUBIC.
 
-Abbasloo et al., "Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the Internet", SIGCOMM
-2020; Fujimoto et al., "Addressing Function Approximation Error in Actor-Critic Methods" (TD3), ICML 2018. Schema
-`orca`: the last ten sets of seven features, 2 × 256 leaky ReLU, one output a in [−1, 1]; every 20 ms CUBIC's
-window ← window · 4^a.
+Abbasloo et al., "Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the Internet",
+SIGCOMM 2020; Fujimoto et al., "Addressing Function Approximation Error in Actor-Critic Methods" (TD3), ICML
+2018. Schema `orca`: the last ten sets of seven features, 2 × 256 leaky ReLU, one output a in [−1, 1]; every
+20 ms CUBIC's window ← window · 4^a.
 
-Reward of an interval (Orca §4.2): ((thr − ζ·lost)/delay') / (thr_max/d_min), thr and lost in Mbps, delay' = d_min
-while delay ≤ β·d_min, else the delay. Here thr_max is the fair share and d_min the path's own round-trip time,
-which the simulator knows: a flow that never tried for more is not rewarded for that.
+Reward of an interval (Orca §4.2): ((thr − ζ·lost)/delay') / (thr_max/d_min), thr and lost in Mbps, delay' =
+d_min while delay ≤ β·d_min, else the delay. Here thr_max is the fair share and d_min the path's own
+round-trip time, which the simulator knows: a flow that never tried for more is not rewarded for that.
 
 Deviations from the paper:
-- actions start at 0 (CUBIC alone) with Gaussian noise around them, whose size falls; white noise over the whole
-  range would multiply the window by 64 and more within a round trip;
-- returns over several steps, since an action shows only after a round trip, which is up to ten intervals long;
+- actions start at 0 (CUBIC alone) with Gaussian noise around them, whose size falls; white noise over the
+  whole range would multiply the window by 64 and more within a round trip;
+- returns over several steps, since an action shows only after a round trip, up to ten intervals later;
 - the critics also see what only the simulator knows (capacity, base RTT, flows); the policy does not.
 """
 
@@ -26,6 +26,8 @@ from typing import Any
 import anole
 import numpy as np
 import torch
+from torch import nn
+
 from common import (
     KNOWN,
     Arguments,
@@ -39,9 +41,9 @@ from common import (
     privileged,
     score,
     seed_all,
+    training_ranges,
     validate,
 )
-from torch import nn
 
 
 @dataclasses.dataclass
@@ -55,12 +57,12 @@ class OrcaArguments(Arguments):
     batch: int = option(1024, "intervals per gradient step")
     replay: int = option(500_000, "intervals remembered")
     warmup: int = option(20_000, "intervals before the first gradient step")
-    lr: float = option(3e-4, "Adam's step at the beginning; falls to a tenth")
-    gamma: float = option(0.99, "discount per interval")
+    lr: float = option(1e-4, "Adam's step at the beginning; falls to a tenth")
+    gamma: float = option(0.98, "discount per interval")
     returns: int = option(5, "steps of a return before the critics' estimate")
     tau: float = option(0.005, "how fast the target networks follow")
     delay: int = option(2, "gradient steps of the critics per step of the actor")
-    noise: float = option(0.2, "standard deviation of exploration at the beginning; falls to a quarter")
+    noise: float = option(0.1, "standard deviation of exploration at the beginning; falls to a quarter")
     smoothing: float = option(0.1, "standard deviation of the noise on target actions; twice it bounds them")
 
 
@@ -94,7 +96,9 @@ class Critic(nn.Module):
     def __init__(self, inputs: int) -> None:
         super().__init__()
         self.twins = nn.ModuleList(
-            nn.Sequential(nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1))
+            nn.Sequential(
+                nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
+            )
             for _ in range(2)
         )
 
@@ -223,14 +227,15 @@ def follow(online: nn.Module, target: nn.Module, tau: float) -> None:
 
 def environments(args: OrcaArguments, seed: int, envs: int) -> list[Any]:
     """The flows, over the links of the training range."""
-    return [anole.VectorEnv(schema="orca", algorithm="orca", n=envs, threads=args.threads, seed=seed)]
+    ranges = training_ranges(args)
+    return [anole.VectorEnv("orca", "orca", n=envs, threads=args.threads, ranges=ranges, seed=seed)]
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     """Trains, and gives the figures of the last iteration."""
     args = parse(OrcaArguments, argv, "Trains the policy orca by TD3 in the simulator.")
     seed_all(args)
-    run = Run("orca", args, "orca.py", argv)
+    run = Run("orca", args, argv, training_ranges(args))
     schema = anole.schema.load("orca")
     learner = Learner(schema, args)
     replay = Replay(args.replay, args.envs, schema.inputs, schema.outputs, torch.device(args.device))
@@ -274,7 +279,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         }
         if run.due():
             network = learner.actor.network
-            run.validated(validate(make, greedy(network), args.validation_envs), network, parts)
+            run.validated(validate(make, greedy(network), args), network, parts)
         run.log(figures)
     workers.close()
     run.finish(learner.actor.network, parts)

@@ -1,0 +1,112 @@
+"""The trainers' parts against figures worked out by hand."""
+
+import anole
+import numpy as np
+import pytest
+import torch
+
+import common
+import libra
+import orca
+
+
+def stats(**columns: list[list[float]]) -> np.ndarray:
+    """Statistics [T, N, K] with these columns [T][N], the others as on a quiet link of 10 Mbps."""
+    quiet = {
+        "interval_s": 0.1,
+        "throughput_mbps": 10.0,
+        "rtt_ms": 50.0,
+        "base_rtt_ms": 50.0,
+        "capacity_mbps": 10.0,
+        "fair_share_mbps": 10.0,
+        "flows": 1.0,
+    }
+    shape = np.shape(next(iter(columns.values())))
+    parts = [np.broadcast_to(columns.get(name, quiet.get(name, 0.0)), shape) for name in anole.STATS]
+    return np.stack(parts, -1).astype(np.float32)
+
+
+def test_rewards_of_libra() -> None:
+    seen = stats(throughput_mbps=[[5.0], [10.0]], rtt_ms=[[50.0], [100.0]])
+    alive = np.zeros((2, 1), dtype=bool)
+
+    def reward(*flags: str) -> list[float]:
+        args = common.parse(libra.LibraArguments, flags, "")
+        return libra.Reward(args, 1)(seen, alive).ravel().tolist()
+
+    assert reward("--reward", "power") == pytest.approx([np.log(0.5), -np.log(2.0)])
+    assert reward("--reward", "link") == pytest.approx([0.5 - 0.5, 1.0 - 1.0])
+    # The flow's own largest rate is what it has reached so far.
+    assert reward("--reward", "libra") == pytest.approx([1.0 - 0.5, 1.0 - 1.0])
+    assert reward("--reward", "libra", "--change") == pytest.approx([0.0, -0.5])
+
+
+def test_an_episodes_end_ends_what_a_reward_remembers() -> None:
+    args = common.parse(libra.LibraArguments, ["--reward", "libra", "--change"], "")
+    seen = stats(throughput_mbps=[[10.0], [5.0], [5.0]])
+    found = libra.Reward(args, 1)(seen, np.array([[False], [True], [False]]))
+    assert found.ravel().tolist() == pytest.approx([0.0, -0.5, 0.0])
+
+
+def test_advantages_stop_at_an_end_and_take_the_next_state_for_the_last() -> None:
+    args = common.parse(libra.LibraArguments, ["--gamma", "0.5", "--lam", "0.5"], "")
+    rewards = torch.tensor([[1.0], [2.0], [3.0]])
+    values = torch.tensor([[4.0], [6.0], [8.0], [10.0]])
+    done = torch.tensor([[False], [True], [False]])
+    found = libra.advantages(rewards, values, done, args).ravel().tolist()
+    last = 3.0 + 0.5 * 10.0 - 8.0
+    cut = 2.0 + 0.5 * 6.0 - 6.0
+    assert found == pytest.approx([1.0 + 0.5 * 6.0 - 4.0 + 0.25 * cut, cut, last])
+
+
+def test_rewards_of_orca() -> None:
+    args = common.parse(orca.OrcaArguments, [], "")
+    seen = stats(
+        rtt_ms=[[50.0, 60.0, 100.0]], throughput_mbps=[[10.0, 20.0, 5.0]], loss_rate=[[0.0, 0.0, 0.5]]
+    )
+    # Within 1.25 of the smallest delay; more than the fair share earns no more; lost 5 Mbps at ζ = 5.
+    assert orca.rewards(seen, args).ravel().tolist() == pytest.approx([1.0, 1.0, -1.0])
+
+
+def test_replay_returns_over_several_steps_and_marks_what_an_end_cuts() -> None:
+    replay = orca.Replay(64 * 2, 2, 1, 1, torch.device("cpu"))
+    count = 100  # more than its 64 rows, so that it wraps
+    t = np.arange(count, dtype=np.float32)
+    both = np.stack([t, t + 1000.0], -1)
+    done = np.zeros((count, 2), dtype=bool)
+    done[90, 1] = True
+    replay.add(
+        obs=both[..., None],
+        known=np.repeat(both[..., None], common.KNOWN, -1),
+        action=both[..., None],
+        reward=both,
+        done=done,
+    )
+    torch.manual_seed(1)
+    batch = replay.sample(2000, 3, 0.5)
+    now = batch["obs"][:, 0]
+    assert now.min() >= 36.0 and set((now % 1000).tolist()) == set(range(36, 97))
+    assert torch.equal(batch["next_obs"][:, 0], now + 3)
+    assert torch.allclose(batch["reward"], now + 0.5 * (now + 1) + 0.25 * (now + 2))
+    cut = (now >= 1088.0) & (now <= 1090.0)
+    assert cut.any() and torch.equal(batch["whole"], (~cut).float())
+
+
+def test_the_score_weighs_steps_by_time_and_packets() -> None:
+    seen = stats(throughput_mbps=[[10.0], [5.0]], rtt_ms=[[100.0], [50.0]], interval_s=[[1.0], [3.0]])
+    found = common.score(seen)
+    assert found["utilisation"] == pytest.approx(25.0 / 40.0)
+    assert found["rtt_ratio"] == pytest.approx((10.0 * 2 + 15.0 * 1) / 25.0)
+    assert found["power"] == pytest.approx(found["utilisation"] / found["rtt_ratio"])
+
+
+def test_a_full_log_keeps_validations(tmp_path) -> None:
+    log = common.Log(tmp_path, [])
+    for step in range(3 * common.MAX_ROWS):
+        log.add(step, {"reward": 1.0})
+        if step % 1000 == 0:
+            log.add(step, {"valid_power": 0.5})
+    log.save()
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    assert len(lines) <= common.MAX_ROWS + 1
+    assert sum(line.endswith("0.5") for line in lines) == 6
