@@ -16,6 +16,7 @@ mod params;
 pub mod policy;
 mod registry;
 mod reno;
+mod vegas;
 
 pub use anole_programs::{Commands, Program};
 pub use params::Parameter;

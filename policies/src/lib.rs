@@ -11,8 +11,6 @@ mod model;
 mod observation;
 pub mod schema;
 mod shipped;
-#[cfg(test)]
-mod tests;
 
 pub use action::Decision;
 pub use embedded::Embedded;
