@@ -70,12 +70,12 @@ class LibraArguments(Arguments):
     epochs: int = option(5, "passes over a rollout")
     minibatch: int = option(1024, "decisions per gradient step")
     lr: float = option(3e-4, "Adam's step at the beginning; falls to a tenth")
-    gamma: float = option(0.95, "discount per decision")
+    gamma: float = option(0.9, "discount per decision")
     lam: float = option(0.9, "λ of the generalised advantage")
     clip: float = option(0.2, "ε of the clipped objective")
     entropy: float = option(0.0, "weight of the entropy")
     target_kl: float = option(0.03, "an iteration ends early beyond this divergence")
-    std: float = option(0.3, "standard deviation of the first actions")
+    std: float = option(0.15, "standard deviation of the first actions")
 
 
 class Actor(nn.Module):

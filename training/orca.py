@@ -55,7 +55,7 @@ class OrcaArguments(Arguments):
     rollout: int = option(8, "intervals of each flow per iteration")
     updates: int = option(8, "gradient steps of the critics per iteration")
     batch: int = option(1024, "intervals per gradient step")
-    replay: int = option(500_000, "intervals remembered")
+    replay: int = option(1_000_000, "intervals remembered")
     warmup: int = option(20_000, "intervals before the first gradient step")
     lr: float = option(1e-4, "Adam's step at the beginning; falls to a tenth")
     gamma: float = option(0.98, "discount per interval")
