@@ -45,17 +45,6 @@ from common import fail, option
 from torch import nn
 from tqdm import tqdm
 
-#: The links of pool and validation.
-RANGES = anole.Ranges(
-    capacity_mbps=(2.0, 100.0),
-    rtt_ms=(8.0, 200.0),
-    buffer_bdp=(0.15, 5.0),
-    loss=(0.0, 0.03),
-    lossless=0.5,
-    traces=0.2,
-    steps=0.2,
-    cross_flows=(0, 1),
-)
 #: Width of `privileged`.
 KNOWN = 8
 #: Components of the mixture, and bounds of the logarithm of their standard deviation.
@@ -149,14 +138,14 @@ class Fast:
 
 
 def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
-    """Links from 2 to 100 Mbps; on a quarter of them the capacity varies."""
+    """Flows that the policy drives."""
     return [
         anole.VectorEnv(
             schema="sage",
             algorithm="sage",
             n=envs,
             threads=args.threads,
-            ranges=RANGES,
+            ranges=common.training_ranges(args),
             seed=seed,
             episode_s=args.episode_s,
         )
@@ -241,7 +230,7 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
 
 def pool_key(args: Arguments) -> str:
     """What a pool depends on."""
-    return f"{args.pool_algorithms} links {args.links} episode {args.episode_s} seed {args.seed} {RANGES}"
+    return f"{args.pool_algorithms} links {args.links} episode {args.episode_s} seed {args.seed} {common.training_ranges(args)}"
 
 
 def returns(pool: dict[str, np.ndarray], algorithms: int, gamma: float) -> tuple[np.ndarray, np.ndarray]:
@@ -324,6 +313,14 @@ class Learner:
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.policy_optimiser = torch.optim.Adam(self.policy.parameters(), lr=args.learning_rate)
         self.critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=args.learning_rate)
+        # The previous action predicts the next one so well that a policy which sees it copies itself instead
+        # of looking at the path; it is hidden, here and, by weights of 0, wherever the policy is served.
+        hidden = [
+            i for i, feature in enumerate(schema.data["feature"]) if feature["signal"] == "previous-action"
+        ]
+        with torch.no_grad():
+            self.policy.layers[0].weight[:, hidden] = 0.0
+        pool["obs"][:, :, hidden] = 0.0
         standing = returns(pool, algorithms, args.gamma)[1]
         self.pool = {name: torch.from_numpy(pool[name]).to(device) for name in COLUMNS}
         self.pool["standing"] = torch.from_numpy(standing).to(device)
@@ -396,7 +393,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Records the pool if need be, trains, and gives the figures of the last updates."""
     args = common.parse(Arguments, argv, "Trains the policy sage offline from a pool of classic algorithms.")
     common.seed_all(args)
-    run = common.Run("sage", args, "sage.py", argv)
+    run = common.Run("sage", args, argv, common.training_ranges(args))
     schema, device = anole.schema.load("sage"), torch.device(args.device)
     pool = make_pool(args, Path(args.pool) if args.pool else run.folder / "pool.npz")
     learner = Learner(args, schema, pool, device)
