@@ -47,8 +47,10 @@ from tqdm import tqdm
 
 #: Width of `privileged`.
 KNOWN = 8
-#: Components of the mixture, and bounds of the logarithm of their standard deviation.
+#: Bounds of the logarithm of a component's standard deviation.
 LOG_STD = (-7.0, 0.0)
+#: Algorithms whose pacing rate governs: what they send in a round-trip time stands for their window.
+PACED = ("bbr",)
 #: Columns of a pool.
 COLUMNS = ("obs", "known", "action", "reward")
 
@@ -137,12 +139,13 @@ class Fast:
         return np.clip(action, -1.0, 1.0).astype(np.float32)
 
 
-def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
-    """Flows that the policy drives."""
+def environments(args: Arguments, seed: int, envs: int, algorithm: str = "sage") -> list[Any]:
+    """Flows that the policy drives, or that it watches while another algorithm drives them."""
+    make = anole.VectorEnv if algorithm == "sage" else anole.TapEnv
     return [
-        anole.VectorEnv(
+        make(
             schema="sage",
-            algorithm="sage",
+            algorithm=algorithm,
             n=envs,
             threads=args.threads,
             ranges=common.training_ranges(args),
@@ -169,7 +172,7 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
     and length [links]."""
     rng = np.random.default_rng([args.seed, number])
     policy = Fast(args.links, rng) if algorithm == "fast" else None
-    env = environments(args, args.seed, args.links)[0] if policy else tap(args, algorithm)
+    env = environments(args, args.seed, args.links, "sage" if policy else algorithm)[0]
     obs = env.reset()
     stats, known = None, np.zeros((args.links, KNOWN), np.float32)
     length, over = np.zeros(args.links, np.int64), np.zeros(args.links, bool)
@@ -184,9 +187,11 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
             )
             obs, stats, done = env.step(rows["action"][-1][:, None])
         else:
-            rows["window"].append(env.window())
+            window = env.window()
             obs, stats, done = env.step()
-            rows["rtt"].append(common.named(stats)["rtt_ms"])
+            s = common.named(stats)
+            rows["window"].append(s["sending_mbps"] * s["rtt_ms"] if algorithm in PACED else window)
+            rows["rtt"].append(s["rtt_ms"])
         known = privileged(stats)
         rows["reward"].append(reward_of(stats, args.loss_weight))
         length += ~over
