@@ -277,11 +277,19 @@ def validate(
     act: Callable[[np.ndarray], np.ndarray],
     args: Arguments,
 ) -> dict[str, float]:
-    """`score` over links that are never trained on, the same ones every time. `act` maps observations to
-    actions. All flows take the same number of steps: by time, those of short paths would hold up the rest."""
+    """`score` over links that are never trained on, always the same, and the power of each algorithm
+    where there are several. `act` maps observations to actions. All flows take the same number of steps:
+    by time, those of short paths would hold up the rest."""
     flows = Flows(environments(VALIDATION_SEED, args.validation_envs))
     steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
-    return score(np.stack(steps))
+    stats = np.stack(steps)
+    found, first = score(stats), 0
+    if len(flows.environments) > 1:
+        for environment in flows.environments:
+            part = stats[:, first : first + environment.num_envs]
+            found[f"power_{environment.algorithm}"] = score(part)["power"]
+            first += environment.num_envs
+    return found
 
 
 def greedy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
