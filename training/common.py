@@ -54,7 +54,7 @@ class Arguments:
     steps: int = option(0, "environment steps in all; 0: until --minutes are over")
     minutes: float = option(8.0, "wall-clock budget; 0: until --steps are over")
     traces: float = option(0.0, "share of training links whose capacity varies like that of LTE")
-    envs: int = option(128, "flows simulated at the same time")
+    envs: int = option(256, "flows simulated at the same time")
     threads: int = option(1, "threads that simulate, and that PyTorch uses on the CPU")
     device: str = option("cpu", "where the network learns: cpu, cuda, cuda:1 …; rollouts stay on the CPU")
     out: str = option("", "folder of the run; default training/runs/NAME")

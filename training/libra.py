@@ -20,8 +20,8 @@ Deviations from the paper:
   Ross et al. 2011): minutes of PPO then begin near a good policy (`--imitate 0` leaves this out);
 - the standard deviation of actions follows a schedule;
 - an episode's end is the end of a measurement, not of the flow: its last value is bootstrapped;
-- a flow alone (`libra-rl`) decides once per round trip, in Anole's slot (`anole`) once per cycle. A policy
-  for the slot is trained in the slot: `--algorithm anole`, or both in equal parts with `anole,libra-rl`.
+- a flow alone (`libra-rl`) decides once per round trip, in Anole's slot (`anole`) once per cycle, and there
+  its rate is one of three: half of the flows are trained in each (`--algorithm`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from typing import Any
 import anole
 import numpy as np
 import torch
-from torch import nn
-
 from common import (
     KNOWN,
     LEAST_SHARE,
@@ -53,6 +51,7 @@ from common import (
     training_ranges,
     validate,
 )
+from torch import nn
 
 #: The last set of features in an input: rate in force over delivery rate.
 SENT_OVER_DELIVERED = -4
@@ -270,6 +269,9 @@ def prepare(
         values = critic(torch.cat([data["obs"], all_known], -1).flatten(0, 1)).view(len(rewards) + 1, -1)
     advantage = advantages(scaled, values, data["done"].bool(), args)
     target = advantage + values[:-1]
+    # Every flow counts the same: how much rewards vary differs between links, and most between algorithms.
+    size = advantage.square().mean(0).sqrt()
+    advantage = advantage / (size + 0.1 * size.mean() + 1e-8)
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     # The statistics that belong to an observation are those of the step before it.
     wanted = expert(rollout["obs"][1:-1], rollout["stats"][:-1])
