@@ -66,6 +66,7 @@ class Arguments(common.Arguments):
     links: int = option(384, "links of the pool")
     validation_steps: int = option(600, "steps of each of them")
     episode_s: float = option(15.0, "length of a trajectory, s of simulated time")
+    hidden: int = option(128, "units of every hidden layer; others than 128 give a policy sage-N")
     learning_rate: float = option(3e-4, "Adam's step for policy and critics")
     gamma: float = option(0.99, "discount per 20 ms")
     tau: float = option(0.005, "share of the learned weights that the targets take over per update")
@@ -255,6 +256,17 @@ def returns(pool: dict[str, np.ndarray], algorithms: int, gamma: float) -> tuple
     return mean, (standing / max(standing[inside].std(), 1e-9)).astype(np.float32)
 
 
+def sized(hidden: int) -> Any:
+    """The schema with hidden layers of this many units; another size is another schema, `sage-N`."""
+    schema = anole.schema.load("sage")
+    text = schema.text
+    for layer in schema.network["layers"][:-1]:
+        text = text.replace(f"\nunits = {layer['units']}\n", f"\nunits = {hidden}\n")
+    if text == schema.text:
+        return schema
+    return anole.schema.parse(text.replace('name = "sage"\n', f'name = "sage-{hidden}"\n', 1))
+
+
 # --- networks -------------------------------------------------------------------------------------------
 
 
@@ -398,8 +410,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Records the pool if need be, trains, and gives the figures of the last updates."""
     args = common.parse(Arguments, argv, "Trains the policy sage offline from a pool of classic algorithms.")
     common.seed_all(args)
+    schema, device = sized(args.hidden), torch.device(args.device)
     run = common.Run("sage", args, argv, common.training_ranges(args))
-    schema, device = anole.schema.load("sage"), torch.device(args.device)
     pool = make_pool(args, Path(args.pool) if args.pool else run.folder / "pool.npz")
     learner = Learner(args, schema, pool, device)
     for number, name in enumerate(args.pool_algorithms.split(",")):

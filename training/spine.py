@@ -17,7 +17,7 @@ Where this deviates from the paper, and why:
 - Two critics, the smaller one counts, and smoothed target actions (TD3), since a single critic
   overestimates within minutes. No target actor: each sequence is unrolled once.
 - The critics learn the reward without the trigger's price of the present interval, which the actor's loss
-  adds exactly: the price is far smaller than a critic's error. It rises from 0 over the first half.
+  adds exactly: the price is far smaller than a critic's error. It rises from 0 over the second half.
 - A quarter of the flows runs random parameters for seconds, so that the critics know the whole range;
   outputs are kept out of the flat ends of tanh, where the actor got stuck otherwise.
 - Learning rate 3e-4 with Adam (0.005 diverges) and a discount of 0.95: what parameters do shows within a few
@@ -222,6 +222,8 @@ def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
             ranges=common.training_ranges(args),
             seed=seed,
             episode_s=args.episode_s,
+            # While it trains, what a policy does to a path is not cut short by the guard.
+            params={} if seed == common.VALIDATION_SEED else {"guard": 0.0},
         )
     ]
 
@@ -394,9 +396,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     figures: dict[str, float] = {}
     with ThreadPoolExecutor(1) as simulator:
         while not run.over():
-            # The price comes in over the first half: at once, it silences the watcher before the critics
-            # know what a trigger is good for.
-            price = args.trigger_price * min(1.0, 2.0 * run.progress())
+            # The price comes in over the second half: earlier, it silences the watcher before the generator
+            # has anything better to say.
+            price = args.trigger_price * max(0.0, 2.0 * run.progress() - 1.0)
             temperature = anneal(explorer, learner, args, run.progress())
             weights = {name: value.clone() for name, value in explorer.state_dict().items()}
             collected = simulator.submit(workers.collect, weights, args.collect)
