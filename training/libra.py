@@ -47,6 +47,7 @@ from common import (
     privileged,
     score,
     seed_all,
+    training_ranges,
     validate,
 )
 
@@ -69,12 +70,12 @@ class LibraArguments(Arguments):
     epochs: int = option(5, "passes over a rollout")
     minibatch: int = option(1024, "decisions per gradient step")
     lr: float = option(3e-4, "Adam's step at the beginning; falls to a tenth")
-    gamma: float = option(0.95, "discount per decision")
+    gamma: float = option(0.9, "discount per decision")
     lam: float = option(0.9, "λ of the generalised advantage")
     clip: float = option(0.2, "ε of the clipped objective")
     entropy: float = option(0.0, "weight of the entropy")
     target_kl: float = option(0.03, "an iteration ends early beyond this divergence")
-    std: float = option(0.3, "standard deviation of the first actions")
+    std: float = option(0.15, "standard deviation of the first actions")
 
 
 class Actor(nn.Module):
@@ -202,7 +203,7 @@ def update(
 
 
 def environments(args: LibraArguments, seed: int, envs: int) -> list[Any]:
-    """The flows, shared out among the algorithms named, over Libra's training range (§4.2)."""
+    """The flows, shared out among the algorithms named, over the training's links."""
     names = args.algorithm.split(",")
     shares = [len(part) for part in np.array_split(np.arange(envs), len(names))]
     return [
@@ -211,7 +212,7 @@ def environments(args: LibraArguments, seed: int, envs: int) -> list[Any]:
             algorithm=name,
             n=share,
             threads=args.threads,
-            ranges=dict(duration_s=20.0, steps=0.25, cross_flows=[0, 1]),
+            ranges=training_ranges(args),
             seed=seed + index,
         )
         for index, (name, share) in enumerate(zip(names, shares, strict=True))
@@ -251,7 +252,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Trains, and gives the figures of the last iteration."""
     args = parse(LibraArguments, argv, "Trains the policy libra by PPO in the simulator.")
     seed_all(args)
-    run = Run("libra", args, "libra.py", argv)
+    run = Run("libra", args, argv, training_ranges(args))
     schema = anole.schema.load("libra")
     device = torch.device(args.device)
     actor = Actor(schema, args.std).to(device)

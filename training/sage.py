@@ -73,6 +73,7 @@ class Arguments(common.Arguments):
         "cubic,reno,bbr,vegas,fast,fast", "what drives the pool's links, each all of them"
     )
     links: int = option(384, "links of the pool")
+    validation_steps: int = option(600, "steps of each of them")
     episode_s: float = option(15.0, "length of a trajectory, s of simulated time")
     learning_rate: float = option(3e-4, "Adam's step for policy and critics")
     gamma: float = option(0.99, "discount per 20 ms")
@@ -408,14 +409,15 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     parts = learner.parts()
     run.restore(parts)
     rng = np.random.default_rng([args.seed, run.step])
-    make = functools.partial(environments, args)
+    # No episode ends during a validation, in which nobody tells the policy.
+    longer = functools.partial(environments, dataclasses.replace(args, episode_s=2.0 * args.episode_s))
     figures: dict[str, float] = {}
     while not run.over():
         found = [learner.update(learner.sample(rng)) for _ in range(args.round)]
         run.step += len(found)
         figures = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         if run.due():
-            valid = common.validate(make, Served(learner.policy, schema.state), args.validation_envs)
+            valid = common.validate(longer, Served(learner.policy, schema.state), args)
             run.validated(valid, learner.policy, parts)
         run.log(figures)
     run.finish(learner.policy, parts)

@@ -47,6 +47,7 @@ class Arguments(common.Arguments):
     """Arguments of this trainer; those of every trainer are in `common.Arguments`."""
 
     envs: int = option(64, "flows simulated at the same time")
+    validation_steps: int = option(100, "intervals of each of them")
     episode_s: float = option(20.0, "length of an episode, s of simulated time")
     learning_rate: float = option(5e-4, "Adam's step for actor and critics")
     gamma: float = option(0.98, "discount per interval of 200 ms")
@@ -375,6 +376,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     parts = learner.parts()
     run.restore(parts)
     make = partial(environments, args)
+    # No episode ends during a validation, in which nobody tells the policy.
+    longer = partial(environments, dataclasses.replace(args, episode_s=2.0 * args.episode_s))
     workers = common.Workers(args, make, partial(Explorer, schema, args.noise_memory), run.step)
     rng = np.random.default_rng([args.seed, run.step])
     window = args.burn_in + args.sequence + 1
@@ -413,7 +416,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             if run.due():
                 deployed.network.load_state_dict(learner.actor.state_dict())
                 act = Deployed(deployed.network, schema.state)
-                valid = common.validate(make, act, args.validation_envs)
+                valid = common.validate(longer, act, args)
                 run.validated(valid | {"triggers": act.trigger_share()}, deployed.network, parts)
             run.log(figures)
     workers.close()

@@ -12,6 +12,7 @@ mod options;
 mod output;
 mod plot;
 mod sim;
+mod suite;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +30,8 @@ struct Cli {
 enum Command {
     /// Simulate a scenario, packet by packet, in virtual time
     Sim(sim::Args),
+    /// Simulate algorithms and policies over many random links, and compare them
+    Suite(suite::Args),
     /// Run a scenario with real packets, in real time
     Emulate(emulate::Args),
     /// Three algorithms and flows that share, with real packets, as a page for a newcomer
@@ -40,6 +43,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Sim(args) => sim::main(args),
+        Command::Suite(args) => suite::main(args),
         Command::Emulate(args) => emulate::main(args),
         Command::Demo(args) => demo::main(args),
         Command::Bench(args) => bench::main(args),
