@@ -13,6 +13,7 @@ import os
 import shlex
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,7 +53,8 @@ class Arguments:
     seed: int = option(1, "seed of the weights, the exploration and the links; below 1000000")
     steps: int = option(0, "environment steps in all; 0: until --minutes are over")
     minutes: float = option(8.0, "wall-clock budget; 0: until --steps are over")
-    envs: int = option(128, "flows simulated at the same time")
+    traces: float = option(0.0, "share of training links whose capacity varies like that of LTE")
+    envs: int = option(256, "flows simulated at the same time")
     threads: int = option(1, "threads that simulate, and that PyTorch uses on the CPU")
     device: str = option("cpu", "where the network learns: cpu, cuda, cuda:1 …; rollouts stay on the CPU")
     out: str = option("", "folder of the run; default training/runs/NAME")
@@ -98,6 +100,12 @@ def seed_all(args: Arguments) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     print(f"seed {args.seed}, device {args.device}, PyTorch {torch.__version__}", file=sys.stderr)
+
+
+def training_ranges(args: Arguments) -> anole.Ranges:
+    """The links that rate and window policies are trained on: those of the random suite without its traces,
+    which stay for the evaluation, but with steps of the capacity, and with one CUBIC flow beside at times."""
+    return anole.Ranges(traces=args.traces, steps=0.4, cross_flows=(0, 1), duration_s=20.0)
 
 
 # --- Rollouts -------------------------------------------------------------------------------------------
@@ -150,6 +158,7 @@ class Worker:
         for _ in range(steps):
             action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
             obs, stats, done = self.flows.step(action.numpy())
+            # A policy with memory forgets a flow whose episode is over.
             if hasattr(self.policy, "ended"):
                 self.policy.ended(done)
             row = {"obs": obs, "action": action.numpy(), "stats": stats, "done": done, **extra}
@@ -271,11 +280,19 @@ def validate(
     act: Callable[[np.ndarray], np.ndarray],
     args: Arguments,
 ) -> dict[str, float]:
-    """`score` over links that are never trained on, the same ones every time. `act` maps observations to
-    actions. All flows take the same number of steps: by time, those of short paths would hold up the rest."""
+    """`score` over links that are never trained on, always the same, and the power of each algorithm
+    where there are several. `act` maps observations to actions. All flows take the same number of steps:
+    by time, those of short paths would hold up the rest."""
     flows = Flows(environments(VALIDATION_SEED, args.validation_envs))
     steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
-    return score(np.stack(steps))
+    stats = np.stack(steps)
+    found, first = score(stats), 0
+    if len(flows.environments) > 1:
+        for environment in flows.environments:
+            part = stats[:, first : first + environment.num_envs]
+            found[f"power_{environment.algorithm}"] = score(part)["power"]
+            first += environment.num_envs
+    return found
 
 
 def greedy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
@@ -338,11 +355,11 @@ class Run:
     `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best.
     """
 
-    def __init__(self, name: str, args: Arguments, program: str, argv: Sequence[str] | None) -> None:
-        self.name, self.args = name, args
-        self.command = shlex.join([f"training/{program}", *(sys.argv[1:] if argv is None else argv)])
+    def __init__(self, name: str, args: Arguments, argv: Sequence[str] | None, ranges: anole.Ranges) -> None:
+        self.name, self.args, self.ranges = name, args, ranges
+        self.command = shlex.join([f"training/{name}.py", *(sys.argv[1:] if argv is None else argv)])
         self.folder = Path(args.out or f"training/runs/{name}")
-        self.step, self.best, self.rows = 0, -float("inf"), []
+        self.step, self.best = 0, -float("inf")
         elapsed_s, self.state = 0.0, None
         checkpoint = self.folder / "checkpoint.pt"
         if args.resume:
@@ -429,13 +446,29 @@ class Run:
         self.bar.update(int(100 * self.progress()) - self.bar.n)
 
     def export(self, path: Path, network: nn.Module, figures: dict[str, float]) -> None:
-        """Writes a policy file."""
+        """Writes a policy file; `figures` are those of its validation."""
+        training = {
+            "steps": self.step,
+            "minutes": round(self.elapsed_s() / 60.0, 1),
+            "ranges": dataclasses.asdict(self.ranges),
+            "validation": {name: round(value, 4) for name, value in figures.items()},
+        }
+        program = f"anole-ccp {version()} {self.command}"
+        anole.policy_file.save(
+            path, network.schema, network, training=training, seed=self.args.seed, trained_by=program
+        )
 
     def finish(self, network: nn.Module, parts: dict[str, Any]) -> None:
         """Writes the last checkpoint and the last network."""
         self.checkpoint(parts)
         self.export(self.folder / f"{self.name}-last.safetensors", network, {})
         self.bar.close()
+
+
+def version() -> str:
+    """Version of the code that trains."""
+    manifest = tomllib.loads((Path(__file__).resolve().parents[1] / "Cargo.toml").read_text())
+    return manifest["workspace"]["package"]["version"]
 
 
 def load_checkpoint(path: Path, args: Arguments) -> dict[str, Any]:

@@ -214,6 +214,10 @@ pub enum Signal {
     DeliveryRateMbps,
     /// Largest delivery rate so far.
     MaxDeliveryRateMbps,
+    /// Delivery rate over the interval before; the same as over this one at first.
+    PreviousDeliveryRateMbps,
+    /// Largest delivery rate up to the interval before; up to this one at first.
+    PreviousMaxDeliveryRateMbps,
     /// Lost bytes per time.
     LossMbps,
     /// Packets lost over packets sent.
@@ -228,6 +232,8 @@ pub enum Signal {
     QueueDelayMs,
     /// Mean round-trip time of the interval less the smallest one.
     IntervalQueueDelayMs,
+    /// Smoothed mean deviation of the round-trip time.
+    RttVarMs,
     /// d(RTT)/dt, s/s.
     RttGradient,
     /// Length of the interval.
@@ -238,6 +244,8 @@ pub enum Signal {
     CwndMbps,
     /// Packets in flight.
     InflightPackets,
+    /// Packets that the largest delivery rate brings in the smallest round-trip time.
+    BdpPackets,
     /// ACKs with a round-trip sample.
     Acks,
     /// Packets found lost in the interval.

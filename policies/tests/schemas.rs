@@ -58,6 +58,24 @@ fn networks_are_as_recorded() {
     assert_eq!(recorded, builtins().len(), "golden/ and schemas/ hold the same names");
 }
 
+#[test]
+fn sage_has_its_69_inputs_and_remembers_the_interval_before() {
+    let schema = builtin("sage").unwrap();
+    assert_eq!((schema.inputs(), schema.outputs(), schema.state()), (69, 1, 128));
+    let mut features = Features::new(schema);
+    let at = |name: &str| schema.features.iter().position(|feature| feature.name == name).unwrap();
+    let ratio = at("throughput over the one before");
+    let largest = at("largest throughput over the one before");
+    let mut push = |mbps: f64| {
+        let input = features.push(&Observation::quiet(Rate::from_mbps(mbps)));
+        (input[ratio], input[largest], input[at("min throughput of 10")])
+    };
+    // Scaled by a half.
+    assert_eq!(push(8.0), (0.5, 0.5, 1.0));
+    assert_eq!(push(16.0), (1.0, 1.0, 1.0));
+    assert_eq!(push(4.0), (0.125, 0.5, 0.25));
+}
+
 /// The message for `libra` with one line changed.
 fn refusal(name: &str, from: &str, to: &str) -> String {
     let text = text(name);
