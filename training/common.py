@@ -54,7 +54,7 @@ class Arguments:
     steps: int = option(0, "environment steps in all; 0: until --minutes are over")
     minutes: float = option(8.0, "wall-clock budget; 0: until --steps are over")
     traces: float = option(0.0, "share of training links whose capacity varies like that of LTE")
-    envs: int = option(128, "flows simulated at the same time")
+    envs: int = option(256, "flows simulated at the same time")
     threads: int = option(1, "threads that simulate, and that PyTorch uses on the CPU")
     device: str = option("cpu", "where the network learns: cpu, cuda, cuda:1 …; rollouts stay on the CPU")
     out: str = option("", "folder of the run; default training/runs/NAME")
@@ -280,11 +280,19 @@ def validate(
     act: Callable[[np.ndarray], np.ndarray],
     args: Arguments,
 ) -> dict[str, float]:
-    """`score` over links that are never trained on, the same ones every time. `act` maps observations to
-    actions. All flows take the same number of steps: by time, those of short paths would hold up the rest."""
+    """`score` over links that are never trained on, always the same, and the power of each algorithm
+    where there are several. `act` maps observations to actions. All flows take the same number of steps:
+    by time, those of short paths would hold up the rest."""
     flows = Flows(environments(VALIDATION_SEED, args.validation_envs))
     steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
-    return score(np.stack(steps))
+    stats = np.stack(steps)
+    found, first = score(stats), 0
+    if len(flows.environments) > 1:
+        for environment in flows.environments:
+            part = stats[:, first : first + environment.num_envs]
+            found[f"power_{environment.algorithm}"] = score(part)["power"]
+            first += environment.num_envs
+    return found
 
 
 def greedy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:

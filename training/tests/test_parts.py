@@ -1,13 +1,12 @@
 """The trainers' parts against figures worked out by hand."""
 
 import anole
-import numpy as np
-import pytest
-import torch
-
 import common
 import libra
+import numpy as np
 import orca
+import pytest
+import torch
 
 
 def stats(**columns: list[list[float]]) -> np.ndarray:

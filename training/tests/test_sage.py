@@ -60,7 +60,9 @@ def test_the_learner_prefers_what_was_rewarded() -> None:
     rewarded depends on an input."""
     torch.manual_seed(1)
     schema = anole.schema.load("sage")
-    args = arguments("--pool-algorithms", "a,b", "--batch", "32", "--sequence", "8", "--learning-rate", "0.002")
+    args = arguments(
+        "--pool-algorithms", "a,b", "--batch", "32", "--sequence", "8", "--learning-rate", "0.002"
+    )
     links, steps = 20, 60
     rng = np.random.default_rng(1)
     kind = np.tile(rng.random(links) < 0.5, 2)

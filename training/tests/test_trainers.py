@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import anole
-import pytest
-import torch
-
 import common
 import libra
 import orca
+import pytest
+import torch
 
 SMALL = [
     "--minutes",

@@ -27,8 +27,10 @@ mod measure;
 mod orca;
 mod specs;
 mod spine;
+mod watch;
 
 pub(crate) use specs::{ASTRAEA, AURORA, INDIGO, LIBRA_RL, ORCA, SAGE, SPINE};
+pub use watch::Watch;
 
 use crate::params::parameters;
 use crate::policy::deadline;
