@@ -3,19 +3,40 @@
 # it may (root or password-less sudo). Otherwise it lists what to install and stops.
 #
 #   tools/setup.sh build    what `make` and `make demo` need
-#   tools/setup.sh test     that, and rustfmt and clippy for `make test`
+#   tools/setup.sh policy   what `make policy-server` needs: that, CMake and LibTorch
+#   tools/setup.sh train    what training needs: that of build, and .venv with PyTorch
+#   tools/setup.sh test     all of it, and the formatters and linters for `make test`
 set -eu
 
 want=${1:-build}
 cd "$(dirname "$0")/.."
 
-# program:package
+# What stands for a package, a program or a file, and the package.
 needs="cc:build-essential"
+torch="cmake:cmake ninja:ninja-build /usr/include/nlohmann/json.hpp:nlohmann-json3-dev
+    /usr/lib/*/libtorch_cpu.so:libtorch-dev /usr/lib/*/openblas-pthread/libopenblas.so.0:libopenblas0-pthread"
+python="/usr/lib/python3*/ensurepip:python3-venv"
+case "$want" in
+build) ;;
+policy) needs="$needs $torch" ;;
+train) needs="$needs $python" ;;
+test) needs="$needs $torch $python /usr/include/gtest/gtest.h:libgtest-dev clang-format:clang-format" ;;
+*)
+    echo "tools/setup.sh: \"$want\" is none of build, policy, train, test" >&2
+    exit 2
+    ;;
+esac
 
 missing=""
+set -f # the patterns below are matched one by one
 for need in $needs; do
-    command -v "${need%%:*}" >/dev/null 2>&1 || missing="$missing ${need##*:}"
+    what=${need%%:*}
+    case "$what" in
+    /*) set +f; set -- $what; set -f; [ -e "$1" ] || missing="$missing ${need##*:}" ;;
+    *) command -v "$what" >/dev/null 2>&1 || missing="$missing ${need##*:}" ;;
+    esac
 done
+set +f
 
 if [ -n "$missing" ]; then
     if [ "$(id -u)" = 0 ]; then

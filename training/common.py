@@ -158,6 +158,8 @@ class Worker:
         for _ in range(steps):
             action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
             obs, stats, done = self.flows.step(action.numpy())
+            if hasattr(self.policy, "ended"):
+                self.policy.ended(done)
             row = {"obs": obs, "action": action.numpy(), "stats": stats, "done": done, **extra}
             for name, value in row.items():
                 rows.setdefault(name, []).append(np.array(value))

@@ -150,7 +150,10 @@ impl Decreases {
     pub(crate) fn on_report(&mut self, now: Time, seen: &Growth) -> Option<Epoch> {
         self.min_rtt_us = self.min_rtt_us.min(seen.min_rtt_us.max(1));
         if seen.timeout {
-            self.decrease(now, seen.cwnd, seen.rtt_us);
+            // Another one before the window grew is the same congestion (RFC 5681 §3.1).
+            if seen.cwnd > MIN_CWND_PACKETS * self.mss() {
+                self.decrease(now, seen.cwnd, seen.rtt_us);
+            }
             Some(self.begin_epoch(self.mss()))
         } else if seen.lost > 0 {
             (now >= self.recovery_until).then(|| {
@@ -260,6 +263,14 @@ mod tests {
     fn a_timeout_falls_back_to_the_smallest_window() {
         let mut cubic = Cubic::new(FLOW, Params::default());
         let out = answer(&mut cubic, 100, 0, 1, 50_000, 100_000);
+        assert_eq!((field(&out, "Cwnd"), field(&out, "ssthresh")), (Some(2000), Some(70_000)));
+    }
+
+    #[test]
+    fn timeouts_in_a_row_are_one_congestion() {
+        let mut cubic = Cubic::new(FLOW, Params::default());
+        answer(&mut cubic, 100, 0, 1, 50_000, 100_000);
+        let out = answer(&mut cubic, 500, 0, 1, 50_000, 2_000);
         assert_eq!((field(&out, "Cwnd"), field(&out, "ssthresh")), (Some(2000), Some(70_000)));
     }
 

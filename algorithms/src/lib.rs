@@ -16,8 +16,10 @@ mod params;
 pub mod policy;
 mod registry;
 mod reno;
+mod vegas;
 
 pub use anole_programs::{Commands, Program};
+pub use learned::Watch;
 pub use params::Parameter;
 pub use policy::{Observation, Policy};
 pub use registry::{Build, BuildError, Spec, all, build, find};

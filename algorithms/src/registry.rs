@@ -2,7 +2,7 @@
 
 use crate::names::nearest;
 use crate::params::Parameter;
-use crate::{Algorithm, FlowInfo, Program, anole, bbr, classic, cubic, learned, reno};
+use crate::{Algorithm, FlowInfo, Program, anole, bbr, classic, cubic, learned, reno, vegas};
 use anole_policies::Policies;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -122,6 +122,7 @@ pub fn all() -> &'static [Spec] {
         reno::SPEC,
         learned::SAGE,
         learned::SPINE,
+        vegas::SPEC,
     ]
 }
 

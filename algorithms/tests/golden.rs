@@ -1,30 +1,16 @@
 //! Golden trajectories: whole flows over one bottleneck, compared with the text files in `golden/`.
 //! `UPDATE_GOLDEN=1 cargo test -p anole-algorithms --test golden` writes them anew; review the difference.
 
-#![allow(clippy::disallowed_methods, reason = "a test reads its golden files and one variable")]
-
 mod support;
 
 use anole_model::{Dur, Rate};
-use std::path::PathBuf;
-use support::{Path, World};
+use support::{Path, World, golden};
 
 const STEP: Dur = Dur::from_millis(200);
 
 fn check(name: &str, algorithm: &str, policy: Option<&str>, path: Path, seconds: f64) {
     let seen = World::new(algorithm, policy, path).trajectory(Dur::from_secs_f64(seconds), STEP);
-    let file: PathBuf =
-        [env!("CARGO_MANIFEST_DIR"), "tests", "golden", &format!("{name}.txt")].iter().collect();
-    if std::env::var("UPDATE_GOLDEN").is_ok() {
-        std::fs::write(&file, &seen).unwrap();
-    }
-    let golden = std::fs::read_to_string(&file).unwrap_or_default();
-    let changed = seen.lines().zip(golden.lines()).find(|(new, old)| new != old);
-    assert!(
-        seen == golden,
-        "{} differs, first at {changed:?}; if that is meant, run with UPDATE_GOLDEN=1",
-        file.display()
-    );
+    golden(name, &seen);
 }
 
 #[test]
@@ -40,6 +26,11 @@ fn cubic() {
 #[test]
 fn bbr() {
     check("bbr", "bbr", None, Path::normal(), 15.0);
+}
+
+#[test]
+fn vegas() {
+    check("vegas", "vegas", None, Path::normal(), 15.0);
 }
 
 #[test]

@@ -3,14 +3,21 @@
 
 mod support;
 
+use anole_algorithms::policy::Shipped;
 use anole_algorithms::policy::{Kind, Policies, PolicyError};
-use anole_algorithms::{Build, FlowInfo, Shipped, build};
+use anole_algorithms::{Build, FlowInfo, build};
 use anole_model::{Dur, Rate, Time};
-use anole_policies::schema::{Signal, builtin};
-use anole_policies::{Batch, Immediate, Model, Network, Schema, StepError};
+use anole_policies::schema::{Action, Signal, builtin};
+use anole_policies::{Batch, Brain, Immediate, Model, Network, Schema, StepError};
+use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use support::{Path, World};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{Path, World, golden};
+
+/// Algorithms, one per kind of drive and action, with their schemas.
+const FLOWS: [(&str, &str); 4] =
+    [("libra-rl", "libra"), ("orca", "orca"), ("sage", "sage"), ("spine", "spine")];
 
 /// A network written by hand in the place of a trained one: `outputs` of the newest set of features.
 #[derive(Debug)]
@@ -33,15 +40,15 @@ impl Network for ByHand {
 
 /// The only policy there is, under any name.
 #[derive(Debug)]
-struct Only(Arc<ByHand>);
+struct Only(Arc<dyn Network>);
 
 impl Policies for Only {
     fn names(&self) -> Vec<String> {
-        vec![self.0.schema.name.clone()]
+        vec![self.0.schema().name.clone()]
     }
 
     fn find(&self, _name: &str) -> Result<Arc<dyn Model>, PolicyError> {
-        Ok(Arc::new(Immediate(Arc::clone(&self.0) as Arc<dyn Network>)))
+        Ok(Arc::new(Immediate(Arc::clone(&self.0))))
     }
 }
 
@@ -61,4 +68,193 @@ fn rtt_ratio(schema: &Schema, input: &[f32]) -> f32 {
         let at = index(Signal::MinRttMs, Signal::SrttMs).unwrap();
         1.0 / input[at].max(0.01)
     }
+}
+
+/// A proportional rule on the queue: up below a tenth of the round-trip time, down above it, slowly where
+/// decisions come faster than their effects.
+fn steer(schema: &Schema, input: &[f32]) -> Vec<f32> {
+    let a = (2.0 * (1.1 - rtt_ratio(schema, input))).clamp(-1.0, 1.0);
+    match schema.name.as_str() {
+        "orca" => vec![0.1 * a - 0.1],
+        "sage" => vec![0.1 * a],
+        // Grows by a tenth of a packet per ACK, takes as much off, tolerates a tenth, halves.
+        "spine" => vec![-0.6, -0.6, -0.9, 0.0, 1.0],
+        _ => vec![a],
+    }
+}
+
+#[test]
+fn networks_by_hand_do_what_their_actions_say() {
+    for (algorithm, schema) in FLOWS {
+        let mut world = World::with(algorithm, None, by_hand(schema, steer), Path::normal());
+        golden(algorithm, &world.trajectory(Dur::from_secs_f64(10.0), Dur::from_millis(200)));
+    }
+}
+
+/// Mean rate over 30 s, Mbps, and what was lost as a share of what the link could have carried.
+fn outcome(world: &mut World) -> (f64, f64) {
+    let delivered = world.run(Time::from_secs_f64(30.0));
+    let carried = Path::normal().rate.bytes_in(Dur::from_secs_f64(30.0));
+    (Rate::from_bytes_in(delivered, Dur::from_secs_f64(30.0)).mbps(), world.lost() as f64 / carried)
+}
+
+#[test]
+fn no_policy_floods_the_path_or_stops_the_flow() {
+    for algorithm in FLOWS.map(|(algorithm, _)| algorithm) {
+        for kind in Kind::ALL {
+            let mut world = World::with(algorithm, Some(kind.name()), Arc::new(Shipped), Path::normal());
+            let (mbps, loss) = outcome(&mut world);
+            let what = format!("{algorithm} with {}: {mbps} Mbps, {loss} lost", kind.name());
+            // Two packets per round trip are 0.46 Mbps.
+            assert!(mbps > 0.4, "{what}");
+            assert!(loss < 0.15, "{what}");
+            // Without a usable answer the rule governs.
+            if matches!(kind, Kind::Nan | Kind::Absent) {
+                assert!(mbps > 0.8 * 48.0 && loss < 0.01, "{what}");
+            }
+        }
+    }
+}
+
+/// A network whose answers take a while.
+#[derive(Debug)]
+struct Late(Arc<dyn Policies>, Dur);
+
+impl Policies for Late {
+    fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<dyn Model>, PolicyError> {
+        Ok(Arc::new(LateModel(self.0.find(name)?, self.1)))
+    }
+}
+
+#[derive(Debug)]
+struct LateModel(Arc<dyn Model>, Dur);
+
+impl Model for LateModel {
+    fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    fn brain(&self) -> Box<dyn Brain> {
+        Box::new(LateBrain { inner: self.0.brain(), delay: self.1, ready: None })
+    }
+}
+
+struct LateBrain {
+    inner: Box<dyn Brain>,
+    delay: Dur,
+    ready: Option<Time>,
+}
+
+impl Brain for LateBrain {
+    fn ask(&mut self, now: Time, deadline: Time, input: &[f32]) {
+        self.inner.ask(now, deadline, input);
+        self.ready = Some(now + self.delay).filter(|ready| *ready <= deadline);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<&[f32]> {
+        self.ready.take_if(|ready| *ready <= now).and_then(|_| self.inner.poll(now))
+    }
+}
+
+#[test]
+fn an_answer_half_a_millisecond_late_is_used_within_the_interval() {
+    for (algorithm, schema) in FLOWS {
+        let late = Arc::new(Late(by_hand(schema, steer), Dur::from_micros(500)));
+        let mut world = World::with(algorithm, None, late, Path::normal());
+        let (mbps, _) = outcome(&mut world);
+        let seen = world.telemetry();
+        assert!(seen.inferences > 100 && seen.inferences - seen.decisions <= 2, "{algorithm}: {seen:?}");
+        let (at_once, _) = outcome(&mut World::with(algorithm, None, by_hand(schema, steer), Path::normal()));
+        assert!(mbps > 0.95 * at_once, "{algorithm}: {mbps} Mbps, {at_once} without delay");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Outputs as a broken network may give them; the world checks the window at every ACK.
+    #[test]
+    fn no_outputs_break_a_flow(
+        (algorithm, schema) in proptest::sample::select(FLOWS.to_vec()),
+        outputs in proptest::collection::vec(proptest::num::f32::ANY, 1..20),
+        mbps in 1.0..200.0f64,
+        rtt_ms in 5u64..200,
+        buffer_bdp in 0.2..4.0f64,
+        loss in prop_oneof![Just(0.0), 0.0..0.3f64],
+    ) {
+        let rate = Rate::from_mbps(mbps);
+        let rtt = Dur::from_millis(rtt_ms);
+        let buffer_bytes = (buffer_bdp * rate.bytes_in(rtt)).max(10.0 * f64::from(support::MSS));
+        let cycle = Arc::new(Cycle { schema: builtin(schema).unwrap().clone(), outputs, next: AtomicUsize::new(0) });
+        let mut world =
+            World::with(algorithm, None, Arc::new(Only(cycle)), Path { rate, rtt, buffer_bytes, loss });
+        world.run(Time::from_secs_f64(4.0));
+        let delivered = world.run(Time::from_secs_f64(8.0));
+        prop_assert!(delivered > 4 * u64::from(support::MSS), "{delivered} bytes in four seconds");
+    }
+}
+
+/// The same outputs over and over, whatever it sees.
+#[derive(Debug)]
+struct Cycle {
+    schema: Schema,
+    outputs: Vec<f32>,
+    next: AtomicUsize,
+}
+
+impl Network for Cycle {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn step(&self, batch: &mut Batch) -> Result<(), StepError> {
+        for output in &mut batch.outputs {
+            *output = self.outputs[self.next.fetch_add(1, Ordering::Relaxed) % self.outputs.len()];
+        }
+        Ok(())
+    }
+}
+
+fn refusal(algorithm: &str, policy: Option<&str>, policies: Arc<dyn Policies>) -> String {
+    let what = Build {
+        flow: FlowInfo { mss: 1448, init_cwnd: 14_480 },
+        classic: None,
+        policy: policy.map(String::from),
+        policies,
+        params: BTreeMap::new(),
+        seed: 1,
+    };
+    build(algorithm, &what).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_name() {
+    assert_eq!(
+        refusal("indigo", None, Arc::new(Shipped)),
+        "--alg indigo needs a policy file: make one with `anole-policy import indigo FILE`"
+    );
+    assert_eq!(
+        refusal("orca", Some("libra"), by_hand("libra", steer)),
+        "--alg orca runs policies whose action is cubic-cwnd-exp; that of libra is rate-exp"
+    );
+    assert_eq!(
+        refusal("orca", Some("delay-target"), Arc::new(Shipped)),
+        "--alg orca needs a trained policy; delay-target is a rule that proposes rates"
+    );
+    let unknown = refusal("orca", Some("fault:lo"), Arc::new(Shipped));
+    assert!(unknown.starts_with("unknown policy \"fault:lo\"; did you mean fault:low?"), "{unknown}");
+    let mut schema = builtin("spine").unwrap().clone();
+    if let Action::Parameters { parameter, .. } = &mut schema.action {
+        parameter.swap(0, 1);
+    }
+    let swapped = Arc::new(Only(Arc::new(ByHand { schema, outputs: steer })));
+    assert_eq!(
+        refusal("spine", None, swapped),
+        "--alg spine runs policies whose action is parameters; that of spine is \
+         parameters of spine (alpha_lat, alpha_thr, alpha_tol, alpha_loss)"
+    );
 }

@@ -12,6 +12,7 @@ mod options;
 mod output;
 mod plot;
 mod sim;
+mod suite;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -29,17 +30,20 @@ struct Cli {
 enum Command {
     /// Simulate a scenario, packet by packet, in virtual time
     Sim(sim::Args),
+    /// Simulate algorithms and policies over many random links, and compare them
+    Suite(suite::Args),
     /// Run a scenario with real packets, in real time
     Emulate(emulate::Args),
     /// Three algorithms and flows that share, with real packets, as a page for a newcomer
     Demo(demo::Args),
-    /// Measure how fast the simulator is
+    /// Measure what a simulated packet, an inference and a question to a policy server cost
     Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Sim(args) => sim::main(args),
+        Command::Suite(args) => suite::main(args),
         Command::Emulate(args) => emulate::main(args),
         Command::Demo(args) => demo::main(args),
         Command::Bench(args) => bench::main(args),

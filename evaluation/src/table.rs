@@ -73,9 +73,10 @@ fn number(figure: Option<f64>, digits: usize) -> String {
     figure.map_or("–".to_string(), |figure| format!("{figure:.digits$}"))
 }
 
-fn aligned(rows: &[Vec<String>]) -> String {
+/// Rows in columns: the first to the left, the others to the right.
+pub fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..COLUMNS.len()).map(width).collect();
+    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();
     let mut text = String::new();
     for row in rows {
         for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {

@@ -1,7 +1,7 @@
 //! From what a flow measured to the network's input.
 
 use crate::observation::Observation;
-use crate::schema::{Feature, Schema, Signal, Statistic};
+use crate::schema::{Action, Feature, Schema, Signal, Statistic};
 use anole_model::Rate;
 use std::collections::VecDeque;
 
@@ -18,6 +18,8 @@ pub struct Features {
     input: Vec<f32>,
     /// Largest delivery rate so far, Mbps.
     max_delivery: f64,
+    /// Delivery rate, and the largest one, as of the interval before, Mbps; none at first.
+    before: Option<(f64, f64)>,
     /// Outputs of the last decision, as applied.
     previous: Vec<f64>,
 }
@@ -30,7 +32,11 @@ impl Features {
             features: schema.features.clone(),
             input: vec![0.0; schema.inputs()],
             max_delivery: 0.0,
-            previous: Vec::new(),
+            before: None,
+            previous: match &schema.action {
+                Action::CwndTable { table } => vec![table.len().saturating_sub(1) as f64],
+                _ => Vec::new(),
+            },
         }
     }
 
@@ -55,6 +61,7 @@ impl Features {
             // NaN, from a division of infinities, becomes the lower bound.
             self.input[first + index] = statistic(feature.statistic, recent).max(low).min(high) as f32;
         }
+        self.before = Some((mbps(seen.delivery_rate), self.max_delivery));
         &self.input
     }
 
@@ -80,6 +87,10 @@ impl Features {
             Signal::SendingRateMbps => mbps(seen.rate),
             Signal::DeliveryRateMbps => mbps(seen.delivery_rate),
             Signal::MaxDeliveryRateMbps => self.max_delivery,
+            Signal::PreviousDeliveryRateMbps => {
+                self.before.map_or(mbps(seen.delivery_rate), |(delivery, _)| delivery)
+            }
+            Signal::PreviousMaxDeliveryRateMbps => self.before.map_or(self.max_delivery, |(_, max)| max),
             Signal::LossMbps => {
                 seen.lost as f64 * packet * 8.0 / MBPS / seen.interval.as_secs_f64().max(1e-6)
             }
@@ -88,11 +99,21 @@ impl Features {
             Signal::RttMs => 1e3 * seen.rtt.as_secs_f64(),
             Signal::MinRttMs => 1e3 * seen.min_rtt.as_secs_f64(),
             Signal::QueueDelayMs => 1e3 * (seen.srtt.as_secs_f64() - seen.min_rtt.as_secs_f64()).max(0.0),
+            Signal::IntervalQueueDelayMs => {
+                1e3 * (seen.rtt.as_secs_f64() - seen.min_rtt.as_secs_f64()).max(0.0)
+            }
+            Signal::RttVarMs => 1e3 * seen.rtt_var.as_secs_f64(),
             Signal::RttGradient => seen.rtt_gradient,
             Signal::IntervalMs => 1e3 * seen.interval.as_secs_f64(),
             Signal::CwndPackets => seen.cwnd as f64 / packet,
+            Signal::CwndMbps => seen.cwnd as f64 * 8.0 / MBPS / seen.min_rtt.as_secs_f64().max(1e-6),
             Signal::InflightPackets => seen.inflight as f64 / packet,
+            Signal::BdpPackets => self.max_delivery * MBPS / 8.0 * seen.min_rtt.as_secs_f64() / packet,
             Signal::Acks => seen.acks as f64,
+            Signal::LostPackets => seen.lost as f64,
+            Signal::PreviousActionIs => {
+                f64::from(u8::from(self.previous.first().is_some_and(|&entry| entry == index as f64)))
+            }
             Signal::PreviousAction => self.previous.get(index).copied().unwrap_or(0.0),
             Signal::One => 1.0,
         }

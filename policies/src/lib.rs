@@ -7,12 +7,11 @@ mod action;
 mod embedded;
 mod features;
 pub mod file;
+pub mod import;
 mod model;
 mod observation;
 pub mod schema;
 mod shipped;
-#[cfg(test)]
-mod tests;
 
 pub use action::Decision;
 pub use embedded::Embedded;

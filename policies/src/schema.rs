@@ -4,6 +4,7 @@
 //! decodes actions from it; Python builds the network and the training environment from it; a policy
 //! file carries it, and is refused where the two differ.
 
+mod check;
 mod network;
 
 pub use network::{Activation, Head, Layer, Network, TensorShape};
@@ -120,12 +121,12 @@ pub enum Action {
         /// Largest a.
         high: f64,
     },
-    /// The output is an index into this table: window × factor + packets.
+    /// The output is an index into this table (head `argmax`): window × factor + packets.
     CwndTable {
         /// The table.
         table: Vec<TableEntry>,
     },
-    /// Parameters of a fold program; each output in [0, 1] or [−1, 1] is mapped onto its range.
+    /// Parameters of a fold program; each output, bounded to [−1, 1], is mapped onto its range.
     Parameters {
         /// Name of the fold program.
         program: String,
@@ -181,7 +182,7 @@ pub struct Feature {
     /// What is taken over the window.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Which element, of signals that have several (`previous-action`).
+    /// Which element, of signals that have several (`previous-action`, `previous-action-is`).
     #[serde(default)]
     pub index: usize,
 }
@@ -213,6 +214,10 @@ pub enum Signal {
     DeliveryRateMbps,
     /// Largest delivery rate so far.
     MaxDeliveryRateMbps,
+    /// Delivery rate over the interval before; the same as over this one at first.
+    PreviousDeliveryRateMbps,
+    /// Largest delivery rate up to the interval before; up to this one at first.
+    PreviousMaxDeliveryRateMbps,
     /// Lost bytes per time.
     LossMbps,
     /// Packets lost over packets sent.
@@ -225,18 +230,31 @@ pub enum Signal {
     MinRttMs,
     /// Smoothed round-trip time less the smallest one.
     QueueDelayMs,
+    /// Mean round-trip time of the interval less the smallest one.
+    IntervalQueueDelayMs,
+    /// Smoothed mean deviation of the round-trip time.
+    RttVarMs,
     /// d(RTT)/dt, s/s.
     RttGradient,
     /// Length of the interval.
     IntervalMs,
     /// Congestion window.
     CwndPackets,
+    /// Congestion window over the smallest round-trip time.
+    CwndMbps,
     /// Packets in flight.
     InflightPackets,
+    /// Packets that the largest delivery rate brings in the smallest round-trip time.
+    BdpPackets,
     /// ACKs with a round-trip sample.
     Acks,
-    /// An output of the previous decision, as applied; 0 before the first.
+    /// Packets found lost in the interval.
+    LostPackets,
+    /// Output `index` of the previous decision, as applied; before the first it is 0, and a table's
+    /// last index (Indigo).
     PreviousAction,
+    /// 1 where the previous decision was entry `index` of the table, else 0.
+    PreviousActionIs,
     /// 1.
     One,
 }
@@ -270,6 +288,11 @@ impl Schema {
                 line: 1 + before.filter(|&&b| b == b'\n').count(),
                 message: error.message().trim().replace('\n', "; "),
             }
+        })?;
+        check::check(&schema).map_err(|broken| SchemaError {
+            file: file.to_string(),
+            line: broken.line(text),
+            message: broken.message,
         })?;
         Ok(Schema { text: canonical(text), ..schema })
     }

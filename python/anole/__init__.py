@@ -13,11 +13,22 @@ from __future__ import annotations
 from typing import Any
 
 from . import schema
-from .environment import STATS, VectorEnv
+from .environment import STATS, TapEnv, VectorEnv
+from .evaluation import evaluate
 from .ranges import Ranges
 from .schema import Schema
 
-__all__ = ["STATS", "Ranges", "Schema", "VectorEnv", "networks", "policy_file", "schema"]
+__all__ = [
+    "STATS",
+    "Ranges",
+    "Schema",
+    "TapEnv",
+    "VectorEnv",
+    "evaluate",
+    "networks",
+    "policy_file",
+    "schema",
+]
 
 
 def __getattr__(name: str) -> Any:

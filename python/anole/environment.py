@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -50,9 +51,11 @@ class VectorEnv:
         ranges: Ranges | str | None = None,
         seed: int = 1,
         episode_s: float | None = None,
+        params: Mapping[str, float] | None = None,
     ) -> None:
-        """Raises ValueError for names, ranges or a schema that make no sense, with the reason. `threads`
-        (default: one per processor) simulate while Python waits, without its lock."""
+        """Raises ValueError for names, ranges, parameters or a schema that make no sense, with the reason.
+        `threads` (default: one per processor) simulate while Python waits, without its lock; `params` are
+        parameters of the algorithm, as `--set param.NAME=VALUE` gives them."""
         self.schema = schema if isinstance(schema, Schema) else load_schema(schema)
         self.algorithm = algorithm
         ranges = Ranges() if ranges is None else ranges
@@ -62,14 +65,26 @@ class VectorEnv:
         self.num_envs = n
         self.threads = threads or os.cpu_count() or 1
         self.seed = seed
+        self.params = dict(params or {})
         self.final_obs: Floats = np.zeros((n, self.schema.inputs), np.float32)
+        self._window: Floats = np.zeros(n, np.float32)
         self._simulations = self._start()
         self._fresh = True
         self._running = False
 
+    #: The algorithm drives itself, and is only watched.
+    _watched = False
+
     def _start(self) -> _anole.Simulations:
         return _anole.Simulations(
-            self.schema.text, self.algorithm, self.ranges.json(), self.num_envs, self.threads, self.seed
+            self.schema.text,
+            self.algorithm,
+            self.ranges.json(),
+            self.num_envs,
+            self.threads,
+            self.seed,
+            self.params,
+            self._watched,
         )
 
     def reset(self, seed: int | None = None) -> Floats:
@@ -80,8 +95,7 @@ class VectorEnv:
         if not self._fresh:
             self._simulations = self._start()
         self._fresh, self._running = False, True
-        obs, _, _, self.final_obs = self._simulations.round()
-        return obs
+        return self._round(None)[0]
 
     def step(self, actions: ArrayLike) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Gives every flow its network's outputs, and returns (obs, stats, done) at the next questions.
@@ -93,11 +107,36 @@ class VectorEnv:
         actions = np.ascontiguousarray(actions, dtype=np.float32)
         if self.schema.outputs == 1 and actions.shape == (self.num_envs,):
             actions = actions[:, None]
-        obs, stats, done, self.final_obs = self._simulations.round(actions)
+        return self._round(actions)
+
+    def _round(self, actions: Floats | None) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        obs, stats, done, self.final_obs, self._window = self._simulations.round(actions)
         return obs, stats, done
+
+    def window(self) -> Floats:
+        """Congestion windows in force at the present questions, bytes, [n]."""
+        return self._window
 
     def close(self) -> None:
         """Ends the simulations; the next `reset` starts them again."""
         if self._running:
             del self._simulations
             self._running = self._fresh = False
+
+
+class TapEnv(VectorEnv):
+    """`n` flows that any algorithm drives, seen as a policy would see them: to learn from what others do.
+
+    As `VectorEnv`, with these differences: `algorithm` may be any (`cubic`, `bbr`, …) and decides by itself;
+    `obs` are what a policy with this schema would be asked every `interval.ms`, with rate and window of the
+    flow that is watched; `step` takes no actions. What the flow did between two questions is the ratio of
+    `window()` after and before.
+    """
+
+    _watched = True
+
+    def step(self, actions: None = None) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """(obs, stats, done) at the next questions. Raises RuntimeError before the first `reset`."""
+        if not self._running:
+            raise RuntimeError("call reset() before the first step()")
+        return self._round(None)

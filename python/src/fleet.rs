@@ -8,7 +8,9 @@
 use anole_model::{Dur, Time};
 use anole_policies::{Policies, Schema};
 use anole_sim::control::{Answer, Controlled, Pilot, Question, Step};
+use anole_sim::scenario::Scenario;
 use anole_sim::suite::{Purpose, Ranges};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,7 +29,32 @@ pub struct Plan {
     pub schema: Arc<Schema>,
     pub policies: Arc<dyn Policies>,
     pub ranges: Ranges,
+    /// Parameters of the algorithm that differ from their defaults.
+    pub params: BTreeMap<String, f64>,
     pub seed: u64,
+    /// The algorithm drives itself, and is only seen as a policy would see it.
+    pub watched: bool,
+}
+
+impl Plan {
+    /// An episode's scenario; with its grace at the end.
+    fn draw(&self, environment: usize, episode: u64) -> (Scenario, Time) {
+        let purpose = Purpose::Training(environment as u32);
+        let mut scenario = self.ranges.draw(&self.alg, purpose, self.seed, episode);
+        let end = scenario.end();
+        scenario.duration += GRACE;
+        for flow in scenario.flows.iter_mut().filter(|flow| flow.stop >= end) {
+            flow.stop = end + GRACE;
+        }
+        scenario.params.clone_from(&self.params);
+        (scenario, end)
+    }
+
+    fn run<'a>(&self, scenario: &'a Scenario, pilot: Box<dyn Pilot>) -> Result<Controlled<'a>, String> {
+        let make = if self.watched { Controlled::watched } else { Controlled::new };
+        let run = make(scenario, &self.alg, &self.schema, &self.policies, scenario.seed, pilot);
+        run.map_err(|error| error.to_string())
+    }
 }
 
 /// What a simulation says when it is halted.
@@ -41,6 +68,8 @@ pub struct Halt {
     pub done: bool,
     /// The last input of the episode that is over.
     pub last_input: Vec<f32>,
+    /// Window in force at the question, bytes.
+    pub cwnd: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,6 +117,8 @@ impl Hall {
             if state.turn == Turn::Trainer {
                 state.turn = Turn::Simulation;
             }
+            // Not before the lock is free, which the woken needs.
+            drop(state);
             seat.changed.notify_one();
         }
     }
@@ -116,10 +147,8 @@ impl Fleet {
     /// Starts `count` simulations; nothing runs before the first [`Fleet::round`].
     pub fn new(plan: Arc<Plan>, count: usize, threads: usize) -> Result<Fleet, String> {
         // What is wrong with the names is wrong in every episode.
-        let scenario = plan.ranges.draw(&plan.alg, Purpose::Training(0), plan.seed, 0);
-        let nobody = Box::new(Nobody);
-        Controlled::new(&scenario, &plan.alg, &plan.schema, &plan.policies, 1, nobody)
-            .map_err(|error| error.to_string())?;
+        let (scenario, _) = plan.draw(0, 0);
+        plan.run(&scenario, Box::new(Nobody))?;
         let outputs = plan.schema.outputs();
         let seat = |_| Seat {
             state: Mutex::new(State {
@@ -236,17 +265,10 @@ fn fly(hall: &Arc<Hall>, plan: &Plan, index: usize) -> Result<(), String> {
     let log = Arc::new(Mutex::new(Log::default()));
     let mut silent = 0;
     for episode in 0.. {
-        let purpose = Purpose::Training(index as u32);
-        let mut scenario = plan.ranges.draw(&plan.alg, purpose, plan.seed, episode);
-        let end = scenario.end();
-        scenario.duration += GRACE;
-        for flow in scenario.flows.iter_mut().filter(|flow| flow.stop >= end) {
-            flow.stop = end + GRACE;
-        }
+        let (scenario, end) = plan.draw(index, episode);
         lock(&log).questions = 0;
         let pilot = Box::new(SeatPilot { hall: Arc::clone(hall), index, end, log: Arc::clone(&log) });
-        let run = Controlled::new(&scenario, &plan.alg, &plan.schema, &plan.policies, scenario.seed, pilot);
-        let rest = run.map_err(|error| error.to_string())?.run();
+        let rest = plan.run(&scenario, pilot)?.run();
         let mut log = lock(&log);
         if log.over {
             return Ok(());
@@ -294,6 +316,7 @@ impl Pilot for SeatPilot {
             if halt.done {
                 halt.last_input.clone_from(&log.last_input);
             }
+            halt.cwnd = question.cwnd;
             halt.input.clear();
             halt.input.extend_from_slice(question.input);
             log.last_input.clone_from(&halt.input);
@@ -306,7 +329,10 @@ impl Pilot for SeatPilot {
             log.over = true;
             return Answer::Stop;
         }
-        outputs.copy_from_slice(&lock(&seat.state).outputs);
+        // A flow that is only watched wants none.
+        for (output, given) in outputs.iter_mut().zip(&lock(&seat.state).outputs) {
+            *output = *given;
+        }
         Answer::Given
     }
 }

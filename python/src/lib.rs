@@ -5,7 +5,7 @@
 
 mod fleet;
 
-use anole_policies::{PolicyFile, Schema};
+use anole_policies::{Batch, Embedded, Network as _, PolicyFile, Schema};
 use anole_sim::control::Step;
 use anole_sim::plan::shipped;
 use anole_sim::suite::Ranges;
@@ -13,17 +13,19 @@ use fleet::{Fleet, Plan};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Simulations that one fleet may have; each needs a thread and some 300 KB.
 const MAX_SIMULATIONS: usize = 4096;
 
-/// What a round gives: inputs, steps, done, last inputs.
+/// What a round gives: inputs, steps, done, last inputs, windows.
 type Round<'py> = (
     Bound<'py, PyArray2<f32>>,
     Bound<'py, PyArray2<f32>>,
     Bound<'py, PyArray1<bool>>,
     Bound<'py, PyArray2<f32>>,
+    Bound<'py, PyArray1<f32>>,
 );
 
 /// Simulations in step; see `anole.VectorEnv`.
@@ -56,6 +58,8 @@ impl Simulations {
         count: usize,
         threads: usize,
         seed: u64,
+        params: BTreeMap<String, f64>,
+        watched: bool,
     ) -> PyResult<Simulations> {
         if !(1..=MAX_SIMULATIONS).contains(&count) || threads == 0 {
             let message = format!("n = {count}, threads = {threads}: give n from 1 to {MAX_SIMULATIONS}");
@@ -66,7 +70,9 @@ impl Simulations {
             schema: schema(schema_text)?,
             policies: shipped(),
             ranges: ranges(ranges_json)?,
+            params,
             seed,
+            watched,
         });
         let fleet =
             py.detach(|| Fleet::new(Arc::clone(&plan), count, threads)).map_err(PyValueError::new_err)?;
@@ -74,7 +80,7 @@ impl Simulations {
     }
 
     /// Gives every simulation its outputs (count × outputs; None before the first round), and returns
-    /// (inputs, steps, done, last inputs) at the questions that they come to.
+    /// (inputs, steps, done, last inputs, windows) at the questions that they come to.
     #[pyo3(signature = (outputs=None))]
     fn round<'py>(
         &self,
@@ -96,6 +102,7 @@ impl Simulations {
         let mut last = vec![0f32; self.count * inputs];
         let mut steps = vec![0f32; self.count * Step::NAMES.len()];
         let mut done = vec![false; self.count];
+        let mut windows = vec![0f32; self.count];
         py.detach(|| {
             self.fleet.round(outputs, |index, halt| {
                 seen[index * inputs..][..inputs].copy_from_slice(&halt.input);
@@ -105,6 +112,7 @@ impl Simulations {
                 let values = halt.step.values();
                 steps[index * values.len()..][..values.len()].copy_from_slice(&values);
                 done[index] = halt.done;
+                windows[index] = halt.cwnd as f32;
             })
         })
         .map_err(PyRuntimeError::new_err)?;
@@ -115,6 +123,7 @@ impl Simulations {
             rows(steps, Step::NAMES.len())?,
             PyArray1::from_vec(py, done),
             rows(last, inputs)?,
+            PyArray1::from_vec(py, windows),
         ))
     }
 }
@@ -151,6 +160,37 @@ fn check_policy(bytes: &[u8], file: &str) -> PyResult<()> {
     read.map(drop).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// A policy file's network in Rust, for comparison.
+#[pyclass(frozen)]
+struct Network(Embedded);
+
+#[pymethods]
+impl Network {
+    #[new]
+    fn new(bytes: &[u8], file: &str) -> PyResult<Network> {
+        let network = PolicyFile::read(bytes, file).and_then(|file| Embedded::new(&file));
+        network.map(Network).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Inputs (rows × inputs) and states (rows × state) to outputs and new states.
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: PyReadonlyArray2<'py, f32>,
+        states: PyReadonlyArray2<'py, f32>,
+    ) -> PyResult<(Bound<'py, PyArray2<f32>>, Bound<'py, PyArray2<f32>>)> {
+        let (rows, schema) = (inputs.as_array().nrows(), self.0.schema());
+        let flat = |array: &PyReadonlyArray2<'py, f32>| array.as_array().iter().copied().collect::<Vec<_>>();
+        let outputs = vec![0.0; rows * schema.outputs()];
+        let mut batch = Batch { rows, inputs: flat(&inputs), states: flat(&states), outputs };
+        self.0.step(&mut batch).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((
+            PyArray1::from_vec(py, batch.outputs).reshape([rows, schema.outputs()])?,
+            PyArray1::from_vec(py, batch.states).reshape([rows, schema.state()])?,
+        ))
+    }
+}
+
 /// Ranges with a name, as JSON.
 #[pyfunction]
 fn named_ranges(name: &str) -> PyResult<String> {
@@ -163,6 +203,6 @@ fn named_ranges(name: &str) -> PyResult<String> {
 mod _anole {
     #[pymodule_export]
     use super::{
-        Simulations, check_policy, named_ranges, schema_names, schema_shape, schema_text, step_names,
+        Network, Simulations, check_policy, named_ranges, schema_names, schema_shape, schema_text, step_names,
     };
 }

@@ -8,6 +8,7 @@
 //!     └────────┘                                       └──────┘
 //!         └──────────────────────────────────────────────▶┘
 //!            heavy loss or a timeout: for HOLD_RTTS round trips, twice as many each time it recurs
+//!            (after a timeout counted from the next acknowledgement)
 //! ```
 //!
 //! A policy may be any function at all, so that nothing it was taught protects the network. Heavy loss is
@@ -42,6 +43,8 @@ pub(super) struct Guard {
     watches_loss: bool,
     absent: u32,
     held_until: Option<Time>,
+    /// A timeout happened, and nothing was acknowledged since: the hold begins when something is.
+    silent: bool,
     hold_rtts: u64,
     /// An offence before this time is a repeated one.
     probation_ends: Time,
@@ -58,6 +61,7 @@ impl Guard {
             watches_loss,
             absent: 0,
             held_until: None,
+            silent: false,
             hold_rtts: HOLD_RTTS,
             probation_ends: Time::ZERO,
             judged_from: Time::ZERO,
@@ -94,7 +98,12 @@ impl Guard {
     /// Takes what a report told. True when the rule has to take over now.
     pub fn judge(&mut self, now: Time, lost: u64, acked: u64, timeout: bool, srtt: Dur) -> bool {
         if let Some(until) = self.held_until {
-            if now < until {
+            let speaks_again = self.silent && acked > 0 && !timeout;
+            self.silent = (self.silent || timeout) && !speaks_again;
+            if speaks_again {
+                self.held_until = Some(now + srtt * self.hold_rtts);
+            }
+            if speaks_again || self.silent || now < until {
                 return false;
             }
             self.held_until = None;
@@ -107,6 +116,7 @@ impl Guard {
             let repeated = now < self.probation_ends;
             self.hold_rtts = if repeated { (2 * self.hold_rtts).min(MAX_HOLD_RTTS) } else { HOLD_RTTS };
             self.held_until = Some(now + srtt * self.hold_rtts);
+            self.silent = timeout;
         }
         offence
     }
@@ -170,6 +180,16 @@ mod tests {
             guard.judge(at(ms), lost, acked, false, SRTT);
         }
         assert!(governed < 20_000 / 50, "{governed} of 20000 round trips");
+    }
+
+    #[test]
+    fn after_a_timeout_the_hold_begins_with_the_next_acknowledgement() {
+        let mut guard = Guard::new(true);
+        assert!(guard.judge(at(0), 10, 0, true, SRTT));
+        assert!(!guard.judge(at(3000), 2, 0, true, SRTT));
+        assert!(!guard.judge(at(6000), 0, 2, false, SRTT));
+        assert!(!guard.judge(at(6399), 0, 10, false, SRTT) && guard.rule_governs());
+        assert!(!guard.judge(at(6400), 0, 10, false, SRTT) && !guard.rule_governs());
     }
 
     #[test]

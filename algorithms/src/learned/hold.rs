@@ -40,7 +40,10 @@ impl Hold {
     }
 
     fn hold_rate(&mut self, rate: Rate, measured: &Measured, out: &mut Commands) {
-        self.rate = Bounds::DEFAULT.clamp(rate);
+        // The least window, sent once per round trip: a policy may not stop a flow.
+        let slowest =
+            rate_of(Bounds::DEFAULT.cwnd(0, self.flow.mss), measured.srtt().unwrap_or(FIRST_INTERVAL));
+        self.rate = Bounds::DEFAULT.clamp(rate.max(slowest));
         let rtt = measured.recent_rtt().unwrap_or(FIRST_INTERVAL);
         let least = MIN_CWND_PACKETS * u64::from(self.flow.mss);
         let window = (self.rate.bytes_in(rtt) * CWND_GAIN) as u64;

@@ -15,8 +15,9 @@
 //!              └─▶ guard: heavy loss, timeout, no answers ─▶ the drive's rule governs
 //! ```
 //!
-//! Whatever the policy answers, a flow asks for at most four times what its path has ever delivered, its
-//! last action stays in force while answers are late or absent, and [`guard`] says when a rule takes over.
+//! Whatever the policy answers, a flow asks for at most twice what its path has ever delivered and for no
+//! less than two packets per round trip; its last action stays in force while answers are late or absent,
+//! and [`guard`] says when a rule takes over.
 
 mod drive;
 mod fault;
@@ -26,8 +27,10 @@ mod measure;
 mod orca;
 mod specs;
 mod spine;
+mod watch;
 
 pub(crate) use specs::{ASTRAEA, AURORA, INDIGO, LIBRA_RL, ORCA, SAGE, SPINE};
+pub use watch::Watch;
 
 use crate::params::parameters;
 use crate::policy::deadline;
@@ -58,9 +61,8 @@ const LONGEST: Dur = Dur::from_millis(10_000);
 const POLLS: u64 = 8;
 /// A report is early by the jitter of its way; a decision is not put off for this part of the interval.
 const EARLY: u64 = 16;
-/// No flow asks for more than this many times what its path has ever delivered: the largest factor of an
-/// action (Orca's).
-const MAX_OVER_DELIVERED: f64 = 4.0;
+/// No flow asks for more than this many times what its path has ever delivered: what slow start asks for.
+const MAX_OVER_DELIVERED: f64 = 2.0;
 /// Before much was delivered: this many initial windows per round-trip time.
 const FIRST_WINDOWS: f64 = 4.0;
 /// What is left of what the path delivers in its smallest round-trip time when the rule takes over after

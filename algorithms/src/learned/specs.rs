@@ -105,7 +105,7 @@ fn find(kin: &Kin, what: &Build) -> Result<(Schema, Box<dyn Brain>), BuildError>
             Err(error) => return Err(error),
         },
     };
-    if kind(&schema.action) != kin.action || !fits(&schema.action) {
+    if schema.action.kind() != kin.action || !fits(&schema.action) {
         return refuse(format!(
             "runs policies whose action is {}; that of {} is {}",
             kin.action,
@@ -114,19 +114,6 @@ fn find(kin: &Kin, what: &Build) -> Result<(Schema, Box<dyn Brain>), BuildError>
         ));
     }
     Ok((schema, brain))
-}
-
-/// The name of an action in a schema.
-fn kind(action: &Action) -> &'static str {
-    match action {
-        Action::RateExp { .. } => "rate-exp",
-        Action::RateStep { .. } => "rate-step",
-        Action::CwndExp { .. } => "cwnd-exp",
-        Action::CwndStep { .. } => "cwnd-step",
-        Action::CubicCwndExp { .. } => "cubic-cwnd-exp",
-        Action::CwndTable { .. } => "cwnd-table",
-        Action::Parameters { .. } => "parameters",
-    }
 }
 
 /// True unless the action sets parameters that the program has not.
@@ -146,6 +133,6 @@ fn describe(action: &Action) -> String {
             let names: Vec<&str> = parameter.iter().map(|p| p.name.as_str()).collect();
             format!("parameters of {program} ({})", names.join(", "))
         }
-        _ => kind(action).to_string(),
+        _ => action.kind().to_string(),
     }
 }

@@ -131,10 +131,14 @@ impl Drive for Spine {
     }
 
     fn follow_rule(&mut self, _now: Time, sample: &Sample, _measured: &Measured, out: &mut Commands) {
+        let least = Bounds::DEFAULT.cwnd(0, self.flow.mss);
         if sample.timeout {
-            self.ssthresh = self.cwnd / 2;
-            self.cwnd = Bounds::DEFAULT.cwnd(0, self.flow.mss);
-            out.cwnd(self.cwnd);
+            // Another one before the window grew is the same congestion (RFC 5681 §3.1).
+            if self.cwnd > least {
+                self.ssthresh = self.cwnd / 2;
+            }
+            self.cwnd = least;
+            out.cwnd(least);
         } else if sample.lost > 0 {
             self.ssthresh = self.cwnd;
         }

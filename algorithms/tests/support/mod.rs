@@ -13,6 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub const MSS: u32 = 1448;
@@ -63,6 +64,7 @@ pub struct World {
 }
 
 impl World {
+    #[allow(dead_code, reason = "not every test needs it")]
     pub fn new(algorithm: &str, policy: Option<&str>, path: Path) -> World {
         World::with(algorithm, policy, Arc::new(Shipped), path)
     }
@@ -219,11 +221,13 @@ impl World {
     }
 
     /// Bytes lost so far.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
     /// What the algorithm did so far.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub fn telemetry(&self) -> Telemetry {
         self.algorithm.telemetry()
     }
@@ -255,4 +259,21 @@ impl World {
 
 fn uid(program: &'static Program) -> u32 {
     1 + ALL.iter().position(|known| known.name == program.name).unwrap() as u32
+}
+
+/// Compares a trajectory with `golden/NAME.txt`.
+#[allow(clippy::disallowed_methods, reason = "a test reads its golden files and one variable")]
+pub fn golden(name: &str, seen: &str) {
+    let file: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "tests", "golden", &format!("{name}.txt")].iter().collect();
+    if std::env::var("UPDATE_GOLDEN").is_ok() {
+        std::fs::write(&file, seen).unwrap();
+    }
+    let golden = std::fs::read_to_string(&file).unwrap_or_default();
+    let changed = seen.lines().zip(golden.lines()).find(|(new, old)| new != old);
+    assert!(
+        seen == golden,
+        "{} differs, first at {changed:?}; if that is meant, run with UPDATE_GOLDEN=1",
+        file.display()
+    );
 }

@@ -1,5 +1,6 @@
 //! Which algorithm each flow of a scenario runs, checked before anything is simulated.
 
+use crate::control::OUTSIDE;
 use crate::scenario::{Places, Scenario};
 use anole_algorithms::policy::{Policies, Shipped};
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo};
@@ -8,6 +9,9 @@ use std::sync::Arc;
 
 /// The flow has no agent: the datapath's own CUBIC governs it.
 pub const NATIVE: &str = "native";
+
+/// The parameter of learned algorithms that lets a rule take over after heavy loss.
+const GUARD: &str = "guard";
 
 /// The trained policies that come with the program, answering at once.
 pub fn shipped() -> Arc<dyn Policies> {
@@ -55,9 +59,17 @@ pub struct FlowPlan {
 }
 
 impl FlowPlan {
-    /// The same, with its policies found elsewhere.
+    /// The same, with its policies found elsewhere. A policy that is answered from outside governs whatever
+    /// it does: a rule that took over after heavy loss would earn rewards in its name.
     pub(crate) fn with_policies(mut self, policies: Arc<dyn Policies>) -> FlowPlan {
-        self.build.iter_mut().for_each(|build| build.policies = Arc::clone(&policies));
+        let spec = anole_algorithms::find(&self.alg);
+        let guarded = spec.is_ok_and(|spec| spec.parameters.iter().any(|p| p.name == GUARD));
+        if let Some(build) = &mut self.build {
+            build.policies = Arc::clone(&policies);
+            if guarded && build.policy.as_deref() == Some(OUTSIDE) {
+                build.params.entry(GUARD.to_string()).or_insert(0.0);
+            }
+        }
         self
     }
 

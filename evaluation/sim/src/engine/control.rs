@@ -30,6 +30,8 @@ pub struct Question<'a> {
     pub now: Time,
     /// The network's input.
     pub input: &'a [f32],
+    /// Window in force, bytes.
+    pub cwnd: u32,
     /// What happened since the flow's last question, or its start.
     pub step: Step,
 }
@@ -131,6 +133,7 @@ pub(super) struct Reading {
     pub random_loss: f64,
     pub flows: u64,
     pub full_packet: u32,
+    pub cwnd: u32,
 }
 
 impl Reading {
@@ -193,6 +196,20 @@ pub(super) struct Control {
 }
 
 impl Control {
+    fn new(scenario: &Scenario, pilot: Box<dyn Pilot>) -> Control {
+        let count = scenario.flows.len();
+        Control {
+            flows: (0..count).filter(|&flow| scenario.flows[flow].under_test).collect(),
+            cockpit: Arc::new(Mutex::new(Cockpit {
+                pilot,
+                now: vec![None; count],
+                before: vec![Reading::default(); count],
+                last: vec![Step::default(); count],
+                stopped: false,
+            })),
+        }
+    }
+
     fn cockpit(&self) -> MutexGuard<'_, Cockpit> {
         self.cockpit.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,6 +221,19 @@ impl Control {
             cockpit.before[flow] = reading;
         }
         cockpit.now[flow] = Some(reading);
+    }
+
+    /// Puts a question to the pilot; true if it has an answer, which is then in `outputs`.
+    pub fn ask(&self, flow: usize, now: Time, input: &[f32], outputs: &mut [f32]) -> bool {
+        let mut cockpit = self.cockpit();
+        if cockpit.stopped {
+            return false;
+        }
+        let cwnd = cockpit.now[flow].map_or(0, |reading| reading.cwnd);
+        let question = Question { flow, now, input, cwnd, step: cockpit.step(flow) };
+        let answer = cockpit.pilot.answer(&question, outputs);
+        cockpit.stopped = answer == Answer::Stop;
+        answer == Answer::Given
     }
 
     pub fn stopped(&self) -> bool {
@@ -228,17 +258,7 @@ impl<'a> Controlled<'a> {
         seed: u64,
         pilot: Box<dyn Pilot>,
     ) -> Result<Controlled<'a>, PlanError> {
-        let count = scenario.flows.len();
-        let control = Control {
-            flows: (0..count).filter(|&flow| scenario.flows[flow].under_test).collect(),
-            cockpit: Arc::new(Mutex::new(Cockpit {
-                pilot,
-                now: vec![None; count],
-                before: vec![Reading::default(); count],
-                last: vec![Step::default(); count],
-                stopped: false,
-            })),
-        };
+        let control = Control::new(scenario, pilot);
         let outside = |flow: usize| -> Arc<dyn Policies> {
             let model = Outside { schema: Arc::clone(schema), flow, control: control.clone() };
             Arc::new(WithOutside { model: Arc::new(model), others: Arc::clone(policies) })
@@ -247,9 +267,33 @@ impl<'a> Controlled<'a> {
             Choice { alg: Some(alg.to_string()), policy: Some(OUTSIDE.to_string()), ..Choice::default() };
         let plans: Vec<FlowPlan> = plan(scenario, &choice, &outside(0), seed)?;
         let plans = plans.into_iter().enumerate().map(|(flow, plan)| plan.with_policies(outside(flow)));
-        let mut simulation = Simulation::new(scenario, plans.collect(), seed, AgentScript::default());
+        Ok(Controlled::with(scenario, plans.collect(), seed, control))
+    }
+
+    /// Prepares a run whose flows under test run `alg`, whatever it is, and are seen as a policy with this
+    /// schema would see them, every `interval.ms`. The pilot is asked as if it drove them; what it answers
+    /// has no effect, but it can stop the run.
+    pub fn watched(
+        scenario: &'a Scenario,
+        alg: &str,
+        schema: &Arc<Schema>,
+        policies: &Arc<dyn Policies>,
+        seed: u64,
+        pilot: Box<dyn Pilot>,
+    ) -> Result<Controlled<'a>, PlanError> {
+        let choice = Choice { alg: Some(alg.to_string()), ..Choice::default() };
+        let plans = plan(scenario, &choice, policies, seed)?;
+        let mut controlled = Controlled::with(scenario, plans, seed, Control::new(scenario, pilot));
+        for &flow in &controlled.control.flows {
+            controlled.simulation.flows[flow].watched_by = Some(Arc::clone(schema));
+        }
+        Ok(controlled)
+    }
+
+    fn with(scenario: &'a Scenario, plans: Vec<FlowPlan>, seed: u64, control: Control) -> Controlled<'a> {
+        let mut simulation = Simulation::new(scenario, plans, seed, AgentScript::default());
         simulation.control = Some(control.clone());
-        Ok(Controlled { simulation, control })
+        Controlled { simulation, control }
     }
 
     /// Simulates until the pilot stops the run or the scenario ends; returns, for each flow under test,
@@ -299,17 +343,7 @@ struct OutsideBrain {
 
 impl Brain for OutsideBrain {
     fn ask(&mut self, now: Time, _deadline: Time, input: &[f32]) {
-        let mut cockpit = self.control.cockpit();
-        self.answered = false;
-        if cockpit.stopped {
-            return;
-        }
-        let question = Question { flow: self.flow, now, input, step: cockpit.step(self.flow) };
-        match cockpit.pilot.answer(&question, &mut self.outputs) {
-            Answer::Given => self.answered = true,
-            Answer::Absent => {}
-            Answer::Stop => cockpit.stopped = true,
-        }
+        self.answered = self.control.ask(self.flow, now, input, &mut self.outputs);
     }
 
     fn poll(&mut self, _now: Time) -> Option<&[f32]> {

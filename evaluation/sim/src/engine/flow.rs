@@ -4,14 +4,17 @@ use super::agent::{Agent, ToAgent};
 use super::measure::Measure;
 use super::receiver::{Arrival, Data, Receiver};
 use super::sender::Sender;
+use super::tap::Tap;
 use crate::link::Packet;
 use crate::scenario::HEADER_BYTES;
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
 use anole_model::{Dur, Time};
+use anole_policies::Schema;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// RFC 6928: ten segments.
 pub(crate) const INITIAL_WINDOW_PACKETS: u32 = 10;
@@ -51,6 +54,9 @@ pub(super) struct SimFlow {
     pub ended: Option<(Time, bool)>,
     /// The datapath's counters, taken when the flow was over.
     stats: FlowStats,
+    /// What sees the flow as a policy with this schema would, from its start on.
+    pub watched_by: Option<Arc<Schema>>,
+    tap: Option<Box<Tap>>,
 }
 
 /// What a flow is made of.
@@ -87,6 +93,8 @@ impl SimFlow {
             measure: Measure::new(config.duration),
             ended: None,
             stats: FlowStats::default(),
+            watched_by: None,
+            tap: None,
         }
     }
 
@@ -141,6 +149,16 @@ impl SimFlow {
         }
     }
 
+    /// What a policy that watches would ask now, once.
+    pub fn take_watched(&mut self) -> Option<Vec<f32>> {
+        self.tap.as_mut()?.take()
+    }
+
+    /// Window in force, bytes.
+    pub fn cwnd(&self) -> u32 {
+        self.sender.cwnd()
+    }
+
     /// Packets sent and retransmitted so far.
     pub fn sent(&self) -> (u64, u64) {
         (self.sender.sent_packets, self.sender.retransmitted_packets)
@@ -172,6 +190,10 @@ impl SimFlow {
                 if let Some(flow) = datapath.flow(id) {
                     self.sender.set_control(flow.control());
                 }
+                let watched_by = self.watched_by.as_ref();
+                self.tap = watched_by
+                    .and_then(|schema| Tap::new(now, self.mss, INITIAL_WINDOW_PACKETS * self.mss, schema))
+                    .map(Box::new);
             }
             // A scenario has far fewer flows than there are ids; a flow without one never sends.
             Err(_) => self.phase = Phase::Over,
@@ -190,8 +212,12 @@ impl SimFlow {
     fn tell(&mut self, around: &mut Around<'_>, id: FlowId, sample: &AckSample) {
         let now = around.now;
         let (datapath, mut out) = around.outbox();
-        if let Some(control) = datapath.on_ack(now, id, sample, &mut out) {
+        let control = datapath.on_ack(now, id, sample, &mut out);
+        if let Some(control) = control {
             self.sender.set_control(control);
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.on_ack(now, sample, control);
         }
     }
 

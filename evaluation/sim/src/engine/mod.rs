@@ -21,6 +21,7 @@ mod outcome;
 mod receiver;
 mod sender;
 mod setup;
+mod tap;
 #[cfg(test)]
 mod tests;
 mod timetable;
@@ -115,6 +116,8 @@ struct Simulation<'a> {
     one_over: Option<Vec<u64>>,
     /// Flows that are controlled from outside.
     control: Option<Control>,
+    /// The pilot has ended the run.
+    stopped: bool,
 }
 
 impl<'a> Simulation<'a> {
@@ -151,6 +154,7 @@ impl<'a> Simulation<'a> {
             all_active: None,
             one_over: None,
             control: None,
+            stopped: false,
             links,
             flows,
             datapath: Datapath::new(Bounds::DEFAULT, AGENT_TIMEOUT),
@@ -180,15 +184,15 @@ impl<'a> Simulation<'a> {
                 progress(at);
                 tell_at = at + PROGRESS_STEP;
             }
+            if self.stopped {
+                return;
+            }
             if source < links {
                 self.poll_link(source);
             } else if source < links + flows {
                 self.poll_flow(source - links);
             } else if source == links + flows {
                 self.poll_agent();
-                if self.control.as_ref().is_some_and(Control::stopped) {
-                    return;
-                }
             } else {
                 self.poll_timetable();
             }
@@ -234,6 +238,13 @@ impl<'a> Simulation<'a> {
             }
             self.heap.set(first, self.links[first].next_event());
         }
+        if let Some(input) = self.flows[index].take_watched() {
+            self.note_readings();
+            if let Some(control) = &self.control {
+                control.ask(index, self.now, &input, &mut []);
+                self.stopped = control.stopped();
+            }
+        }
         if self.flows[index].ended.is_some() {
             self.note_end(index);
         }
@@ -252,6 +263,7 @@ impl<'a> Simulation<'a> {
                 Event::Datagram(datagram) => drop(self.datapath.receive(self.now, &datagram)),
             }
         }
+        self.stopped = self.control.as_ref().is_some_and(Control::stopped);
         self.reschedule_rest();
     }
 
@@ -296,6 +308,7 @@ impl<'a> Simulation<'a> {
             random_loss: 1.0 - kept,
             flows,
             full_packet: self.scenario.full_packet(),
+            cwnd: flow.cwnd(),
         }
     }
 

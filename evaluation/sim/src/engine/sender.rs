@@ -125,6 +125,11 @@ impl Sender {
         [self.rto_at, self.loss_at, self.send_at].into_iter().flatten().min()
     }
 
+    /// Window in force, bytes.
+    pub fn cwnd(&self) -> u32 {
+        self.control.cwnd
+    }
+
     pub fn set_control(&mut self, control: Control) {
         self.control = control;
     }

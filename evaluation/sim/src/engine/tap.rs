@@ -1,0 +1,79 @@
+//! A second datapath beside a flow's own: it hears the same ACKs, runs `rate-hold`, and what it reports is
+//! what a policy would have seen. What it would send is nobody's concern.
+
+use super::AGENT_TIMEOUT;
+use anole_algorithms::Watch;
+use anole_datapath::wire::{self, AlgorithmName, CreateMessage, FieldUpdate, Install, Message};
+use anole_datapath::{AckSample, Control, Datapath, FlowId};
+use anole_model::{Bounds, Rate, Time};
+use anole_policies::Schema;
+use anole_programs::rate_hold::{PROGRAM, control};
+
+/// Number of the only program.
+const PROGRAM_ID: u32 = 1;
+/// The first report comes with the first ACK.
+const FIRST_REPORT_US: u32 = 1_000;
+
+pub(super) struct Tap {
+    datapath: Datapath,
+    flow: FlowId,
+    watch: Watch,
+    /// The input of the question that waits to be told.
+    due: Option<Vec<f32>>,
+}
+
+impl Tap {
+    /// Of a flow that begins.
+    pub fn new(now: Time, mss: u32, init_cwnd: u32, schema: &Schema) -> Option<Tap> {
+        let mut datapath = Datapath::new(Bounds::DEFAULT, AGENT_TIMEOUT);
+        let (expressions, instructions) = PROGRAM.code.split_at(16 * PROGRAM.expressions as usize);
+        let install = Install { uid: PROGRAM_ID, expressions, instructions };
+        deliver(&mut datapath, now, &Message::Install(install));
+        let create = CreateMessage::without_addresses(init_cwnd, mss, AlgorithmName::NONE);
+        let flow = datapath.open(now, create, &mut Vec::new()).ok()?;
+        let mut tap = Tap { datapath, flow, watch: Watch::new(mss, schema), due: None };
+        let updates = interval(FIRST_REPORT_US);
+        let sid = tap.sid();
+        deliver(&mut tap.datapath, now, &Message::ChangeProgram { sid, uid: PROGRAM_ID, updates });
+        Some(tap)
+    }
+
+    fn sid(&self) -> u32 {
+        self.flow.0
+    }
+
+    /// Hears what the flow's datapath heard, and what it made of it.
+    pub fn on_ack(&mut self, now: Time, sample: &AckSample, in_force: Option<Control>) {
+        let mut sent: Vec<Vec<u8>> = Vec::new();
+        self.datapath.on_ack(now, self.flow, sample, &mut sent);
+        for message in sent {
+            let Ok((Message::Measure { values, .. }, _)) = wire::decode(&message) else { continue };
+            let next = self.watch.report(now, &values);
+            let update = Message::Update(self.sid(), interval(next.as_micros() as u32));
+            deliver(&mut self.datapath, now, &update);
+        }
+        if let Some(control) = in_force {
+            let rate = Rate::from_bytes_per_s(f64::from(control.rate));
+            if let Some(input) = self.watch.observe(now, rate, control.cwnd) {
+                self.due = Some(input.to_vec());
+            }
+        }
+    }
+
+    /// The input to be told, once.
+    pub fn take(&mut self) -> Option<Vec<f32>> {
+        self.due.take()
+    }
+}
+
+fn interval(us: u32) -> Vec<FieldUpdate> {
+    let register = control::INTERVAL_US;
+    vec![FieldUpdate { kind: register.kind, index: register.index, value: u64::from(us) }]
+}
+
+/// The messages are well-formed, and about what is there.
+fn deliver(datapath: &mut Datapath, now: Time, message: &Message<'_>) {
+    let mut bytes = Vec::new();
+    let sent = wire::encode(message, &mut bytes).is_ok() && datapath.receive(now, &bytes).is_ok();
+    debug_assert!(sent, "{message:?}");
+}

@@ -1,0 +1,86 @@
+//! Algorithms that a policy drives, with broken policies over a path that fails for three seconds: every
+//! flow comes back, and where no answer is usable the rule fills the link.
+
+use anole_algorithms::policy::Kind;
+use anole_policies::schema::builtin;
+use anole_sim::control::{Answer, Controlled, Pilot, Question};
+use anole_sim::plan::{Choice, plan, shipped};
+use anole_sim::scenario::Scenario;
+use anole_sim::{AgentScript, run};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Results count from 14 s on, three seconds after the path is back.
+const OUTAGE: &str = "
+name = \"outage\"
+duration_s = 24.0
+warmup_s = 14.0
+[[link]]
+name = \"b\"
+capacity_mbps = 20.0
+one_way_delay_ms = 25.0
+buffer_bdp = 2.0
+[[change]]
+at_s = 8.0
+link = \"b\"
+random_loss = 1.0
+[[change]]
+at_s = 11.0
+link = \"b\"
+random_loss = 0.0
+[[flow]]
+alg = \"cubic\"
+under_test = true
+";
+
+#[test]
+fn every_flow_comes_back_after_an_outage() {
+    let scenario = Scenario::parse(OUTAGE, "outage", &[], &mut |_| Err(String::new())).unwrap();
+    for alg in ["libra-rl", "orca", "sage", "spine"] {
+        for kind in Kind::ALL {
+            let choice = Choice {
+                alg: Some(alg.to_string()),
+                policy: Some(kind.name().to_string()),
+                ..Choice::default()
+            };
+            let plans = plan(&scenario, &choice, &shipped(), 1).unwrap();
+            let result = run(&scenario, plans, 1, AgentScript::default(), &mut |_| ());
+            let flow = &result.flows[0];
+            let (mbps, loss) = (flow.throughput_mbps.unwrap(), flow.loss_rate.unwrap());
+            let what =
+                format!("{alg} with {}: {mbps:.2} Mbps, {loss:.4} lost, {:?}", kind.name(), flow.applied);
+            println!("{what}");
+            // Two packets in 50 ms.
+            assert!(mbps > 0.4, "{what}");
+            assert!(loss < 0.2, "{what}");
+            if matches!(kind, Kind::Nan | Kind::Absent) {
+                assert!(mbps > 0.7 * 20.0, "{what}");
+            }
+        }
+    }
+}
+
+/// Always answers with the largest action, and counts.
+struct Greedy(Arc<AtomicU64>);
+
+impl Pilot for Greedy {
+    fn answer(&mut self, _question: &Question<'_>, outputs: &mut [f32]) -> Answer {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        outputs.fill(1.0);
+        Answer::Given
+    }
+}
+
+#[test]
+fn a_policy_in_training_governs_whatever_it_does() {
+    let quiet = OUTAGE.replace("random_loss = 1.0", "random_loss = 0.0");
+    let scenario = Scenario::parse(&quiet, "greedy", &[], &mut |_| Err(String::new())).unwrap();
+    let questions = Arc::new(AtomicU64::new(0));
+    let schema = Arc::new(builtin("libra").unwrap().clone());
+    let pilot = Box::new(Greedy(Arc::clone(&questions)));
+    let run = Controlled::new(&scenario, "libra-rl", &schema, &shipped(), 1, pilot).unwrap();
+    let last = run.run()[0];
+    // One question per round trip of at most 150 ms, buffer full, in 24 s.
+    assert!(questions.load(Ordering::Relaxed) > 24_000 / 150, "{questions:?}");
+    assert!(last.loss_rate > 0.2, "{last:?}");
+}

@@ -1,0 +1,232 @@
+//! `anole-eval suite`: algorithms and policies over random links, each of them over all links.
+
+mod summary;
+
+use crate::options::usage;
+use crate::output::{self, VERSION};
+use anole_algorithms::policy::Policies;
+use anole_inference::{Loader, Serving, Settings};
+use anole_sim::AgentScript;
+use anole_sim::plan::{Choice, FlowPlan, plan};
+use anole_sim::result::RunResult;
+use anole_sim::scenario::Scenario;
+use anole_sim::suite::{Purpose, Ranges};
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Instant;
+use summary::{Ideal, Outcome};
+
+/// Options of `anole-eval suite`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Random links
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    links: u32,
+    /// Seed of the links; no seed gives links that a training with any seed has seen
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Algorithms; NAME+POLICY is one with a policy of its own. The first is compared with each other
+    #[arg(long, value_name = "NAME[+POLICY][,…]", value_delimiter = ',', default_value = "anole,cubic,bbr")]
+    alg: Vec<String>,
+    /// Learned candidates or policies, names or files, each with every algorithm that takes one
+    #[arg(long, value_name = "NAME|FILE[,…]", value_delimiter = ',')]
+    policy: Vec<String>,
+    /// Rule-based candidate of algorithms that have one
+    #[arg(long, value_name = "NAME")]
+    classic: Option<String>,
+    /// What links are drawn from: random, inside, capacity-2x, capacity-5x, rtt-2x, loss, traces, or a
+    /// JSON file with a `.json` at its end
+    #[arg(long, value_name = "NAME|FILE", default_value = "random")]
+    ranges: String,
+    /// Length of each run, s; that of the ranges (30) if left out
+    #[arg(long, value_name = "SECONDS")]
+    duration: Option<f64>,
+    /// Runs at the same time; as many as there are processors if left out
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Print one JSON object per run, one per line
+    #[arg(long)]
+    json: bool,
+    /// Print one JSON object per algorithm and policy instead, with the figures of the table
+    #[arg(long, conflicts_with = "json")]
+    summary: bool,
+    /// Also write each run's JSON to a file in this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// An algorithm with its policy.
+#[derive(Clone, Debug, PartialEq)]
+struct Contestant {
+    label: String,
+    choice: Choice,
+}
+
+/// One run: which contestant on which link.
+struct Done {
+    contestant: usize,
+    link: usize,
+    result: RunResult,
+}
+
+/// Runs the subcommand.
+pub fn main(args: Args) -> Result<()> {
+    let ranges = ranges(&args)?;
+    let contestants = contestants(&args)?;
+    args.out.as_deref().map_or(Ok(()), output::check_folder)?;
+    let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate).map_err(usage)?);
+    let policies: Arc<dyn Policies> = Arc::clone(&loader) as Arc<dyn Policies>;
+    let links: Vec<Scenario> = (0..u64::from(args.links))
+        .map(|number| Scenario {
+            name: format!("suite-{}-{number}", name_of(&args.ranges)),
+            ..ranges.draw("native", Purpose::Evaluation, args.seed, number)
+        })
+        .collect();
+    for contestant in &contestants {
+        plan(&links[0], &contestant.choice, &policies, 1)
+            .map_err(|error| usage(format!("{}: {error}", contestant.label)))?;
+    }
+    let mut outcomes: Vec<BTreeMap<usize, Outcome>> = vec![BTreeMap::new(); contestants.len()];
+    run_all(&args, &links, &contestants, &policies, |done| {
+        let (link, contestant) = (&links[done.link], &contestants[done.contestant]);
+        outcomes[done.contestant].insert(done.link, Outcome::of(&done.result, Ideal::of(link)));
+        let result = RunResult {
+            version: VERSION,
+            classic: contestant.choice.classic.clone(),
+            policy: contestant.choice.policy.clone(),
+            ..done.result
+        };
+        if let Some(folder) = &args.out {
+            output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
+        }
+        if args.json { output::print_line(&output::to_json(&result)?) } else { Ok(()) }
+    })?;
+    if let Some(failure) = loader.failure() {
+        bail!("a policy could not be run: {failure}");
+    }
+    let labels = contestants.into_iter().map(|contestant| contestant.label);
+    let all: Vec<(String, Vec<Outcome>)> =
+        labels.zip(outcomes.into_iter().map(|outcomes| outcomes.into_values().collect())).collect();
+    if args.summary {
+        for (label, outcomes) in &all {
+            let figures = summary::figures(label, outcomes, &all[0].1);
+            output::print_line(&serde_json::to_string(&figures).context("cannot express figures as JSON")?)?;
+        }
+    } else if !args.json {
+        let head = format!(
+            "{} links of \"{}\", seed {}, {} s each",
+            args.links, args.ranges, args.seed, ranges.duration_s
+        );
+        output::print_line(&summary::render(&head, &all))?;
+    }
+    Ok(())
+}
+
+fn ranges(args: &Args) -> Result<Ranges> {
+    let mut ranges: Ranges = match args.ranges.ends_with(".json") {
+        false => Ranges::named(&args.ranges).map_err(usage)?,
+        true => {
+            let text = std::fs::read_to_string(&args.ranges)
+                .map_err(|error| usage(format!("cannot read the ranges {}: {error}", args.ranges)))?;
+            serde_json::from_str(&text).map_err(|error| usage(format!("{}: {error}", args.ranges)))?
+        }
+    };
+    ranges.duration_s = args.duration.unwrap_or(ranges.duration_s);
+    ranges.check().map_err(usage)?;
+    Ok(ranges)
+}
+
+/// The ranges' name in results: a file's without its folder and ending.
+fn name_of(ranges: &str) -> String {
+    let path = std::path::Path::new(ranges);
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Every algorithm with every policy that it takes.
+fn contestants(args: &Args) -> Result<Vec<Contestant>> {
+    let mut all: Vec<Contestant> = Vec::new();
+    for name in &args.alg {
+        let (alg, own) = name.split_once('+').map_or((name.as_str(), None), |(alg, own)| (alg, Some(own)));
+        // What is no algorithm of ours is refused by the plan, which knows what to say.
+        let takes_policy = anole_algorithms::find(alg).is_ok_and(|spec| spec.kind != "rule");
+        let policies: Vec<Option<String>> = match own {
+            Some(own) => vec![Some(own.to_string())],
+            None if takes_policy && !args.policy.is_empty() => {
+                args.policy.iter().cloned().map(Some).collect()
+            }
+            None => vec![None],
+        };
+        for policy in policies {
+            let label = policy.as_ref().map_or(alg.to_string(), |policy| format!("{alg}+{policy}"));
+            let classic = args.classic.clone().filter(|_| takes_policy);
+            let choice = Choice { alg: Some(alg.to_string()), classic, policy };
+            all.push(Contestant { label, choice });
+        }
+    }
+    let mut labels: Vec<&str> = all.iter().map(|contestant| contestant.label.as_str()).collect();
+    labels.sort_unstable();
+    match labels.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(usage(format!("--alg and --policy name {} twice", pair[0]))),
+        None => Ok(all),
+    }
+}
+
+/// Runs every contestant on every link on several threads; results come link by link, in order.
+fn run_all(
+    args: &Args,
+    links: &[Scenario],
+    contestants: &[Contestant],
+    policies: &Arc<dyn Policies>,
+    mut take: impl FnMut(Done) -> Result<()>,
+) -> Result<()> {
+    let total = links.len() * contestants.len();
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
+    let bar =
+        ProgressBar::new(total as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let workers = args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..workers.min(total) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let job = next.fetch_add(1, Ordering::Relaxed);
+                    let (link, contestant) = (job / contestants.len(), job % contestants.len());
+                    let Some(scenario) = links.get(link) else { break };
+                    let result = run_one(scenario, &contestants[contestant], policies);
+                    // The receiver is gone only when a result could not be written; then nothing matters.
+                    let done = result.map(|result| Done { contestant, link, result });
+                    if sender.send((job, done)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let (mut waiting, mut due) = (BTreeMap::new(), 0);
+        for (job, done) in receiver {
+            bar.inc(1);
+            waiting.insert(job, done);
+            while let Some(done) = waiting.remove(&due) {
+                bar.suspend(|| take(done?))?;
+                due += 1;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    })
+}
+
+fn run_one(link: &Scenario, contestant: &Contestant, policies: &Arc<dyn Policies>) -> Result<RunResult> {
+    let started = Instant::now();
+    let plans: Vec<FlowPlan> = plan(link, &contestant.choice, policies, link.seed).map_err(usage)?;
+    let result = anole_sim::run(link, plans, link.seed, AgentScript::default(), &mut |_| ());
+    Ok(RunResult { wall_s: started.elapsed().as_secs_f64(), ..result })
+}

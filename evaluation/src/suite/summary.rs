@@ -1,0 +1,230 @@
+//! What came out over all links: means, percentiles, and the first contestant against each other.
+
+use crate::table;
+use anole_model::Dur;
+use anole_sim::result::RunResult;
+use anole_sim::scenario::Scenario;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+/// Resamples of the bootstrap.
+const RESAMPLES: usize = 2000;
+
+/// What no algorithm can beat on a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Ideal {
+    /// Round-trip time of a lone packet, ms: propagation, and its transmission at the mean capacity.
+    rtt_ms: f64,
+    /// The same, one way.
+    owd_ms: f64,
+}
+
+impl Ideal {
+    /// Of the only link of a scenario.
+    pub fn of(scenario: &Scenario) -> Ideal {
+        let link = &scenario.links[0];
+        let rate = link.capacity.mean_rate().bytes_per_s();
+        let transmission = Dur::from_secs_f64(f64::from(scenario.full_packet()) / rate);
+        let back = link.reverse_delay.unwrap_or(link.one_way_delay);
+        let owd = link.one_way_delay + transmission;
+        Ideal { rtt_ms: (owd + back).as_millis_f64(), owd_ms: owd.as_millis_f64() }
+    }
+}
+
+/// How the flow under test did on one link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// Delivered over what the link could carry.
+    pub utilization: f64,
+    /// One-way delay beyond the ideal one, mean and 95th percentile; `None` when nothing arrived.
+    pub delay_mean_ms: Option<f64>,
+    /// Its 95th percentile.
+    pub delay_p95_ms: Option<f64>,
+    /// Packets lost.
+    pub loss: f64,
+    /// Kleinrock's power, 1 at best: utilisation over (mean round-trip time over the ideal one).
+    pub power: f64,
+}
+
+impl Outcome {
+    /// Of the first flow of a run.
+    pub fn of(run: &RunResult, ideal: Ideal) -> Outcome {
+        let flow = &run.flows[0];
+        let possible = run.optimal_mbps.unwrap_or(0.0);
+        let delivered = flow.throughput_mbps.unwrap_or(0.0);
+        let utilization = if possible > 0.0 { delivered / possible } else { 0.0 };
+        Outcome {
+            utilization,
+            delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal.owd_ms).max(0.0)),
+            delay_p95_ms: flow.owd_p95_ms.map(|ms| (ms - ideal.owd_ms).max(0.0)),
+            loss: flow.loss_rate.unwrap_or(0.0),
+            // A capacity that varies can be above its mean.
+            power: flow.rtt_mean_ms.map_or(0.0, |ms| utilization / (ms / ideal.rtt_ms).max(1.0)),
+        }
+    }
+}
+
+/// A difference over links, the first contestant's figure less the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Mean.
+    pub mean: f64,
+    /// Bounds of its 95 % interval (percentile bootstrap over links, 2000 resamples).
+    pub low: f64,
+    /// Its upper bound.
+    pub high: f64,
+    /// Share of links on which the first has the larger figure.
+    pub wins: f64,
+}
+
+/// The figures of one contestant, as `--summary` prints them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures<'a> {
+    /// Algorithm and policy.
+    pub alg: &'a str,
+    /// Links.
+    pub links: usize,
+    /// Mean over links, as are all but those with p10 in their name.
+    pub utilization: f64,
+    /// Tenth percentile over links.
+    pub utilization_p10: f64,
+    /// One-way delay beyond the ideal one.
+    pub delay_mean_ms: f64,
+    /// Its 95th percentile over packets.
+    pub delay_p95_ms: f64,
+    /// Share of packets.
+    pub loss_rate: f64,
+    /// Kleinrock's power.
+    pub power: f64,
+    /// Tenth percentile over links.
+    pub power_p10: f64,
+    /// The first contestant's power less this one's.
+    pub first_less_this_power: Difference,
+    /// The same of the utilisation.
+    pub first_less_this_utilization: Difference,
+}
+
+/// Figures of one contestant; `first` are the outcomes of the first one on the same links.
+pub fn figures<'a>(alg: &'a str, outcomes: &[Outcome], first: &[Outcome]) -> Figures<'a> {
+    let all = |figure: fn(&Outcome) -> f64| -> Vec<f64> { outcomes.iter().map(figure).collect() };
+    let known =
+        |figure: fn(&Outcome) -> Option<f64>| mean(&outcomes.iter().filter_map(figure).collect::<Vec<_>>());
+    let less = |figure: fn(&Outcome) -> f64| {
+        difference(&first.iter().zip(outcomes).map(|(a, b)| figure(a) - figure(b)).collect::<Vec<_>>())
+    };
+    Figures {
+        alg,
+        links: outcomes.len(),
+        utilization: mean(&all(|o| o.utilization)),
+        utilization_p10: percentile(all(|o| o.utilization), 0.1),
+        delay_mean_ms: known(|o| o.delay_mean_ms),
+        delay_p95_ms: known(|o| o.delay_p95_ms),
+        loss_rate: mean(&all(|o| o.loss)),
+        power: mean(&all(|o| o.power)),
+        power_p10: percentile(all(|o| o.power), 0.1),
+        first_less_this_power: less(|o| o.power),
+        first_less_this_utilization: less(|o| o.utilization),
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// By linear interpolation.
+fn percentile(mut values: Vec<f64>, fraction: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let place = fraction * values.len().saturating_sub(1) as f64;
+    let below = values.get(place as usize).copied().unwrap_or(0.0);
+    let above = values.get(place.ceil() as usize).copied().unwrap_or(below);
+    below + (above - below) * place.fract()
+}
+
+fn difference(differences: &[f64]) -> Difference {
+    // The resamples are the same for every comparison, and no figure depends on what ran before.
+    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    let count = differences.len();
+    let resample = |_| {
+        let drawn = (0..count).map(|_| differences[rng.random_range(0..count)]);
+        drawn.sum::<f64>() / count as f64
+    };
+    let means: Vec<f64> = if count > 0 { (0..RESAMPLES).map(resample).collect() } else { Vec::new() };
+    Difference {
+        mean: mean(differences),
+        low: percentile(means.clone(), 0.025),
+        high: percentile(means, 0.975),
+        wins: mean(&differences.iter().map(|&d| f64::from(d > 0.0)).collect::<Vec<_>>()),
+    }
+}
+
+/// The tables: every contestant, then the first against each other.
+pub fn render(head: &str, all: &[(String, Vec<Outcome>)]) -> String {
+    let text = |cells: &[&str]| -> Vec<String> { cells.iter().map(|cell| cell.to_string()).collect() };
+    let mut rows =
+        vec![text(&["algorithm", "power", "p10", "utilisation", "p10", "delay mean ms", "p95 ms", "loss %"])];
+    let mut versus = vec![text(&["against", "power", "95 %", "wins %", "utilisation", "95 %"])];
+    for (label, outcomes) in all {
+        let f = figures(label, outcomes, &all[0].1);
+        let cells = [
+            (f.power, 3),
+            (f.power_p10, 3),
+            (f.utilization, 3),
+            (f.utilization_p10, 3),
+            (f.delay_mean_ms, 1),
+            (f.delay_p95_ms, 1),
+            (100.0 * f.loss_rate, 2),
+        ];
+        rows.push(
+            [label.clone()].into_iter().chain(cells.map(|(x, digits)| format!("{x:.digits$}"))).collect(),
+        );
+        if *label != all[0].0 {
+            let (power, used) = (f.first_less_this_power, f.first_less_this_utilization);
+            versus.push(vec![
+                label.clone(),
+                format!("{:+.3}", power.mean),
+                format!("{:+.3} to {:+.3}", power.low, power.high),
+                format!("{:.0}", 100.0 * power.wins),
+                format!("{:+.3}", used.mean),
+                format!("{:+.3} to {:+.3}", used.low, used.high),
+            ]);
+        }
+    }
+    let mut out = format!("{head}\n{}", table::aligned(&rows));
+    if versus.len() > 1 {
+        out += &format!("\n{} less each other, on the same links\n{}", all[0].0, table::aligned(&versus));
+    }
+    out + "\npower: utilisation / (mean RTT / RTT of a lone packet); delay: one way, beyond that of a lone \
+           packet; p10: tenth percentile over links"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(power: f64) -> Outcome {
+        Outcome { utilization: power, delay_mean_ms: Some(1.0), delay_p95_ms: None, loss: 0.0, power }
+    }
+
+    #[test]
+    fn a_constant_difference_has_no_spread_and_a_random_one_has_its_mean_inside() {
+        let first: Vec<Outcome> = (0..50).map(|i| outcome(0.5 + 0.005 * f64::from(i))).collect();
+        let less: Vec<Outcome> = first.iter().map(|o| outcome(o.power - 0.1)).collect();
+        let all = figures("b", &less, &first);
+        let constant = all.first_less_this_power;
+        assert!((constant.mean - 0.1).abs() < 1e-9 && (constant.high - constant.low).abs() < 1e-9);
+        assert_eq!((constant.wins, all.delay_mean_ms, all.delay_p95_ms), (1.0, 1.0, 0.0));
+        let varied = difference(&[-1.0, 0.0, 1.0, 2.0, 3.0]);
+        assert!(varied.low < varied.mean && varied.mean < varied.high && varied.wins == 0.6, "{varied:?}");
+        assert_eq!(varied, difference(&[-1.0, 0.0, 1.0, 2.0, 3.0]));
+        assert_eq!(percentile(vec![4.0, 0.0, 1.0, 2.0, 3.0], 0.1), 0.4);
+    }
+
+    #[test]
+    fn the_table_compares_with_the_first() {
+        let all = [("a".to_string(), vec![outcome(0.8)]), ("b+c".to_string(), vec![outcome(0.5)])];
+        let text = render("two", &all);
+        assert!(text.contains("a less each other"), "{text}");
+        assert!(text.contains("+0.300  +0.300 to +0.300     100"), "{text}");
+    }
+}

@@ -1,0 +1,181 @@
+//! What a schema must be beyond well-formed TOML.
+
+use super::{Action, Head, Layer, Network, Schema, Signal};
+
+/// Largest width of a layer.
+const MAX_UNITS: usize = 8192;
+/// Most layers of a network.
+const MAX_LAYERS: usize = 32;
+/// Longest history, sets of features.
+const MAX_HISTORY: usize = 64;
+/// Longest window of a statistic, intervals: Sage's is 1000.
+const MAX_WINDOW: usize = 2000;
+/// Largest input of a network.
+const MAX_CLIP: f64 = 1e9;
+/// Longest time between decisions, ms.
+const MAX_INTERVAL_MS: f64 = 10_000.0;
+
+/// A rule that is broken, and the key that breaks it.
+pub(super) struct Broken {
+    /// Header of the table, as written.
+    table: &'static str,
+    /// Which of the tables with this header, from 0.
+    nth: usize,
+    key: &'static str,
+    pub(super) message: String,
+}
+
+impl Broken {
+    /// The line of the key, or of its table, from 1.
+    pub(super) fn line(&self, text: &str) -> usize {
+        let lines = || text.lines().map(str::trim).enumerate();
+        let start = match self.table {
+            "" => 0,
+            header => match lines().filter(|(_, line)| *line == header).nth(self.nth) {
+                Some((at, _)) => at + 1,
+                None => return 1,
+            },
+        };
+        let mut table = lines().skip(start).take_while(|(_, line)| !line.starts_with('['));
+        let key = table.find(|(_, line)| line.split('=').next().is_some_and(|k| k.trim() == self.key));
+        key.map_or(start.max(1), |(at, _)| at + 1)
+    }
+}
+
+/// The place where a rule may be broken.
+type Place = (&'static str, usize, &'static str);
+
+fn require(met: bool, (table, nth, key): Place, message: impl FnOnce() -> String) -> Result<(), Broken> {
+    if met { Ok(()) } else { Err(Broken { table, nth, key, message: message() }) }
+}
+
+/// The first rule that the schema breaks.
+pub(super) fn check(schema: &Schema) -> Result<(), Broken> {
+    let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    require(!schema.name.is_empty() && schema.name.chars().all(named), ("", 0, "name"), || {
+        format!("name \"{}\" is to be of lower-case letters, digits and hyphens", schema.name)
+    })?;
+    require((1..=MAX_HISTORY).contains(&schema.history), ("", 0, "history"), || {
+        format!("history {} is outside 1..={MAX_HISTORY}", schema.history)
+    })?;
+    let interval = schema.interval;
+    require(interval.ms > 0.0 && interval.ms <= MAX_INTERVAL_MS, ("[interval]", 0, "ms"), || {
+        format!("ms = {} is outside ]0, {MAX_INTERVAL_MS}]", interval.ms)
+    })?;
+    require((0.0..=100.0).contains(&interval.rtts), ("[interval]", 0, "rtts"), || {
+        format!("rtts = {} is outside [0, 100]", interval.rtts)
+    })?;
+    action(&schema.action)?;
+    features(schema)?;
+    network(schema)
+}
+
+fn action(action: &Action) -> Result<(), Broken> {
+    let bounds = |factor: f64, key, low: f64, high: f64| {
+        require(factor > 0.0 && factor.is_finite(), ("[action]", 0, key), || {
+            format!("{key} = {factor} is to be above 0")
+        })?;
+        require(low < high && low.is_finite() && high.is_finite(), ("[action]", 0, "low"), || {
+            format!("low = {low} is to be below high = {high}")
+        })
+    };
+    match action {
+        &Action::RateExp { base, low, high }
+        | &Action::CwndExp { base, low, high }
+        | &Action::CubicCwndExp { base, low, high } => bounds(base, "base", low, high),
+        &Action::RateStep { step, low, high } | &Action::CwndStep { step, low, high } => {
+            bounds(step, "step", low, high)
+        }
+        Action::CwndTable { table } => {
+            let place = ("[action]", 0, "table");
+            require(!table.is_empty(), place, || "the table is empty".to_string())?;
+            let odd = table.iter().find(|entry| {
+                !(entry.factor.is_finite() && entry.factor >= 0.0 && entry.packets.is_finite())
+            });
+            require(odd.is_none(), place, || {
+                "a factor is to be 0 or more, and both numbers finite".to_string()
+            })
+        }
+        Action::Parameters { parameter, .. } => {
+            require(!parameter.is_empty(), ("[action]", 0, "parameter"), || "no parameter".to_string())?;
+            parameter.iter().enumerate().try_for_each(|(n, p)| {
+                let finite = p.low.is_finite() && p.high.is_finite();
+                require(finite && p.low < p.high, ("[[action.parameter]]", n, "low"), || {
+                    format!("{}: low = {} is to be below high = {}", p.name, p.low, p.high)
+                })
+            })
+        }
+    }
+}
+
+fn features(schema: &Schema) -> Result<(), Broken> {
+    require(!schema.features.is_empty(), ("", 0, "feature"), || "no feature".to_string())?;
+    for (n, feature) in schema.features.iter().enumerate() {
+        let place = |key| ("[[feature]]", n, key);
+        let name = &feature.name;
+        let [low, high] = feature.clip;
+        require(low < high && low.abs() <= MAX_CLIP && high.abs() <= MAX_CLIP, place("clip"), || {
+            format!("{name}: clip = [{low}, {high}] is no interval within ±{MAX_CLIP:e}")
+        })?;
+        require(feature.scale.is_finite(), place("scale"), || format!("{name}: scale is no number"))?;
+        require((1..=MAX_WINDOW).contains(&feature.window), place("window"), || {
+            format!("{name}: window {} is outside 1..={MAX_WINDOW}", feature.window)
+        })?;
+        let elements = match (feature.signal, &schema.action) {
+            (Signal::PreviousAction, action) => action.width(),
+            (Signal::PreviousActionIs, Action::CwndTable { table }) => table.len(),
+            (Signal::PreviousActionIs, _) => 0,
+            _ => 1,
+        };
+        require(feature.index < elements, place("index"), || {
+            format!("{name}: index {} where the signal has {elements} elements", feature.index)
+        })?;
+    }
+    Ok(())
+}
+
+fn network(schema: &Schema) -> Result<(), Broken> {
+    let width = schema.action.width();
+    let units = |units: usize, place: Place| {
+        require((1..=MAX_UNITS).contains(&units), place, || {
+            format!("{} = {units} is outside 1..={MAX_UNITS}", place.2)
+        })
+    };
+    let (layer, head) = match &schema.network {
+        Network::Sequential { layer, head } => (layer, *head),
+        &Network::Hierarchical { watcher, generator, outputs } => {
+            units(watcher, ("[network]", 0, "watcher"))?;
+            units(generator, ("[network]", 0, "generator"))?;
+            return require(outputs == width, ("[network]", 0, "outputs"), || {
+                format!("outputs = {outputs}, the action takes {width}")
+            });
+        }
+    };
+    require((1..=MAX_LAYERS).contains(&layer.len()), ("[network]", 0, "layer"), || {
+        format!("{} layers; 1 to {MAX_LAYERS} are possible", layer.len())
+    })?;
+    for (n, layer) in layer.iter().enumerate() {
+        units(layer.units(), ("[[network.layer]]", n, "units"))?;
+    }
+    let last = &layer[layer.len() - 1];
+    let place = ("[[network.layer]]", layer.len() - 1, "units");
+    let head_place = ("[network]", 0, "head");
+    match (head, &schema.action) {
+        (Head::Argmax, Action::CwndTable { table }) => require(last.units() == table.len(), place, || {
+            format!("units = {}, the table has {} entries", last.units(), table.len())
+        }),
+        (Head::Argmax, _) | (_, Action::CwndTable { .. }) => {
+            require(false, head_place, || "head \"argmax\" and action \"cwnd-table\" go together".to_string())
+        }
+        (Head::Direct, _) => require(last.units() == width, place, || {
+            format!("units = {}, the action takes {width}", last.units())
+        }),
+        (Head::Mixture, _) => {
+            require(width == 1, head_place, || format!("a mixture is of one action, not of {width}"))?;
+            let dense = matches!(last, Layer::Dense { .. });
+            require(dense && last.units() % 3 == 0, place, || {
+                "a mixture's last layer is dense, its units K logits, K means, K deviations".to_string()
+            })
+        }
+    }
+}

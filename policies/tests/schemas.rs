@@ -1,0 +1,183 @@
+//! The schemas in the tree: what they become is pinned, and their features stay in their clips whatever
+//! was measured.
+
+#![allow(clippy::disallowed_methods, reason = "a test reads its files and its switch")]
+
+use anole_model::{Dur, Rate};
+use anole_policies::schema::{Schema, builtin, builtins, canonical};
+use anole_policies::{Features, Observation};
+use proptest::num;
+use proptest::prelude::*;
+use serde_json::json;
+use std::path::PathBuf;
+use std::{env, fs};
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn text(name: &str) -> String {
+    fs::read_to_string(folder("schemas").join(format!("{name}.toml"))).unwrap()
+}
+
+#[test]
+fn every_schema_is_named_as_its_file() {
+    let files = fs::read_dir(folder("schemas")).unwrap().map(|entry| entry.unwrap().path());
+    let mut stems: Vec<String> =
+        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_string()).collect();
+    stems.sort();
+    let names: Vec<&str> = builtins().iter().map(|schema| schema.name.as_str()).collect();
+    assert_eq!(names, stems);
+    for name in names {
+        assert_eq!(builtin(name).unwrap().text, canonical(&text(name)));
+    }
+    assert!(builtin("no-such").is_none());
+}
+
+/// What Python and C++ are held against too. When a change is meant:
+/// `UPDATE_GOLDEN=1 cargo test -p anole-policies --test schemas`, and read the difference.
+#[test]
+fn networks_are_as_recorded() {
+    for schema in builtins() {
+        let golden = json!({
+            "name": schema.name,
+            "schema_sha256": schema.sha256(),
+            "action": schema.action.kind(),
+            "network": schema.network_json(),
+            "tensors": schema.tensors(),
+        });
+        let now = serde_json::to_string_pretty(&golden).unwrap() + "\n";
+        let path = folder("golden").join(format!("{}.json", schema.name));
+        if env::var("UPDATE_GOLDEN").is_ok() {
+            fs::write(&path, &now).unwrap();
+        }
+        let recorded = fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(recorded, now, "golden/{}.json; see the comment above this test", schema.name);
+    }
+    let recorded = fs::read_dir(folder("golden")).unwrap().count();
+    assert_eq!(recorded, builtins().len(), "golden/ and schemas/ hold the same names");
+}
+
+#[test]
+fn sage_has_its_69_inputs_and_remembers_the_interval_before() {
+    let schema = builtin("sage").unwrap();
+    assert_eq!((schema.inputs(), schema.outputs(), schema.state()), (69, 1, 128));
+    let mut features = Features::new(schema);
+    let at = |name: &str| schema.features.iter().position(|feature| feature.name == name).unwrap();
+    let ratio = at("throughput over the one before");
+    let largest = at("largest throughput over the one before");
+    let mut push = |mbps: f64| {
+        let input = features.push(&Observation::quiet(Rate::from_mbps(mbps)));
+        (input[ratio], input[largest], input[at("min throughput of 10")])
+    };
+    // Scaled by a half.
+    assert_eq!(push(8.0), (0.5, 0.5, 1.0));
+    assert_eq!(push(16.0), (1.0, 1.0, 1.0));
+    assert_eq!(push(4.0), (0.125, 0.5, 0.25));
+}
+
+/// The message for `libra` with one line changed.
+fn refusal(name: &str, from: &str, to: &str) -> String {
+    let text = text(name);
+    assert!(text.contains(from), "{from}");
+    Schema::parse(&text.replacen(from, to, 1), "x.toml").unwrap_err().to_string()
+}
+
+#[test]
+fn a_broken_rule_is_told_with_its_line() {
+    let line = |name: &str, line: &str| 1 + text(name).lines().position(|l| l == line).unwrap();
+    for (name, from, to, message) in [
+        ("libra", "name = \"libra\"", "name = \"Libra!\"", "name \"Libra!\" is to be of lower-case letters"),
+        ("libra", "history = 8", "history = 65", "history 65 is outside 1..=64"),
+        ("libra", "ms = 10.0", "ms = 0.0", "ms = 0 is outside ]0, 10000]"),
+        ("libra", "rtts = 1.0", "rtts = -1.0", "rtts = -1 is outside [0, 100]"),
+        ("libra", "base = 2.0", "base = 0.0", "base = 0 is to be above 0"),
+        ("libra", "low = -1.0", "low = 1.0", "low = 1 is to be below high = 1"),
+        ("libra", "scale = 4.0", "scale = nan", "RTT gradient: scale is no number"),
+        ("libra", "clip = [-2.0, 2.0]", "clip = [2.0, 2.0]", "RTT gradient: clip = [2, 2] is no interval"),
+        ("libra", "units = 512", "units = 8193", "units = 8193 is outside 1..=8192"),
+        ("libra", "units = 1", "units = 2", "units = 2, the action takes 1"),
+        ("libra", "head = \"direct\"", "head = \"argmax\"", "go together"),
+        ("libra", "head = \"direct\"", "head = \"mixture\"", "K logits"),
+        ("indigo", "units = 5", "units = 6", "units = 6, the table has 5 entries"),
+        ("indigo", "index = 4", "index = 5", "previous was 4: index 5 where the signal has 5 elements"),
+        ("spine", "index = 3", "index = 4", "deployed alpha_loss: index 4 where the signal has 4 elements"),
+        ("spine", "outputs = 4", "outputs = 5", "outputs = 5, the action takes 4"),
+        ("spine", "watcher = 64", "watcher = 0", "watcher = 0 is outside 1..=8192"),
+        ("spine", "high = 2.0", "high = 0.0", "alpha_tol: low = 0 is to be below high = 0"),
+    ] {
+        let refusal = refusal(name, from, to);
+        assert!(refusal.contains(message), "{refusal}, expected: {message}");
+        // Rules about low and high, and about the last layer, point at a key of the same table.
+        let exact = match (from, to) {
+            ("high = 2.0", _) => line(name, "name = \"alpha_tol\"") + 1,
+            (_, "head = \"mixture\"") => line(name, "units = 1"),
+            _ => line(name, from),
+        };
+        assert!(refusal.starts_with(&format!("x.toml:{exact}: ")), "{refusal}, expected line {exact}");
+    }
+    let unknown = refusal("libra", "history = 8", "histories = 8");
+    assert!(unknown.starts_with("x.toml:") && unknown.contains("unknown field `histories`"), "{unknown}");
+    let empty = "table = []";
+    let table = text("indigo");
+    let table = &table[table.find("table = [").unwrap()..table.find("[[feature]]").unwrap()];
+    assert!(refusal("indigo", table, &format!("{empty}\n")).contains("the table is empty"));
+}
+
+#[test]
+fn a_comment_or_an_indentation_is_no_difference() {
+    let changed = text("libra").replace("[network]", "# a comment\n\n   [network]  ");
+    assert_eq!(Schema::parse(&changed, "x").unwrap(), *builtin("libra").unwrap());
+}
+
+#[test]
+fn indigo_begins_with_the_last_entry_and_then_sees_its_choices() {
+    let mut features = Features::new(builtin("indigo").unwrap());
+    let quiet = Observation::quiet(Rate::from_mbps(20.0));
+    assert_eq!(features.push(&quiet)[4..], [0.0, 0.0, 0.0, 0.0, 1.0]);
+    features.decided(&[1.0]);
+    let input = features.push(&quiet).to_vec();
+    assert_eq!(input[4..], [0.0, 1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(input[..3], [0.0, 0.1, 0.1]);
+}
+
+prop_compose! {
+    fn observations()(
+        rates in [num::f64::ANY, num::f64::ANY],
+        spans in any::<[u64; 4]>(),
+        ratios in [num::f64::ANY, num::f64::ANY],
+        counts in any::<[u64; 4]>(),
+        mss in any::<u32>(),
+    ) -> Observation {
+        let mut seen = Observation::quiet(Rate::from_bytes_per_s(rates[0]));
+        seen.delivery_rate = Rate::from_bytes_per_s(rates[1]);
+        [seen.srtt, seen.min_rtt, seen.rtt, seen.interval] = spans.map(Dur::from_nanos);
+        [seen.rtt_gradient, seen.loss_rate] = ratios;
+        [seen.cwnd, seen.inflight, seen.acks, seen.lost] = counts;
+        seen.mss = mss;
+        seen
+    }
+}
+
+proptest! {
+    #[test]
+    fn features_stay_in_their_clips(
+        seen in proptest::collection::vec(observations(), 1..20),
+        decided in proptest::collection::vec(num::f64::ANY, 0..6),
+    ) {
+        for schema in builtins() {
+            let mut features = Features::new(schema);
+            for observation in &seen {
+                let input = features.push(observation);
+                for (n, value) in input.iter().enumerate() {
+                    let feature = &schema.features[n % schema.features.len()];
+                    let [low, high] = feature.clip.map(|bound| bound as f32);
+                    // Sets of features from before the flow's first are zeros.
+                    let inside = (low..=high).contains(value) || *value == 0.0;
+                    prop_assert!(inside, "{}: {} = {value}", schema.name, feature.name);
+                }
+                features.decided(&decided);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+#include "network_shape.h"
+
+#include <nlohmann/json.hpp>
+
+namespace anole {
+namespace {
+
+using nlohmann::json;
+
+// No layer is wider and no network deeper: with them no product of sizes leaves 64 bits.
+constexpr std::uint64_t MAX_WIDTH = 65536;
+constexpr std::size_t MAX_LAYERS = 64;
+
+const json& member(const json& object, const std::string& where, const char* key) {
+    const auto found = object.find(key);
+    if (found == object.end()) throw Refusal(where + " lacks \"" + key + "\"");
+    return *found;
+}
+
+std::uint32_t width(const json& object, const std::string& where, const char* key, std::uint64_t least) {
+    const json& value = member(object, where, key);
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
+        value.get<std::uint64_t>() > MAX_WIDTH) {
+        throw Refusal(where + "." + key + " is " + value.dump() + ", not a whole number from " +
+                      std::to_string(least) + " to " + std::to_string(MAX_WIDTH));
+    }
+    return value.get<std::uint32_t>();
+}
+
+template <typename T>
+T choice(const json& value, const std::string& where, const std::map<std::string, T>& choices) {
+    if (value.is_string()) {
+        const auto found = choices.find(value.get<std::string>());
+        if (found != choices.end()) return found->second;
+    }
+    std::string known;
+    for (const auto& each : choices) known += " " + each.first;
+    throw Refusal(where + " is " + value.dump() + ", not one of:" + known);
+}
+
+Layer parse_layer(const json& layer, const std::string& where) {
+    if (!layer.is_object()) throw Refusal(where + " is not an object");
+    Layer parsed{};
+    parsed.kind =
+        choice<LayerKind>(member(layer, where, "kind"), where + ".kind",
+                          {{"dense", LayerKind::Dense}, {"lstm", LayerKind::Lstm}, {"gru", LayerKind::Gru}});
+    parsed.inputs = width(layer, where, "inputs", 1);
+    parsed.units = width(layer, where, "units", 1);
+    if (parsed.kind == LayerKind::Dense && layer.contains("activation")) {
+        parsed.activation = choice<Activation>(layer.at("activation"), where + ".activation",
+                                               {{"none", Activation::None},
+                                                {"relu", Activation::Relu},
+                                                {"leaky-relu-0.2", Activation::LeakyRelu02},
+                                                {"leaky-relu-0.01", Activation::LeakyRelu001},
+                                                {"tanh", Activation::Tanh}});
+    }
+    return parsed;
+}
+
+void must_equal(const std::string& what, std::uint64_t declared, std::uint64_t computed) {
+    if (declared != computed) {
+        throw Refusal(what + " is " + std::to_string(declared) + ", but the layers make it " +
+                      std::to_string(computed));
+    }
+}
+
+Sequential parse_sequential(const json& network, std::uint32_t inputs, std::uint32_t outputs,
+                            std::uint32_t state) {
+    const json& layers = member(network, "network", "layers");
+    if (!layers.is_array() || layers.empty() || layers.size() > MAX_LAYERS) {
+        throw Refusal("network.layers is not a list of 1 to " + std::to_string(MAX_LAYERS) + " layers");
+    }
+    Sequential parsed{};
+    parsed.head =
+        choice<Head>(member(network, "network", "head"), "network.head",
+                     {{"direct", Head::Direct}, {"argmax", Head::Argmax}, {"mixture", Head::Mixture}});
+    std::uint64_t flowing = inputs, carried = 0;
+    for (std::size_t i = 0; i < layers.size(); i++) {
+        const std::string where = "network.layers[" + std::to_string(i) + "]";
+        parsed.layers.push_back(parse_layer(layers[i], where));
+        must_equal(where + ".inputs", parsed.layers.back().inputs, flowing);
+        flowing = parsed.layers.back().units;
+        carried += parsed.layers.back().state();
+    }
+    must_equal("network.state", state, carried);
+    must_equal("network.outputs", outputs, parsed.head == Head::Direct ? flowing : 1);
+    const Layer& last = parsed.layers.back();
+    if (parsed.head == Head::Mixture && (last.kind != LayerKind::Dense || last.units % 3 != 0)) {
+        throw Refusal(
+            "the last layer under a mixture head is not dense with three units (logit, mean, log std) per "
+            "component");
+    }
+    return parsed;
+}
+
+Hierarchical parse_hierarchical(const json& network, std::uint32_t outputs, std::uint32_t state) {
+    Hierarchical parsed{};
+    parsed.watcher = width(network, "network", "watcher", 1);
+    parsed.generator = width(network, "network", "generator", 1);
+    if (outputs < 2) throw Refusal("network.outputs is less than 2, a value and the trigger");
+    parsed.values = outputs - 1;
+    must_equal("network.state", state,
+               2 * std::uint64_t{parsed.watcher} + 2 * std::uint64_t{parsed.generator} + parsed.values);
+    return parsed;
+}
+
+// A recurrent cell of PyTorch with `gates` gates, or a dense layer, under a name.
+void add_cell(std::map<std::string, TensorShape>& shapes, const std::string& name, std::uint64_t gates,
+              std::uint64_t inputs, std::uint64_t units) {
+    shapes[name + ".weight_ih"] = {gates * units, inputs};
+    shapes[name + ".weight_hh"] = {gates * units, units};
+    shapes[name + ".bias_ih"] = {gates * units};
+    shapes[name + ".bias_hh"] = {gates * units};
+}
+
+void add_dense(std::map<std::string, TensorShape>& shapes, const std::string& name, std::uint64_t inputs,
+               std::uint64_t units) {
+    shapes[name + ".weight"] = {units, inputs};
+    shapes[name + ".bias"] = {units};
+}
+
+}  // namespace
+
+std::uint32_t Layer::state() const {
+    switch (kind) {
+        case LayerKind::Lstm:
+            return 2 * units;
+        case LayerKind::Gru:
+            return units;
+        default:
+            return 0;
+    }
+}
+
+NetworkShape parse_network(const json& network) {
+    if (!network.is_object()) throw Refusal("network is not an object");
+    NetworkShape parsed{};
+    parsed.inputs = width(network, "network", "inputs", 1);
+    parsed.outputs = width(network, "network", "outputs", 1);
+    // The state has up to 2 · MAX_WIDTH per layer, but no network that large passes the file's limit.
+    parsed.state = width(network, "network", "state", 0);
+    const bool sequential = choice<bool>(member(network, "network", "kind"), "network.kind",
+                                         {{"sequential", true}, {"hierarchical", false}});
+    if (sequential) {
+        parsed.kind = parse_sequential(network, parsed.inputs, parsed.outputs, parsed.state);
+    } else {
+        parsed.kind = parse_hierarchical(network, parsed.outputs, parsed.state);
+    }
+    return parsed;
+}
+
+std::map<std::string, TensorShape> tensor_shapes(const NetworkShape& network) {
+    std::map<std::string, TensorShape> shapes;
+    if (const auto* sequential = std::get_if<Sequential>(&network.kind)) {
+        for (std::size_t i = 0; i < sequential->layers.size(); i++) {
+            const Layer& layer = sequential->layers[i];
+            const std::string name = "layers." + std::to_string(i);
+            if (layer.kind == LayerKind::Dense) {
+                add_dense(shapes, name, layer.inputs, layer.units);
+            } else {
+                add_cell(shapes, name, layer.kind == LayerKind::Lstm ? 4 : 3, layer.inputs, layer.units);
+            }
+        }
+    } else {
+        const auto& spine = std::get<Hierarchical>(network.kind);
+        add_cell(shapes, "watcher", 4, std::uint64_t{network.inputs} + spine.generator, spine.watcher);
+        add_dense(shapes, "trigger", spine.watcher, 1);
+        add_cell(shapes, "generator", 4, spine.watcher, spine.generator);
+        add_dense(shapes, "head", spine.generator, spine.values);
+    }
+    return shapes;
+}
+
+}  // namespace anole

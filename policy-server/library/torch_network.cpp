@@ -1,0 +1,231 @@
+#include "torch_network.h"
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <dlfcn.h>
+#include <torch/version.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace anole {
+namespace {
+
+std::atomic<std::uint32_t> threads_per_operation{1};
+
+at::Tensor tensor_of(const PolicyFile& file, const std::string& name) {
+    const Tensor& tensor = file.tensors.at(name);
+    const std::vector<std::int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
+    return at::from_blob(const_cast<float*>(tensor.values.data()), sizes, at::kFloat).clone();
+}
+
+// Weights of a dense layer.
+struct Dense {
+    at::Tensor weight, bias;
+
+    Dense(const PolicyFile& file, const std::string& name)
+        : weight(tensor_of(file, name + ".weight")), bias(tensor_of(file, name + ".bias")) {}
+
+    at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+};
+
+// Weights of a recurrent cell.
+struct Cell {
+    at::Tensor weight_ih, weight_hh, bias_ih, bias_hh;
+
+    Cell(const PolicyFile& file, const std::string& name)
+        : weight_ih(tensor_of(file, name + ".weight_ih")),
+          weight_hh(tensor_of(file, name + ".weight_hh")),
+          bias_ih(tensor_of(file, name + ".bias_ih")),
+          bias_hh(tensor_of(file, name + ".bias_hh")) {}
+
+    std::tuple<at::Tensor, at::Tensor> lstm(const at::Tensor& x, const at::Tensor& h,
+                                            const at::Tensor& c) const {
+        return at::lstm_cell(x, {h, c}, weight_ih, weight_hh, bias_ih, bias_hh);
+    }
+
+    at::Tensor gru(const at::Tensor& x, const at::Tensor& h) const {
+        return at::gru_cell(x, h, weight_ih, weight_hh, bias_ih, bias_hh);
+    }
+};
+
+void activate(at::Tensor& x, Activation activation) {
+    switch (activation) {
+        case Activation::None:
+            return;
+        case Activation::Relu:
+            at::relu_(x);
+            return;
+        case Activation::LeakyRelu02:
+            at::leaky_relu_(x, 0.2);
+            return;
+        case Activation::LeakyRelu001:
+            at::leaky_relu_(x, 0.01);
+            return;
+        case Activation::Tanh:
+            at::tanh_(x);
+            return;
+    }
+}
+
+at::Tensor apply_head(const at::Tensor& x, Head head) {
+    switch (head) {
+        case Head::Argmax:
+            return at::argmax(x, 1, true).to(at::kFloat);
+        case Head::Mixture: {
+            const std::int64_t components = x.size(1) / 3;
+            const auto likeliest = at::argmax(x.narrow(1, 0, components), 1, true);
+            return at::gather(x.narrow(1, components, components), 1, likeliest);
+        }
+        default:
+            return x;
+    }
+}
+
+}  // namespace
+
+struct TorchNetwork::Weights {
+    // Of a sequential network, one of the two per layer.
+    std::vector<std::pair<std::optional<Dense>, std::optional<Cell>>> layers;
+    // Of a hierarchical network.
+    std::optional<Cell> watcher, generator;
+    std::optional<Dense> trigger, head;
+
+    Weights(const PolicyFile& file) {
+        if (const auto* sequential = std::get_if<Sequential>(&file.network.kind)) {
+            for (std::size_t i = 0; i < sequential->layers.size(); i++) {
+                const std::string name = "layers." + std::to_string(i);
+                layers.emplace_back();
+                if (sequential->layers[i].kind == LayerKind::Dense) {
+                    layers.back().first.emplace(file, name);
+                } else {
+                    layers.back().second.emplace(file, name);
+                }
+            }
+        } else {
+            watcher.emplace(file, "watcher");
+            trigger.emplace(file, "trigger");
+            generator.emplace(file, "generator");
+            head.emplace(file, "head");
+        }
+    }
+
+    // The output, and the parts of the new state in order.
+    std::pair<at::Tensor, std::vector<at::Tensor>> step(const Sequential& shape, at::Tensor x,
+                                                        const at::Tensor& state) const {
+        std::vector<at::Tensor> next;
+        std::int64_t at = 0;
+        for (std::size_t i = 0; i < layers.size(); i++) {
+            const Layer& layer = shape.layers[i];
+            const auto part = [&](std::int64_t n) {
+                return state.narrow(1, at + n * layer.units, layer.units);
+            };
+            if (layer.kind == LayerKind::Dense) {
+                x = (*layers[i].first)(x);
+                activate(x, layer.activation);
+            } else if (layer.kind == LayerKind::Lstm) {
+                auto [h, c] = layers[i].second->lstm(x, part(0), part(1));
+                x = h;
+                next.insert(next.end(), {h, c});
+            } else {
+                x = layers[i].second->gru(x, part(0));
+                next.push_back(x);
+            }
+            at += layer.state();
+        }
+        return {apply_head(x, shape.head), std::move(next)};
+    }
+
+    std::pair<at::Tensor, std::vector<at::Tensor>> step(const Hierarchical& shape, const at::Tensor& x,
+                                                        const at::Tensor& state) const {
+        const std::int64_t w = shape.watcher, g = shape.generator;
+        const at::Tensor h_g = state.narrow(1, 2 * w, g);
+        const at::Tensor c_g = state.narrow(1, 2 * w + g, g);
+        const at::Tensor values = state.narrow(1, 2 * w + 2 * g, shape.values);
+
+        auto [h_w, c_w] = watcher->lstm(at::cat({x, h_g}, 1), state.narrow(1, 0, w), state.narrow(1, w, w));
+        const at::Tensor triggered = at::gt((*trigger)(h_w), 0.0);
+        const at::Tensor last = triggered.to(at::kFloat);
+        if (!triggered.any().item<bool>()) {
+            return {at::cat({values, last}, 1), {h_w, c_w, h_g, c_g, values}};
+        }
+        auto [h_new, c_new] = generator->lstm(h_w, h_g, c_g);
+        const at::Tensor h = at::where(triggered, h_new, h_g);
+        const at::Tensor c = at::where(triggered, c_new, c_g);
+        const at::Tensor out = at::where(triggered, at::tanh((*head)(h_new)), values);
+        return {at::cat({out, last}, 1), {h_w, c_w, h, c, out}};
+    }
+};
+
+TorchNetwork::TorchNetwork(const PolicyFile& file)
+    : shape_(file.network), weights_([&file] {
+          const c10::InferenceMode inference;
+          set_threads(threads_per_operation);
+          return std::make_unique<const Weights>(file);
+      }()) {}
+
+TorchNetwork::~TorchNetwork() = default;
+
+void TorchNetwork::step(std::uint32_t rows, const float* inputs, float* states, float* outputs) const {
+    const c10::InferenceMode inference;
+    // OpenMP keeps the number of threads per calling thread.
+    thread_local std::uint32_t threads_here = 0;
+    if (threads_here != threads_per_operation) {
+        threads_here = threads_per_operation;
+        at::set_num_threads(static_cast<int>(threads_here));
+    }
+    const std::int64_t n = rows;
+    const at::Tensor x = at::from_blob(const_cast<float*>(inputs), {n, shape_.inputs}, at::kFloat);
+    const at::Tensor state = shape_.state == 0 ? at::empty({n, 0}, at::kFloat)
+                                               : at::from_blob(states, {n, shape_.state}, at::kFloat);
+    const auto [out, next] =
+        std::visit([&](const auto& shape) { return weights_->step(shape, x, state); }, shape_.kind);
+    at::from_blob(outputs, {n, shape_.outputs}, at::kFloat).copy_(out);
+    std::int64_t at = 0;
+    for (const at::Tensor& part : next) {
+        at::Tensor place = state.narrow(1, at, part.size(1));
+        if (place.data_ptr() != part.data_ptr()) place.copy_(part);
+        at += part.size(1);
+    }
+}
+
+void set_threads(std::uint32_t threads) {
+    threads_per_operation = threads;
+    at::set_num_threads(static_cast<int>(threads));
+    // Debian's OpenBLAS has threads of its own.
+    using SetThreads = void (*)(int);
+    if (const auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) {
+        set(static_cast<int>(threads));
+    }
+}
+
+std::string describe() {
+    std::string blas;
+    using Corename = const char* (*)();
+    if (const auto corename = reinterpret_cast<Corename>(dlsym(RTLD_DEFAULT, "openblas_get_corename"))) {
+        blas = std::string("OpenBLAS ") + corename();
+    } else if (at::hasMKL()) {
+        blas = "MKL";
+    } else if (Dl_info info{};
+               dladdr(dlsym(RTLD_DEFAULT, "sgemm_"), &info) != 0 && info.dli_fname != nullptr) {
+        char* real = ::realpath(info.dli_fname, nullptr);
+        const std::string library = real == nullptr ? info.dli_fname : real;
+        std::free(real);
+        blas = library.find("/blas/libblas") != std::string::npos
+                   ? "reference BLAS, 7 to 50 times slower than OpenBLAS: install libopenblas0-pthread"
+                   : "BLAS " + library;
+    } else {
+        blas = "BLAS built in";
+    }
+    const std::uint32_t threads = threads_per_operation;
+    return "LibTorch " TORCH_VERSION ", " + blas + ", " + std::to_string(threads) +
+           (threads == 1 ? " thread" : " threads");
+}
+
+}  // namespace anole

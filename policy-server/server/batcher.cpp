@@ -1,0 +1,118 @@
+#include "batcher.h"
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+namespace anole {
+
+using protocol::Status;
+
+Connection::~Connection() {
+    ::close(socket_);
+}
+
+void Connection::send(const protocol::Packet& packet) noexcept {
+    const ssize_t sent = ::send(socket_, packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) counters_.unread++;
+}
+
+Batcher::Batcher(const Limits& limits, Counters& counters, Log& log)
+    : limits_(limits), counters_(counters), log_(log), thread_([this] { run(); }) {}
+
+Batcher::~Batcher() {
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+bool Batcher::push(Request&& request) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // One connection cannot take the whole queue from the others.
+    const std::size_t share = std::max<std::size_t>(1, limits_.queue / 2);
+    if (queue_.size() >= limits_.queue || request.connection->waiting_ >= share) {
+        counters_.overloaded++;
+        return false;
+    }
+    request.connection->waiting_++;
+    queue_.push_back(std::move(request));
+    // In between nothing changes for the thread that waits.
+    if (queue_.size() == 1 || queue_.size() == limits_.max_batch) changed_.notify_one();
+    return true;
+}
+
+std::vector<Request> Batcher::take() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (!stopping_) {
+        changed_.wait_until(lock, queue_.front().received + limits_.window,
+                            [this] { return stopping_ || queue_.size() >= limits_.max_batch; });
+    }
+    std::vector<Request> batch;
+    while (!stopping_ && !queue_.empty() && batch.size() < limits_.max_batch) {
+        queue_.front().connection->waiting_--;
+        batch.push_back(std::move(queue_.front()));
+        queue_.pop_front();
+    }
+    return batch;
+}
+
+void Batcher::run() {
+    // The window is shorter than ten times the default slack of timers, 50 µs.
+    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+    for (;;) {
+        std::vector<Request> batch = take();
+        if (batch.empty()) return;
+        std::map<const Policy*, std::vector<Request*>> groups;
+        for (Request& request : batch) {
+            auto& group = groups[request.policy.get()];
+            group.push_back(&request);
+        }
+        for (const auto& each : groups) compute(each.second);
+    }
+}
+
+void Batcher::compute(const std::vector<Request*>& group) {
+    const Policy& policy = *group.front()->policy;
+    const Shape& shape = policy.shape();
+    const auto now = Clock::now();
+    std::vector<Request*> rows;
+    inputs_.clear();
+    states_.clear();
+    for (Request* request : group) {
+        if (now >= request->received + request->step.budget) {
+            counters_.expired++;
+            request->connection->send(protocol::no_result(request->id, request->handle, Status::Expired));
+            continue;
+        }
+        rows.push_back(request);
+        inputs_.insert(inputs_.end(), request->step.inputs.begin(), request->step.inputs.end());
+        states_.insert(states_.end(), request->step.state.begin(), request->step.state.end());
+    }
+    if (rows.empty()) return;
+    outputs_.resize(rows.size() * shape.outputs);
+    try {
+        policy.step(static_cast<std::uint32_t>(rows.size()), inputs_.data(), states_.data(), outputs_.data());
+    } catch (const std::exception& exception) {
+        log_.line(std::string("a batch failed: ") + exception.what());
+        for (const Request* request : rows) {
+            request->connection->send(protocol::no_result(request->id, request->handle, Status::Overloaded));
+        }
+        return;
+    }
+    counters_.batches++;
+    counters_.answered += rows.size();
+    for (std::size_t i = 0; i < rows.size(); i++) {
+        rows[i]->connection->send(protocol::result(rows[i]->id, rows[i]->handle, &outputs_[i * shape.outputs],
+                                                   shape.outputs, states_.data() + i * shape.state,
+                                                   shape.state));
+    }
+}
+
+}  // namespace anole

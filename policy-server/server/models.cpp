@@ -1,0 +1,186 @@
+#include "models.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "protocol.h"
+
+namespace anole {
+namespace {
+
+constexpr const char* SUFFIX = ".safetensors";
+
+// The model's name of a file name; empty if it is none.
+std::string model_of(const std::string& file) {
+    const std::size_t suffix = std::strlen(SUFFIX);
+    if (file.size() <= suffix || file.compare(file.size() - suffix, suffix, SUFFIX) != 0) return "";
+    const std::string name = file.substr(0, file.size() - suffix);
+    return protocol::is_model_name(name) ? name : "";
+}
+
+// Computes one row of zeros: the first request is then as fast as the others, and a policy that cannot
+// answer is found here.
+void try_out(const Policy& policy, const std::string& path) {
+    const Shape& shape = policy.shape();
+    if (!protocol::fits(shape)) throw std::runtime_error(path + ": its input and state do not fit a packet");
+    std::vector<float> inputs(shape.inputs), state(shape.state), outputs(shape.outputs);
+    policy.step(1, inputs.data(), state.data(), outputs.data());
+    const auto finite = [](float value) { return std::isfinite(value); };
+    if (!std::all_of(outputs.begin(), outputs.end(), finite) ||
+        !std::all_of(state.begin(), state.end(), finite)) {
+        throw std::runtime_error(path + ": its answer to zeros is not finite");
+    }
+}
+
+}  // namespace
+
+Models::Models(std::string directory, Loader loader, Log& log)
+    : directory_(std::move(directory)), loader_(std::move(loader)), log_(log) {
+    const auto fail = [this](const char* what) {
+        const std::string reason = std::strerror(errno);
+        if (inotify_ >= 0) ::close(inotify_);
+        return std::runtime_error("--models " + directory_ + ": " + what + ": " + reason);
+    };
+    inotify_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (inotify_ < 0) throw fail("changes cannot be followed");
+    // Before the scan: what changes meanwhile is then loaded twice, and not missed.
+    if (::inotify_add_watch(inotify_, directory_.c_str(),
+                            IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR) < 0) {
+        throw fail("the directory cannot be followed");
+    }
+    stop_ = ::eventfd(0, EFD_CLOEXEC);
+    if (stop_ < 0) throw fail("changes cannot be followed");
+    scan();
+    watcher_ = std::thread([this] { watch(); });
+}
+
+Models::~Models() {
+    const std::uint64_t one = 1;
+    if (::write(stop_, &one, sizeof(one)) == sizeof(one)) watcher_.join();
+    ::close(inotify_);
+    ::close(stop_);
+}
+
+std::shared_ptr<const Slot> Models::find(const std::string& name) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = slots_.find(name);
+    return found == slots_.end() ? nullptr : found->second;
+}
+
+void Models::scan() {
+    std::set<std::string> names;
+    std::error_code error;
+    for (auto entry = std::filesystem::directory_iterator(directory_, error);
+         !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+        const std::string name = model_of(entry->path().filename().string());
+        if (!name.empty()) names.insert(name);
+    }
+    if (error) log_.line(directory_ + ": cannot be listed: " + error.message());
+
+    std::vector<std::string> gone;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (const auto& each : slots_) {
+            if (names.count(each.first) == 0) gone.push_back(each.first);
+        }
+    }
+    for (const std::string& name : gone) remove(name);
+    for (const std::string& name : names) reload(name);
+}
+
+void Models::reload(const std::string& name) {
+    const std::string path = directory_ + "/" + name + SUFFIX;
+    std::shared_ptr<const Policy> policy;
+    std::string refusal;
+    try {
+        policy = loader_(path);
+        try_out(*policy, path);
+    } catch (const std::exception& exception) {
+        policy = nullptr;
+        refusal = exception.what();
+    }
+    std::shared_ptr<Slot> slot;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        auto& place = slots_[name];
+        if (place == nullptr) place = std::make_shared<Slot>();
+        slot = place;
+    }
+    bool replaced = false;
+    {
+        const std::lock_guard<std::mutex> lock(slot->mutex_);
+        replaced = slot->policy_ != nullptr;
+        slot->refusal_ = refusal;
+        if (policy != nullptr) slot->policy_.swap(policy);  // the old one is freed without the lock
+    }
+    if (!refusal.empty()) {
+        log_.line("refused: " + refusal + (replaced ? "; the policy loaded before stays" : ""));
+    } else {
+        log_.line((replaced ? "loaded again: " : "loaded: ") + path);
+    }
+}
+
+void Models::remove(const std::string& name) {
+    std::shared_ptr<const Policy> old;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = slots_.find(name);
+        if (found == slots_.end()) return;
+        const std::lock_guard<std::mutex> slot_lock(found->second->mutex_);
+        old.swap(found->second->policy_);
+        found->second->refusal_.clear();
+    }
+    log_.line("removed: " + directory_ + "/" + name + SUFFIX);
+}
+
+void Models::watch() {
+    pollfd waiting[] = {{inotify_, POLLIN, 0}, {stop_, POLLIN, 0}};
+    for (;;) {
+        if (::poll(waiting, 2, -1) < 0 && errno != EINTR) return;
+        if (waiting[1].revents != 0) return;
+        if (waiting[0].revents != 0) read_events();
+    }
+}
+
+void Models::read_events() {
+    // Many changes of one file are one.
+    std::set<std::string> changed, gone;
+    bool lost = false;
+    alignas(inotify_event) char buffer[16384];
+    for (;;) {
+        const ssize_t length = ::read(inotify_, buffer, sizeof(buffer));
+        if (length <= 0) break;
+        for (const char* at = buffer; at < buffer + length;) {
+            const auto* event = reinterpret_cast<const inotify_event*>(at);
+            at += sizeof(inotify_event) + event->len;
+            if ((event->mask & IN_Q_OVERFLOW) != 0) lost = true;
+            if ((event->mask & IN_IGNORED) != 0) {
+                log_.line(directory_ + ": the directory is gone; what was loaded stays");
+            }
+            const std::string name = event->len > 0 ? model_of(event->name) : "";
+            if (name.empty()) continue;
+            const bool there = (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0;
+            (there ? changed : gone).insert(name);
+            (there ? gone : changed).erase(name);
+        }
+    }
+    if (lost) {
+        scan();
+        return;
+    }
+    for (const std::string& name : gone) remove(name);
+    for (const std::string& name : changed) reload(name);
+}
+
+}  // namespace anole

@@ -1,0 +1,67 @@
+// The policy files of a directory, loaded, and loaded again when they change.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "log.h"
+#include "policy.h"
+
+namespace anole {
+
+// A name and what is served under it. A handle keeps the slot, so it sees each new policy.
+class Slot {
+  public:
+    // Nothing where no file of this name was accepted, or where it was removed.
+    std::shared_ptr<const Policy> policy() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return policy_;
+    }
+
+    // Why the last file was refused; empty if it was not.
+    std::string refusal() const {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return refusal_;
+    }
+
+  private:
+    friend class Models;
+    mutable std::mutex mutex_;
+    std::shared_ptr<const Policy> policy_;
+    std::string refusal_;
+};
+
+class Models {
+  public:
+    // Loads every DIRECTORY/NAME.safetensors and follows changes on a thread of its own. A refused file
+    // is logged and the policy before it stays. Throws std::runtime_error where the directory cannot be
+    // read.
+    Models(std::string directory, Loader loader, Log& log);
+    Models(const Models&) = delete;
+    Models& operator=(const Models&) = delete;
+    ~Models();
+
+    // The slot of a name that has or had a file; nothing otherwise.
+    std::shared_ptr<const Slot> find(const std::string& name) const;
+
+  private:
+    void scan();
+    void reload(const std::string& name);
+    void remove(const std::string& name);
+    void watch();
+    void read_events();
+
+    const std::string directory_;
+    const Loader loader_;
+    Log& log_;
+    int inotify_ = -1;
+    int stop_ = -1;
+    mutable std::mutex mutex_;
+    std::map<std::string, std::shared_ptr<Slot>> slots_;
+    std::thread watcher_;
+};
+
+}  // namespace anole

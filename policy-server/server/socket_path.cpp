@@ -1,0 +1,69 @@
+#include "socket_path.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace anole {
+
+ListeningSocket::ListeningSocket(const std::string& path) : path_(path) {
+    const auto fail = [this](const std::string& what) {
+        close_all();
+        return std::runtime_error("--socket " + path_ + ": " + what);
+    };
+    const auto system_error = [&fail](const char* what) {
+        return fail(std::string("cannot ") + what + " (" + std::strerror(errno) +
+                    "); its directory has to exist and be writable");
+    };
+
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+        throw fail("a path of 1 to " + std::to_string(sizeof(address.sun_path) - 1) +
+                   " bytes is needed; give another one");
+    }
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+
+    // Looked at before a lock file is made beside it.
+    struct stat found {};
+    const bool exists = ::lstat(path.c_str(), &found) == 0;
+    if (exists && !S_ISSOCK(found.st_mode)) {
+        throw fail("this exists and is not a socket; move it away, or give another path");
+    }
+    lock_ = ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock_ < 0) throw system_error("open the lock file beside it");
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) throw system_error("lock the file beside it");
+        throw fail("another server is running there; stop it, or give another path");
+    }
+    if (exists && ::unlink(path.c_str()) != 0 && errno != ENOENT) {
+        throw system_error("remove the stale socket");
+    }
+
+    socket_ = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket_ < 0) throw system_error("make a socket");
+    const mode_t before = ::umask(0177);
+    bound_ = ::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    ::umask(before);
+    if (!bound_) throw system_error("bind the socket");
+    if (::listen(socket_, 128) != 0) throw system_error("listen");
+}
+
+ListeningSocket::~ListeningSocket() {
+    close_all();
+}
+
+void ListeningSocket::close_all() {
+    if (bound_) ::unlink(path_.c_str());
+    if (socket_ >= 0) ::close(socket_);
+    if (lock_ >= 0) ::close(lock_);
+}
+
+}  // namespace anole

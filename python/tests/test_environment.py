@@ -1,0 +1,156 @@
+"""The environment: shapes, determinism, episodes, refusals, Gymnasium's contracts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import anole
+from anole.gym import GymEnv, GymVectorEnv
+
+SHORT = anole.Ranges(capacity_mbps=(5.0, 20.0), rtt_ms=(10.0, 40.0), duration_s=1.0)
+COLUMN = {name: index for index, name in enumerate(anole.STATS)}
+
+
+def env(**options):
+    return anole.VectorEnv(**{"n": 3, "threads": 1, "ranges": SHORT} | options)
+
+
+def rollout(environment, steps=30, action=0.1):
+    """Everything that an environment said."""
+    said = [environment.reset()]
+    for _ in range(steps):
+        said += environment.step(np.full((environment.num_envs, 1), action, np.float32))
+    environment.close()
+    return said
+
+
+def equal(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_shapes_and_plausible_figures():
+    environment = env()
+    obs = environment.reset()
+    assert obs.shape == (3, environment.schema.inputs) and obs.dtype == np.float32
+    delivered = spans = 0.0
+    for _ in range(20):
+        obs, stats, done = environment.step(np.zeros((3, 1)))
+        assert obs.shape == (3, environment.schema.inputs) and np.isfinite(obs).all()
+        assert stats.shape == (3, len(anole.STATS)) and np.isfinite(stats).all()
+        assert done.shape == (3,) and done.dtype == bool
+        rate, span = stats[:, COLUMN["throughput_mbps"]], stats[:, COLUMN["interval_s"]]
+        delivered, spans = delivered + (rate * span).sum(), spans + span.sum()
+        assert (stats[:, COLUMN["rtt_ms"]] >= stats[:, COLUMN["base_rtt_ms"]] - 1e-3).all()
+    assert 0.5 < delivered / spans < 20.0
+    assert (environment.window() >= 1448).all()
+
+
+def test_results_depend_on_the_seed_and_the_actions_and_not_on_threads():
+    first = rollout(env(threads=1))
+    assert equal(first, rollout(env(threads=3)))
+    assert equal(first[:4], rollout(env(n=3, threads=2))[:4])
+    assert not equal(first, rollout(env(seed=2)))
+    assert not equal(first, rollout(env(), action=-0.5))
+
+
+def test_reset_begins_again():
+    environment = env()
+    obs = environment.reset()
+    environment.step(np.zeros((3, 1)))
+    assert np.array_equal(environment.reset(), obs)
+    assert not np.array_equal(environment.reset(seed=9), obs)
+    environment.close()
+    assert np.array_equal(environment.reset(seed=1), obs)
+
+
+def test_episodes_end_in_time_and_the_last_observation_is_kept():
+    environment = env()
+    environment.reset()
+    ends = 0
+    for _ in range(200):
+        before = environment.step(np.zeros(3))
+        obs, stats, done = before
+        assert (stats[done, COLUMN["time_s"]] >= 1.0).all()
+        assert (stats[~done, COLUMN["time_s"]] < 1.0).all()
+        for row in np.flatnonzero(done):
+            assert environment.final_obs[row].any()
+            assert not np.array_equal(environment.final_obs[row], obs[row])
+        ends += done.sum()
+    assert ends >= 6
+
+
+def test_cross_traffic_and_late_starts_are_seen():
+    ranges = SHORT.replace(cross_flows=(2, 2), start_s=(0.2, 0.2), duration_s=3.0)
+    environment = env(ranges=ranges)
+    environment.reset()
+    flows = [environment.step(np.zeros(3))[1][:, COLUMN["flows"]] for _ in range(60)]
+    assert np.max(flows) == 3.0 and np.min(flows) >= 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"algorithm": "anol"}, "did you mean anole"),
+        ({"algorithm": "orca", "schema": "libra"}, "orca"),
+        ({"schema": "libr"}, "no schema is named"),
+        ({"ranges": "everything"}, "no ranges are named"),
+        ({"ranges": SHORT.replace(rtt_ms=(0.0, 5.0))}, "rtt_ms"),
+        ({"n": 0}, "n = 0"),
+        ({"params": {"no_such": 1.0}}, "no_such"),
+    ],
+)
+def test_nonsense_is_refused_with_the_reason(options, reason):
+    with pytest.raises(ValueError, match=reason):
+        env(**options)
+
+
+def test_wrong_calls_are_refused():
+    environment = env()
+    with pytest.raises(RuntimeError, match="reset"):
+        environment.step(np.zeros((3, 1)))
+    environment.reset()
+    with pytest.raises(ValueError, match="wanted are"):
+        environment.step(np.zeros((3, 2)))
+    # NaN is an answer that the algorithm has to cope with.
+    environment.step(np.full((3, 1), np.nan))
+    silent = env(algorithm="cubic")
+    with pytest.raises(RuntimeError, match="asked its policy nothing"):
+        silent.reset()
+
+
+@pytest.mark.parametrize("algorithm", ["cubic", "bbr", "reno"])
+def test_a_tap_sees_what_an_algorithm_does(algorithm):
+    tap = anole.TapEnv("orca", algorithm, n=2, threads=1, ranges=SHORT, episode_s=2.0)
+    alone = anole.TapEnv("orca", algorithm, n=2, threads=2, ranges=SHORT, episode_s=2.0)
+    assert np.array_equal(tap.reset(), alone.reset())
+    windows, spans = [tap.window()], []
+    for _ in range(40):
+        obs, stats, _ = tap.step()
+        assert np.array_equal(obs, alone.step()[0])
+        windows.append(tap.window())
+        spans.append(stats[:, COLUMN["interval_s"]])
+    assert np.std(np.stack(windows), axis=0).min() > 0
+    # A question about every 20 ms.
+    assert 0.018 < np.median(spans) < 0.03
+
+
+def test_named_ranges_are_those_of_the_suite():
+    assert anole.Ranges.named("random") == anole.Ranges()
+    assert anole.Ranges.named("capacity-5x").capacity_mbps == (400.0, 1000.0)
+
+
+@pytest.mark.filterwarnings("ignore:.*")
+def test_gymnasium_accepts_the_environments():
+    check_env(GymEnv(schema="libra", algorithm="anole", ranges=SHORT, threads=1), skip_render_check=True)
+    vector = GymVectorEnv(schema="libra", algorithm="anole", n=2, ranges=SHORT, threads=1)
+    obs, _ = vector.reset(seed=1)
+    assert vector.observation_space.contains(obs)
+    truncated = np.zeros(2, bool)
+    while not truncated.any():
+        obs, reward, terminated, truncated, info = vector.step(vector.action_space.sample())
+        assert vector.observation_space.contains(obs) and reward.shape == (2,)
+        assert not terminated.any() and (reward <= 1.0).all()
+    assert vector.single_observation_space.contains(info["final_obs"][np.flatnonzero(truncated)[0]])
+    vector.close()

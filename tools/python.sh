@@ -1,0 +1,16 @@
+#!/bin/sh
+# Makes .venv with what python/ and training/ need (PyTorch among it, several GB), unless it is there already
+# and up to date; then builds the extension module into python/anole.
+set -eu
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "Python 3.11 or newer is needed; $python is $("$python" --version 2>&1). Name another one with PYTHON=…" >&2
+    exit 1
+}
+if ! cmp -s training/requirements.txt .venv/requirements.txt 2>/dev/null; then
+    "$python" -m venv .venv
+    .venv/bin/pip install --quiet --disable-pip-version-check --requirement training/requirements.txt
+    cp training/requirements.txt .venv/requirements.txt
+fi

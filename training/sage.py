@@ -1,0 +1,426 @@
+"""Sage: a recurrent policy learned offline from a pool of classic algorithms, by critic-regularised regression.
+
+Yen et al., *Computers Can Learn from the Heuristic Designs and Master Internet Congestion Control* (SIGCOMM
+2023): trajectories of classic algorithms over many links are recorded once; a policy (69 inputs, GRU,
+mixture of Gaussians over the window's change in 20 ms) is regressed on their actions, each weighted by what
+a critic thinks of it (Wang et al., *Critic Regularized Regression*, NeurIPS 2020).
+
+The pool: every algorithm drives the same links. `--pool-algorithms` run as they are, observed by a tap that
+measures them as it would measure the policy. `fast` is FAST TCP (Jin et al., INFOCOM 2004) with random
+target and gain, computed here every 20 ms: its changes are a smooth function of what is observed, while the
+others mostly change nothing within 20 ms, and its spread of targets gives the critic something to compare.
+
+The action is log2 of the window's growth per 20 ms, averaged over the round-trip time to come: an algorithm
+that acts once per round trip shows zero in most intervals, and a policy that regresses on zeros stays put.
+
+Reward of 20 ms: the delivered share of the fair share (at most 1) times base over present round-trip time,
+minus ζ times the loss rate. That is Sage's power; beside other flows the fair share makes it Sage's second,
+friendly reward at the same time.
+
+Where this deviates from the paper, and why:
+- Sized to train in minutes on a few cores (units of 128, a pool of hours instead of years of simulated
+  time); `--hidden 512` for a larger one.
+- The critics are two plain networks over what the simulator knows, with returns over ten steps of the pool,
+  instead of one distributional network with memory: one 20 ms action is too small to be told apart by one
+  step. They are not deployed.
+- An action's weight also counts how its trajectory fared against the others on the same link: that needs no
+  critic, and is what makes a short training choose.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import math
+from pathlib import Path
+from typing import Any
+
+import anole
+import common
+import numpy as np
+import torch
+import torch.nn.functional as F
+from common import fail, option
+from torch import nn
+from tqdm import tqdm
+
+#: The links of pool and validation.
+RANGES = anole.Ranges(
+    capacity_mbps=(2.0, 100.0),
+    rtt_ms=(8.0, 200.0),
+    buffer_bdp=(0.15, 5.0),
+    loss=(0.0, 0.03),
+    lossless=0.5,
+    traces=0.2,
+    steps=0.2,
+    cross_flows=(0, 1),
+)
+#: Width of `privileged`.
+KNOWN = 8
+#: Components of the mixture, and bounds of the logarithm of their standard deviation.
+LOG_STD = (-7.0, 0.0)
+#: Columns of a pool.
+COLUMNS = ("obs", "known", "action", "reward")
+
+
+@dataclasses.dataclass
+class Arguments(common.Arguments):
+    """Arguments of this trainer; those of every trainer are in `common.Arguments`."""
+
+    pool: str = option("", "the pool's file, recorded first if it is not there; default OUT/pool.npz")
+    pool_algorithms: str = option(
+        "cubic,reno,bbr,vegas,fast,fast", "what drives the pool's links, each all of them"
+    )
+    links: int = option(384, "links of the pool")
+    episode_s: float = option(15.0, "length of a trajectory, s of simulated time")
+    learning_rate: float = option(3e-4, "Adam's step for policy and critics")
+    gamma: float = option(0.99, "discount per 20 ms")
+    tau: float = option(0.005, "share of the learned weights that the targets take over per update")
+    batch: int = option(64, "sequences per update")
+    burn_in: int = option(8, "steps that only warm up the hidden state")
+    sequence: int = option(24, "steps that are learned from, after the burn-in")
+    round: int = option(20, "updates between two rows of the log")
+    lookahead: int = option(10, "steps of the pool's reward before the critic's estimate")
+    advantage_scale: float = option(1.0, "beta: an advantage of this many standard deviations weighs e")
+    trajectory_weight: float = option(1.0, "weight of a trajectory's standing among those on its link")
+    loss_weight: float = option(2.0, "zeta, the weight of the loss rate")
+
+
+# --- reward and privileged knowledge --------------------------------------------------------------------
+
+
+def reward_of(stats: np.ndarray, loss_weight: float) -> np.ndarray:
+    """Reward of 20 ms: stats [..., len(anole.STATS)] to [...]."""
+    s = common.named(stats)
+    share = np.minimum(s["throughput_mbps"] / np.maximum(s["fair_share_mbps"], 1e-3), 1.0)
+    ratio = np.maximum(s["rtt_ms"] / np.maximum(s["base_rtt_ms"], 1e-3), 1.0)
+    return (share / ratio - loss_weight * s["loss_rate"]).astype(np.float32)
+
+
+def privileged(stats: np.ndarray) -> np.ndarray:
+    """What only the simulator knows, scaled to about one: stats [..., K] to [..., KNOWN]."""
+    s = common.named(stats)
+    fair, base = np.maximum(s["fair_share_mbps"], 1e-3), np.maximum(s["base_rtt_ms"], 1e-3)
+    columns = [
+        np.minimum(s["throughput_mbps"] / fair, 4.0),
+        np.clip(s["rtt_ms"] / base - 1.0, 0.0, 10.0),
+        np.minimum(10.0 * s["loss_rate"], 5.0),
+        100.0 * s["random_loss"],
+        np.log(fair) / 3.0,
+        np.log(base) / 3.0,
+        np.log(fair * base) / 3.0,
+        s["flows"] / 2.0,
+    ]
+    return np.stack(columns, axis=-1).astype(np.float32)
+
+
+# --- pool -----------------------------------------------------------------------------------------------
+
+
+class Fast:
+    """FAST TCP with random parameters on each flow: once per round trip the window goes to
+    (1 − γ)·w + γ·(w·base/RTT + α); it doubles per round trip until a queue or a loss appears. The target is
+    α packets on half of the flows, and on the others the share α/w of the window."""
+
+    def __init__(self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0):
+        self.gain = np.exp(rng.uniform(np.log(0.2), np.log(1.0), flows))
+        self.packets = np.where(rng.random(flows) < 0.5, np.exp(rng.uniform(0.0, np.log(40.0), flows)), 0.0)
+        self.share = np.where(self.packets > 0.0, 0.0, np.exp(rng.uniform(np.log(0.02), np.log(0.4), flows)))
+        self.back_off = rng.choice([0.0, 1.0, 3.0], flows)
+        self.noise, self.rng, self.interval = 0.02 * rng.random(flows), rng, interval_ms
+        self.starting = np.ones(flows, bool)
+
+    def act(self, stats: np.ndarray) -> np.ndarray:
+        """log2 of the window's growth over the next interval: stats [N, K] to [N]."""
+        s = common.named(stats.astype(np.float64))
+        rtt = np.maximum(s["rtt_ms"], 1.0)
+        base = np.minimum(np.maximum(s["base_rtt_ms"], 1.0), rtt)
+        window = np.maximum(s["throughput_mbps"] * rtt / 12.0, 2.0)
+        per_rtt = np.minimum(self.interval / rtt, 1.0)
+        self.starting &= (rtt < 1.15 * base + 12.0 / np.maximum(s["fair_share_mbps"], 0.1)) & (
+            s["loss_rate"] < 0.1
+        )
+        target = base / rtt + self.share + self.packets / window - self.back_off * s["loss_rate"]
+        steady = np.log2(np.maximum(1.0 + self.gain * per_rtt * (target - 1.0), 0.25))
+        action = np.where(self.starting, per_rtt, steady) + self.noise * self.rng.standard_normal(len(rtt))
+        return np.clip(action, -1.0, 1.0).astype(np.float32)
+
+
+def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
+    """Links from 2 to 100 Mbps; on a quarter of them the capacity varies."""
+    return [
+        anole.VectorEnv(
+            schema="sage",
+            algorithm="sage",
+            n=envs,
+            threads=args.threads,
+            ranges=RANGES,
+            seed=seed,
+            episode_s=args.episode_s,
+        )
+    ]
+
+
+def growth(window: np.ndarray, rtt_ms: np.ndarray, interval_ms: float = 20.0) -> np.ndarray:
+    """log2 of the window's growth per interval over the round trip that follows: [steps, links] of windows
+    at the questions and round-trip times to [steps, links]."""
+    steps = len(window)
+    ahead = np.clip(np.ceil(rtt_ms / interval_ms), 1, 25).astype(np.int64)
+    end = np.minimum(np.arange(steps)[:, None] + ahead, steps - 1)
+    later = np.take_along_axis(window, end, axis=0)
+    per = np.maximum(end - np.arange(steps)[:, None], 1)
+    ratio = np.maximum(later, 1.0) / np.maximum(window, 1.0)
+    return np.clip(np.log2(ratio) / per, -1.0, 1.0).astype(np.float32)
+
+
+def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray]:
+    """One trajectory of this algorithm, the pool's `number`th, on every link: `COLUMNS` as [links, steps, …],
+    and length [links]."""
+    rng = np.random.default_rng([args.seed, number])
+    policy = Fast(args.links, rng) if algorithm == "fast" else None
+    env = environments(args, args.seed, args.links)[0] if policy else tap(args, algorithm)
+    obs = env.reset()
+    stats, known = None, np.zeros((args.links, KNOWN), np.float32)
+    length, over = np.zeros(args.links, np.int64), np.zeros(args.links, bool)
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in (*COLUMNS, "window", "rtt")}
+    bar = tqdm(desc=f"pool: {algorithm}", unit=" steps")
+    while not over.all():
+        rows["obs"].append(obs.astype(np.float16))
+        rows["known"].append(known.astype(np.float16))
+        if policy:
+            rows["action"].append(
+                policy.act(stats) if stats is not None else np.zeros(args.links, np.float32)
+            )
+            obs, stats, done = env.step(rows["action"][-1][:, None])
+        else:
+            rows["window"].append(env.window())
+            obs, stats, done = env.step()
+            rows["rtt"].append(common.named(stats)["rtt_ms"])
+        known = privileged(stats)
+        rows["reward"].append(reward_of(stats, args.loss_weight))
+        length += ~over
+        over |= done.astype(bool)
+        bar.update()
+    bar.close()
+    if not policy:
+        rows["action"] = list(growth(np.stack(rows["window"]), np.stack(rows["rtt"])))
+    return {name: np.stack(rows[name]).swapaxes(0, 1) for name in COLUMNS} | {"length": length}
+
+
+def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
+    """The pool: `COLUMNS` as [trajectories, steps, …], those of an algorithm after those of another, and
+    length [trajectories]. Read if the file is there, else recorded (on Ray: an algorithm per task) and
+    written; the file is whole or not there."""
+    if path.exists():
+        with np.load(path) as file:
+            pool = dict(file)
+        if str(pool.pop("key")) != pool_key(args):
+            fail(f"{path} was recorded with other arguments: choose another --pool, or delete it")
+        return pool
+    names = args.pool_algorithms.split(",")
+    if args.ray:
+        ray = common.start_ray(args.ray)
+        task = ray.remote(num_cpus=args.threads)(record)
+        parts = ray.get([task.remote(args, name, number) for number, name in enumerate(names)])
+    else:
+        parts = [record(args, name, number) for number, name in enumerate(names)]
+    steps = max(part["action"].shape[1] for part in parts)
+    pool = {"length": np.concatenate([part["length"] for part in parts])}
+    for name in COLUMNS:
+        shape = (len(pool["length"]), steps, *parts[0][name].shape[2:])
+        pool[name] = np.zeros(shape, parts[0][name].dtype)
+        for number, part in enumerate(parts):
+            pool[name][number * args.links :][: args.links, : part[name].shape[1]] = part[name]
+    unfinished = path.with_suffix(".part.npz")
+    np.savez(unfinished, key=pool_key(args), **pool)
+    unfinished.replace(path)
+    return pool
+
+
+def pool_key(args: Arguments) -> str:
+    """What a pool depends on."""
+    return f"{args.pool_algorithms} links {args.links} episode {args.episode_s} seed {args.seed} {RANGES}"
+
+
+def returns(pool: dict[str, np.ndarray], algorithms: int, gamma: float) -> tuple[np.ndarray, np.ndarray]:
+    """Of every step the mean discounted reward to come, [trajectories, steps], and how far it is above the
+    mean of all algorithms on the same link at that time, in standard deviations of that difference."""
+    reward, length = pool["reward"], pool["length"]
+    inside = np.arange(reward.shape[1]) < length[:, None]
+    mean, value, weight = np.zeros_like(reward), np.zeros(len(reward)), np.zeros(len(reward))
+    for t in reversed(range(reward.shape[1])):
+        value = np.where(inside[:, t], reward[:, t] + gamma * value, 0.0)
+        weight = np.where(inside[:, t], 1.0 + gamma * weight, 0.0)
+        mean[:, t] = value / np.maximum(weight, 1e-9)
+    links = mean.reshape(algorithms, -1, mean.shape[1])
+    present = inside.reshape(links.shape)
+    others = (links * present).sum(0) / np.maximum(present.sum(0), 1)
+    standing = np.where(present, links - others, 0.0).reshape(mean.shape)
+    return mean, (standing / max(standing[inside].std(), 1e-9)).astype(np.float32)
+
+
+# --- networks -------------------------------------------------------------------------------------------
+
+
+def squash(action: torch.Tensor) -> torch.Tensor:
+    """Spreads the small changes that most actions are over [-1, 1]."""
+    return action.sign() * torch.log1p(100.0 * action.abs()) / math.log(101.0)
+
+
+class Critic(nn.Module):
+    """Mean reward to come [...], given what the flow saw and what only the simulator knows [..., inputs +
+    KNOWN] and the action [...]."""
+
+    def __init__(self, inputs: int, units: int = 128):
+        super().__init__()
+        layers = [nn.Linear(inputs + KNOWN + 1, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Linear(units, 1))
+
+    def forward(self, seen: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        """Values."""
+        return self.layers(torch.cat([seen, squash(action).unsqueeze(-1)], dim=-1)).squeeze(-1)
+
+
+def mixture(raw: torch.Tensor) -> torch.distributions.Distribution:
+    """The distribution that the last layer's values [..., 3K] mean."""
+    logits, means, log_stds = raw.chunk(3, dim=-1)
+    components = torch.distributions.Normal(means, log_stds.clamp(*LOG_STD).exp())
+    return torch.distributions.MixtureSameFamily(torch.distributions.Categorical(logits=logits), components)
+
+
+def unroll(network: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """The last layer's values over whole sequences from a new flow's state: [rows, steps, inputs] to
+    [rows, steps, 3K]."""
+    return network.sequence(x)[0]
+
+
+class Served:
+    """The policy as it will be served, for the validation: it keeps the states of its flows."""
+
+    def __init__(self, network: nn.Module, width: int):
+        self.network, self.width, self.state = copy.deepcopy(network).cpu(), width, None
+
+    @torch.no_grad()
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        """Outputs [rows, 1]."""
+        if self.state is None:
+            self.state = torch.zeros(len(obs), self.width)
+        output, self.state = self.network.step(torch.from_numpy(obs), self.state)
+        return output.numpy()
+
+
+class Learner:
+    """Policy, two critics with their targets, and the optimisers."""
+
+    def __init__(self, args: Arguments, schema: Any, pool: dict[str, np.ndarray], device: torch.device):
+        self.args, self.device = args, device
+        algorithms = len(args.pool_algorithms.split(","))
+        self.policy = anole.networks.build(schema).to(device)
+        self.critics = nn.ModuleList([Critic(schema.inputs), Critic(schema.inputs)]).to(device)
+        # Running scale of the advantages, which have no unit of their own.
+        self.critics.register_buffer("spread", torch.ones((), device=device))
+        self.targets = copy.deepcopy(self.critics).requires_grad_(False)
+        self.policy_optimiser = torch.optim.Adam(self.policy.parameters(), lr=args.learning_rate)
+        self.critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=args.learning_rate)
+        standing = returns(pool, algorithms, args.gamma)[1]
+        self.pool = {name: torch.from_numpy(pool[name]).to(device) for name in COLUMNS}
+        self.pool["standing"] = torch.from_numpy(standing).to(device)
+        self.window = args.burn_in + args.sequence + args.lookahead
+        self.longest = np.maximum(pool["length"] - self.window, 0)
+        if self.longest.max() == 0:
+            fail(f"--episode-s {args.episode_s} is too short for sequences of {self.window} steps")
+
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint has to hold."""
+        names = ["policy", "critics", "targets", "policy_optimiser", "critic_optimiser"]
+        return {name: getattr(self, name) for name in names}
+
+    def sample(self, rng: np.random.Generator) -> dict[str, torch.Tensor]:
+        """Sequences of the pool: tensors [batch, window, …]."""
+        long_enough = np.flatnonzero(self.longest)
+        rows = rng.choice(long_enough, self.args.batch)
+        starts = (rng.random(self.args.batch) * self.longest[rows]).astype(np.int64)
+        at = torch.from_numpy(starts[:, None] + np.arange(self.window)).to(self.device)
+        row = torch.from_numpy(rows[:, None]).to(self.device)
+        return {name: values[row, at].float() for name, values in self.pool.items()}
+
+    def update(self, batch: dict[str, torch.Tensor]) -> dict[str, float]:
+        """One update of critics and policy."""
+        args, gamma, ahead = self.args, self.args.gamma, self.args.lookahead
+        first, last = args.burn_in, args.burn_in + args.sequence
+        seen = torch.cat([batch["obs"], batch["known"]], dim=-1)
+        raw = unroll(self.policy, batch["obs"])
+        pi = mixture(raw[:, first:last])
+        now, later = seen[:, first:last], seen[:, first + ahead : last + ahead]
+        action, reward = batch["action"][:, first:last], batch["reward"][:, first:]
+        with torch.no_grad():
+            to_come = [gamma**k * reward[:, k : k + args.sequence] for k in range(ahead)]
+            following = mixture(raw[:, first + ahead :]).sample().clamp(-1.0, 1.0)
+            value = torch.minimum(*[critic(later, following) for critic in self.targets])
+            target = (1.0 - gamma) * sum(to_come) + gamma**ahead * value
+        values = [critic(now, action) for critic in self.critics]
+        critic_loss = sum(F.smooth_l1_loss(value, target) for value in values)
+        self.critic_optimiser.zero_grad(set_to_none=True)
+        critic_loss.backward()
+        self.critic_optimiser.step()
+        torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), args.tau)
+
+        with torch.no_grad():
+            drawn = pi.sample((4,)).clamp(-1.0, 1.0)
+            difference = self.critics[0](now, action) - sum(self.critics[0](now, one) for one in drawn) / 4.0
+            self.critics.spread.lerp_(difference.std(), 0.01)
+            advantage = difference / self.critics.spread.clamp_min(1e-6)
+            advantage = advantage + args.trajectory_weight * batch["standing"][:, first:last]
+            weight = (advantage / args.advantage_scale).exp().clamp_max(20.0)
+        policy_loss = -(weight * pi.log_prob(action)).mean() / weight.mean()
+        self.policy_optimiser.zero_grad(set_to_none=True)
+        policy_loss.backward()
+        nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)
+        self.policy_optimiser.step()
+        return {
+            "reward": float((weight * reward[:, : args.sequence]).mean() / weight.mean()),
+            "pool_reward": float(reward[:, : args.sequence].mean()),
+            "policy_loss": float(policy_loss.detach()),
+            "critic_loss": float(critic_loss.detach()),
+            "value": float(target.mean()),
+            "effective_share": float(weight.mean() ** 2 / (weight**2).mean()),
+        }
+
+
+# --- run ------------------------------------------------------------------------------------------------
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    """Records the pool if need be, trains, and gives the figures of the last updates."""
+    args = common.parse(Arguments, argv, "Trains the policy sage offline from a pool of classic algorithms.")
+    common.seed_all(args)
+    run = common.Run("sage", args, "sage.py", argv)
+    schema, device = anole.schema.load("sage"), torch.device(args.device)
+    pool = make_pool(args, Path(args.pool) if args.pool else run.folder / "pool.npz")
+    learner = Learner(args, schema, pool, device)
+    for number, name in enumerate(args.pool_algorithms.split(",")):
+        rows = slice(number * args.links, (number + 1) * args.links)
+        total = pool["length"][rows].sum()
+        inside = np.arange(pool["reward"].shape[1]) < pool["length"][rows][:, None]
+        print(f"pool: {name} {total} steps, mean reward {pool['reward'][rows][inside].mean():.3f}")
+    del pool
+    parts = learner.parts()
+    run.restore(parts)
+    rng = np.random.default_rng([args.seed, run.step])
+    make = functools.partial(environments, args)
+    figures: dict[str, float] = {}
+    while not run.over():
+        found = [learner.update(learner.sample(rng)) for _ in range(args.round)]
+        run.step += len(found)
+        figures = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+        if run.due():
+            valid = common.validate(make, Served(learner.policy, schema.state), args.validation_envs)
+            run.validated(valid, learner.policy, parts)
+        run.log(figures)
+    run.finish(learner.policy, parts)
+    return figures
+
+
+if __name__ == "__main__":
+    main()
