@@ -158,6 +158,7 @@ class Worker:
         for _ in range(steps):
             action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
             obs, stats, done = self.flows.step(action.numpy())
+            # A policy with memory forgets a flow whose episode is over.
             if hasattr(self.policy, "ended"):
                 self.policy.ended(done)
             row = {"obs": obs, "action": action.numpy(), "stats": stats, "done": done, **extra}
