@@ -18,11 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import anole
 import numpy as np
 import torch
 from torch import nn
 from tqdm import tqdm
+
+import anole
 
 #: A log keeps at most this many rows; when it is full, every second one is dropped.
 MAX_ROWS = 2000

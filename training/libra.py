@@ -30,9 +30,11 @@ import dataclasses
 import functools
 from typing import Any
 
-import anole
 import numpy as np
 import torch
+from torch import nn
+
+import anole
 from common import (
     KNOWN,
     LEAST_SHARE,
@@ -51,7 +53,6 @@ from common import (
     training_ranges,
     validate,
 )
-from torch import nn
 
 #: The last set of features in an input: rate in force over delivery rate.
 SENT_OVER_DELIVERED = -4
