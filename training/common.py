@@ -18,11 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import anole
 import numpy as np
 import torch
 from torch import nn
 from tqdm import tqdm
+
+import anole
 
 #: A log keeps at most this many rows; when it is full, every second one is dropped.
 MAX_ROWS = 2000
@@ -352,14 +353,15 @@ class Run:
     """One training run: its folder, its budget, its log, its checkpoints and its policy files.
 
     `step` counts environment steps of all flows; the trainer adds to it. The folder holds `checkpoint.pt`,
-    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best.
+    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best;
+    where several algorithms are validated also `NAME-ALGORITHM.safetensors`, the best for each.
     """
 
     def __init__(self, name: str, args: Arguments, argv: Sequence[str] | None, ranges: anole.Ranges) -> None:
         self.name, self.args, self.ranges = name, args, ranges
         self.command = shlex.join([f"training/{name}.py", *(sys.argv[1:] if argv is None else argv)])
         self.folder = Path(args.out or f"training/runs/{name}")
-        self.step, self.best = 0, -float("inf")
+        self.step, self.best = 0, {}
         elapsed_s, self.state = 0.0, None
         checkpoint = self.folder / "checkpoint.pt"
         if args.resume:
@@ -414,9 +416,12 @@ class Run:
         self.saved = int(self.progress() * self.args.checkpoints)
         self.table.add(self.step, {f"valid_{name}": value for name, value in figures.items()})
         tqdm.write(f"{self.name} step {self.step}: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))
-        if figures["power"] > self.best:
-            self.best = figures["power"]
-            self.export(self.folder / f"{self.name}.safetensors", network, figures)
+        for key, value in figures.items():
+            if key.startswith("power") and key != "power_p10" and value > self.best.get(key, 0.0):
+                self.best[key] = value
+                self.export(
+                    self.folder / f"{self.name}{key[5:].replace('_', '-')}.safetensors", network, figures
+                )
         self.checkpoint(parts)
 
     def checkpoint(self, parts: dict[str, Any]) -> None:

@@ -30,9 +30,11 @@ import dataclasses
 import functools
 from typing import Any
 
-import anole
 import numpy as np
 import torch
+from torch import nn
+
+import anole
 from common import (
     KNOWN,
     LEAST_SHARE,
@@ -51,7 +53,6 @@ from common import (
     training_ranges,
     validate,
 )
-from torch import nn
 
 #: The last set of features in an input: rate in force over delivery rate.
 SENT_OVER_DELIVERED = -4
@@ -59,6 +60,8 @@ SENT_OVER_DELIVERED = -4
 #: Chosen from 0.95 to 1 and 0.25 to 0.5: the most power in Anole's slot.
 EXPERT_SHARE, EXPERT_QUEUE = 0.98, 0.25
 PACKET_BITS = 12_000.0
+#: Imitated is what follows from the policy's own, quiet actions: noise would find free capacity for it.
+IMITATION_STD = 0.02
 #: Libra §4.2.
 W_RATE, W_DELAY, W_LOSS = 1.0, 0.5, 10.0
 
@@ -308,7 +311,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     figures: dict[str, float] = {}
     while not run.over():
         progress = run.progress()
-        actor.std.fill_(args.std * (1.0 - 0.8 * progress))
+        imitate = progress < args.imitate
+        actor.std.fill_(IMITATION_STD if imitate else args.std * (1.0 - 0.8 * progress))
         for group in optimiser.param_groups:
             group["lr"] = args.lr * (1.0 - 0.9 * progress)
         rollout = workers.collect(actor.state_dict(), args.rollout)
@@ -318,7 +322,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         following = np.where(over, 0.0, privileged(rollout["stats"])).astype(np.float32)
         batch = prepare(rollout, rewards, np.concatenate([known[None], following]), critic, device, args)
         known = following[-1]
-        found = update(actor, critic, optimiser, batch, args, imitate=progress < args.imitate)
+        found = update(actor, critic, optimiser, batch, args, imitate)
         run.step += rewards.size
         figures = {
             "reward": float(rewards.mean()),

@@ -23,9 +23,11 @@ import dataclasses
 import functools
 from typing import Any
 
-import anole
 import numpy as np
 import torch
+from torch import nn
+
+import anole
 from common import (
     KNOWN,
     Arguments,
@@ -42,7 +44,6 @@ from common import (
     training_ranges,
     validate,
 )
-from torch import nn
 
 
 @dataclasses.dataclass

@@ -36,7 +36,7 @@ enum Command {
     Emulate(emulate::Args),
     /// Three algorithms and flows that share, with real packets, as a page for a newcomer
     Demo(demo::Args),
-    /// Measure how fast the simulator is
+    /// Measure what a simulated packet, an inference and a question to a policy server cost
     Bench(bench::Args),
 }
 

@@ -7,6 +7,7 @@ mod action;
 mod embedded;
 mod features;
 pub mod file;
+pub mod import;
 mod model;
 mod observation;
 pub mod schema;

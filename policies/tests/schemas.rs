@@ -6,6 +6,7 @@
 use anole_model::{Dur, Rate};
 use anole_policies::schema::{Schema, builtin, builtins, canonical};
 use anole_policies::{Features, Observation};
+use proptest::num;
 use proptest::prelude::*;
 use serde_json::json;
 use std::path::PathBuf;
@@ -142,9 +143,9 @@ fn indigo_begins_with_the_last_entry_and_then_sees_its_choices() {
 
 prop_compose! {
     fn observations()(
-        rates in [any::<f64>(), any::<f64>()],
+        rates in [num::f64::ANY, num::f64::ANY],
         spans in any::<[u64; 4]>(),
-        ratios in [any::<f64>(), any::<f64>()],
+        ratios in [num::f64::ANY, num::f64::ANY],
         counts in any::<[u64; 4]>(),
         mss in any::<u32>(),
     ) -> Observation {
@@ -162,7 +163,7 @@ proptest! {
     #[test]
     fn features_stay_in_their_clips(
         seen in proptest::collection::vec(observations(), 1..20),
-        decided in proptest::collection::vec(any::<f64>(), 0..6),
+        decided in proptest::collection::vec(num::f64::ANY, 0..6),
     ) {
         for schema in builtins() {
             let mut features = Features::new(schema);

@@ -203,6 +203,6 @@ fn named_ranges(name: &str) -> PyResult<String> {
 mod _anole {
     #[pymodule_export]
     use super::{
-        Simulations, check_policy, named_ranges, schema_names, schema_shape, schema_text, step_names,
+        Network, Simulations, check_policy, named_ranges, schema_names, schema_shape, schema_text, step_names,
     };
 }

@@ -185,7 +185,7 @@ fn a_silent_policy_is_waited_for_until_its_deadline_and_then_hardly() {
     let verdict_of_the_stage = Seen { rtt_ms: 52.0, ..quiet(2) };
     bench.window(verdict_of_the_stage);
     assert!(bench.is_waiting());
-    assert_eq!(bench.field("hold_us"), Some(6_250));
+    assert_eq!(bench.field("hold_us"), Some(6_500));
     let verdict = bench.anole.verdict;
     bench.now = bench.now - Dur::from_millis(10);
     bench.window(quiet(2));

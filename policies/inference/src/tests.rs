@@ -1,1 +1,194 @@
-//! t
+//! The thread that computes in this process.
+
+use crate::local::{self, Local};
+use crate::threaded::{Threaded, Worker};
+use anole_model::{Dur, Time};
+use anole_policies::{Batch, Brain, Model, Network, Schema, StepError, schema};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Outputs the input's first value and the state's first value before it is raised by one, unless it is
+/// told otherwise by the input.
+#[derive(Debug)]
+struct Fake {
+    schema: Schema,
+    steps: AtomicU64,
+    largest: AtomicUsize,
+    /// Held while a test wants the network to be busy.
+    busy: Mutex<()>,
+}
+
+const PANIC: f32 = -1.0;
+const FAIL: f32 = -2.0;
+const SHORT: f32 = -3.0;
+const NAN_STATE: f32 = -4.0;
+
+impl Fake {
+    fn new() -> Arc<Fake> {
+        let schema = schema::builtin("spine").unwrap().clone();
+        Arc::new(Fake { schema, steps: 0.into(), largest: 0.into(), busy: Mutex::new(()) })
+    }
+}
+
+impl Network for Fake {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn step(&self, batch: &mut Batch) -> Result<(), StepError> {
+        let _busy = self.busy.lock();
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        self.largest.fetch_max(batch.rows, Ordering::Relaxed);
+        let (inputs, outputs, state) = (self.schema.inputs(), self.schema.outputs(), self.schema.state());
+        for row in 0..batch.rows {
+            let told = batch.inputs[row * inputs];
+            match told {
+                PANIC => panic!("as the test asked"),
+                FAIL => return Err(StepError("as the test asked".to_string())),
+                SHORT => batch.outputs.truncate(1),
+                _ => {
+                    batch.outputs[row * outputs] = told;
+                    batch.outputs[row * outputs + 1] = batch.states[row * state];
+                    batch.states[row * state] += if told == NAN_STATE { f32::NAN } else { 1.0 };
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Bench {
+    fake: Arc<Fake>,
+    model: Threaded<Local>,
+    started: Instant,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let fake = Fake::new();
+        let worker = Arc::new(Worker::start(local::serve).unwrap());
+        let network: Local = fake.clone();
+        Bench { model: Threaded::new(fake.schema.clone(), network, worker), fake, started: Instant::now() }
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanos(self.started.elapsed().as_nanos() as u64)
+    }
+
+    fn ask(&self, brain: &mut dyn Brain, told: f32, within_ms: u64) {
+        let mut input = vec![0.0; self.fake.schema.inputs()];
+        input[0] = told;
+        brain.ask(self.now(), self.now() + Dur::from_millis(within_ms), &input);
+    }
+
+    /// The first two outputs, waited for.
+    fn answer(&self, brain: &mut dyn Brain) -> Option<[f32; 2]> {
+        for _ in 0..300 {
+            if let Some(outputs) = brain.poll(self.now()) {
+                return Some([outputs[0], outputs[1]]);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        None
+    }
+}
+
+#[test]
+fn each_flow_has_its_state_and_each_answer_is_given_once() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.model.brain(), bench.model.brain());
+    for step in 0..3 {
+        bench.ask(&mut *one, 5.0, 1000);
+        assert_eq!(bench.answer(&mut *one), Some([5.0, step as f32]));
+        assert_eq!(one.poll(bench.now()), None);
+    }
+    bench.ask(&mut *two, 6.0, 1000);
+    assert_eq!(bench.answer(&mut *two), Some([6.0, 0.0]));
+}
+
+#[test]
+fn an_answer_that_was_not_taken_leaves_the_state_where_it_was() {
+    let bench = Bench::new();
+    let mut brain = bench.model.brain();
+    bench.ask(&mut *brain, 5.0, 5);
+    std::thread::sleep(Duration::from_millis(30));
+    assert_eq!(brain.poll(bench.now()), None, "too late");
+    bench.ask(&mut *brain, 5.0, 1000);
+    bench.ask(&mut *brain, 7.0, 1000);
+    assert_eq!(bench.answer(&mut *brain), Some([7.0, 0.0]), "the last question counts");
+    let wrong_width = [0.0; 3];
+    bench.ask(&mut *brain, 8.0, 1000);
+    brain.ask(bench.now(), bench.now() + Dur::from_millis(1000), &wrong_width);
+    assert_eq!(bench.answer(&mut *brain), None);
+}
+
+#[test]
+fn what_goes_wrong_in_a_network_is_an_absent_answer() {
+    let bench = Bench::new();
+    let mut brain = bench.model.brain();
+    for trouble in [PANIC, FAIL, SHORT] {
+        bench.ask(&mut *brain, trouble, 200);
+        assert_eq!(bench.answer(&mut *brain), None);
+        bench.ask(&mut *brain, 5.0, 1000);
+        assert!(bench.answer(&mut *brain).is_some(), "after {trouble}");
+    }
+}
+
+#[test]
+fn a_state_that_is_not_finite_is_not_adopted() {
+    let bench = Bench::new();
+    let mut brain = bench.model.brain();
+    bench.ask(&mut *brain, 5.0, 1000);
+    bench.answer(&mut *brain).unwrap();
+    bench.ask(&mut *brain, NAN_STATE, 1000);
+    assert!(bench.answer(&mut *brain).unwrap()[0].is_nan());
+    bench.ask(&mut *brain, 5.0, 1000);
+    assert_eq!(bench.answer(&mut *brain), Some([5.0, 1.0]));
+}
+
+#[test]
+fn what_waits_is_computed_at_once_and_what_waited_too_long_not_at_all() {
+    let bench = Bench::new();
+    let mut brains: Vec<_> = (0..600).map(|_| bench.model.brain()).collect();
+    let busy = bench.fake.busy.lock().unwrap();
+    bench.ask(&mut *brains[0], 1.0, 5000);
+    // Time for the thread to take it and to find the network busy.
+    std::thread::sleep(Duration::from_millis(50));
+    let timed = Instant::now();
+    for brain in &mut brains[1..300] {
+        bench.ask(&mut **brain, 2.0, 5000);
+    }
+    for brain in &mut brains[300..] {
+        bench.ask(&mut **brain, 3.0, 10);
+    }
+    assert!(timed.elapsed() < Duration::from_millis(200), "nobody waits: {:?}", timed.elapsed());
+    std::thread::sleep(Duration::from_millis(50));
+    drop(busy);
+    assert!(bench.answer(&mut *brains[0]).is_some());
+    for brain in &mut brains[1..300] {
+        assert!(bench.answer(&mut **brain).is_some());
+    }
+    assert!(brains[300..].iter_mut().all(|brain| brain.poll(bench.now()).is_none()));
+    assert!(bench.fake.largest.load(Ordering::Relaxed) <= 256);
+    // One for the first, two for the 299 that waited in time.
+    assert!(bench.fake.steps.load(Ordering::Relaxed) <= 4, "{:?}", bench.fake.steps);
+}
+
+#[test]
+fn a_thread_that_fails_starts_again() {
+    let failures = AtomicU64::new(0);
+    let serve = move |queue: &_, taken: &mut _| {
+        if failures.fetch_add(1, Ordering::Relaxed) == 0 {
+            panic!("as the test asked");
+        }
+        local::serve(queue, taken)
+    };
+    let (fake, worker) = (Fake::new(), Arc::new(Worker::start(serve).unwrap()));
+    let network: Local = fake.clone();
+    let model = Threaded::new(fake.schema.clone(), network, worker);
+    let bench = Bench { fake, model, started: Instant::now() };
+    let mut brain = bench.model.brain();
+    bench.ask(&mut *brain, 5.0, 1000);
+    assert!(bench.answer(&mut *brain).is_some());
+}

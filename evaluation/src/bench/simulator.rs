@@ -1,6 +1,6 @@
-//! `anole-eval bench`: how many packets the simulator carries per second of processor time.
+//! How many packets the simulator carries per second of processor time.
 
-use crate::output;
+use super::print;
 use anole_sim::AgentScript;
 use anole_sim::plan::{Choice, plan, shipped};
 use anole_sim::scenario::Scenario;
@@ -26,17 +26,6 @@ under_test = true
 /// Rounds; the median counts.
 const ROUNDS: usize = 5;
 
-/// Options of `anole-eval bench`.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Algorithms to measure
-    #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',', default_value = "native,cubic,anole")]
-    alg: Vec<String>,
-    /// Print one JSON object per line
-    #[arg(long)]
-    json: bool,
-}
-
 #[derive(Serialize)]
 struct Figure<'a> {
     bench: &'static str,
@@ -50,10 +39,10 @@ fn processor_time() -> Result<Duration> {
     Ok(time.into())
 }
 
-/// Runs the subcommand.
-pub fn main(args: Args) -> Result<()> {
+/// Measures every algorithm.
+pub fn run(algs: &[String], json: bool) -> Result<()> {
     let scenario = Scenario::parse(SCENARIO, "bench", &[], &mut |_| Err(String::new()))?;
-    for alg in &args.alg {
+    for alg in algs {
         let choice = Choice { alg: Some(alg.clone()), ..Choice::default() };
         let mut speeds = Vec::new();
         for _ in 0..ROUNDS {
@@ -69,12 +58,11 @@ pub fn main(args: Args) -> Result<()> {
         speeds.sort_by(f64::total_cmp);
         let packets_per_cpu_s = speeds[ROUNDS / 2].round();
         let figure = Figure { bench: "sim", alg, packets_per_cpu_s };
-        match args.json {
-            true => output::print_line(&serde_json::to_string(&figure)?)?,
-            false => output::print_line(&format!(
+        print(json, &figure, || {
+            format!(
                 "simulator, {alg}: {packets_per_cpu_s} packets through the bottleneck per second of one processor"
-            ))?,
-        }
+            )
+        })?;
     }
     Ok(())
 }

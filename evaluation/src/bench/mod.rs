@@ -1,0 +1,121 @@
+//! `anole-eval bench`: what a packet costs in the simulator, an inference with each backend, and a
+//! question to a policy server; one table in one run.
+
+mod inference;
+mod round_trip;
+mod simulator;
+
+use crate::options::usage;
+use crate::output;
+use anole_inference::{Backend, Loader, Serving, Settings};
+use anole_policies::file::{Origin, Tensor};
+use anole_policies::{Policies, PolicyFile, Schema, Shipped, schema};
+use anyhow::{Context, Result};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Options of `anole-eval bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Parts to measure
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "simulator,inference,server")]
+    part: Vec<Part>,
+    /// Algorithms to simulate
+    #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',', default_value = "native,cubic,anole")]
+    alg: Vec<String>,
+    /// libanole_policy_torch.so; otherwise $ANOLE_TORCH_LIBRARY, the folder of this program,
+    /// policy-server/build in its tree, or a system folder
+    #[arg(long, value_name = "FILE")]
+    torch_library: Option<PathBuf>,
+    /// anole-policy-server; otherwise the one beside this program or in policy-server/build of its tree
+    #[arg(long, value_name = "FILE")]
+    policy_server_binary: Option<PathBuf>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Packets per second of processor time.
+    Simulator,
+    /// Time per inference.
+    Inference,
+    /// Time from question to answer, through the agent's inference thread and a policy server.
+    Server,
+}
+
+/// Prints a figure as JSON or as text.
+fn print(json: bool, figure: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+    output::print_line(&if json { serde_json::to_string(figure)? } else { text() })
+}
+
+/// Says on standard error what is left out, and why.
+fn leave_out(what: &str, why: impl std::fmt::Display) {
+    eprintln!("anole-eval: {what} is left out: {why}");
+}
+
+/// Runs the subcommand.
+pub fn main(args: Args) -> Result<()> {
+    if args.part.contains(&Part::Simulator) {
+        simulator::run(&args.alg, args.json)?;
+    }
+    let folder = tempfile::Builder::new().prefix("anole-bench-").tempdir().context("cannot make a folder")?;
+    let policies = policies(folder.path())?;
+    if args.part.contains(&Part::Inference) {
+        inference::run(&policies, args.torch_library.as_deref(), args.json)?;
+    }
+    if args.part.contains(&Part::Server) {
+        round_trip::run(&policies[0], args.policy_server_binary.as_deref(), args.json)?;
+    }
+    Ok(())
+}
+
+/// A policy to measure.
+struct Policy {
+    /// Its name in the table.
+    name: String,
+    /// Its file.
+    file: PathBuf,
+}
+
+/// The shipped policies and, first, one of Libra's shape with random weights: two layers of 512, for
+/// which there are targets whether or not a policy of that size is shipped.
+fn policies(folder: &Path) -> Result<Vec<Policy>> {
+    let libra = schema::builtin("libra").context("there is no schema libra")?;
+    let mut bytes = vec![("mlp-2x512".to_string(), random_weights(libra))];
+    let shipped = Shipped.names().into_iter();
+    bytes.extend(shipped.filter_map(|name| Some((name.clone(), Shipped::bytes(&name)?.to_vec()))));
+    let write = |(name, bytes): (String, Vec<u8>)| {
+        let file = folder.join(format!("{name}.safetensors"));
+        std::fs::write(&file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(Policy { name, file })
+    };
+    bytes.into_iter().map(write).collect()
+}
+
+/// Weights as PyTorch starts with: even within ± 1/√(inputs).
+fn random_weights(schema: &Schema) -> Vec<u8> {
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let tensors = schema.tensors().into_iter().map(|(name, shape)| {
+        let bound = 1.0 / (*shape.last().unwrap_or(&1) as f32).sqrt();
+        let values = (0..shape.iter().product()).map(|_| random.random_range(-bound..bound)).collect();
+        (name, Tensor { shape, values })
+    });
+    let tensors = tensors.collect();
+    PolicyFile::write(schema, Origin::default(), &tensors)
+}
+
+/// A loader of this backend.
+fn loader(backend: Backend, serving: Serving, settings: Settings) -> Result<Loader> {
+    Loader::new(Settings { backend: Some(backend), ..settings }, serving).map_err(usage)
+}
+
+/// The value below which a share of the sorted values lies.
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,164 @@
+//! `anole-policy`: imports released weights of other projects, shows and checks policy files.
+
+#![allow(clippy::disallowed_methods, reason = "the program's purpose is to read and write files")]
+
+use anole_policies::file::PolicyFile;
+use anole_policies::import::{Imported, PEERS, Released, import};
+use anole_policies::schema::{Feature, Schema};
+use anyhow::{Context as _, bail};
+use clap::{Parser, Subcommand};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Largest file that is read, bytes.
+const MAX_FILE: u64 = 1 << 30;
+
+/// Works with policy files.
+#[derive(Parser)]
+#[command(version, about, long_about = None)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Turns a copy of a released model into a policy file.
+    Import {
+        /// Whose model it is.
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(PEERS.map(|peer| peer.name)))]
+        peer: String,
+        /// An npz, or a TensorFlow 1 checkpoint: PREFIX of PREFIX.index and PREFIX.data-00000-of-00001.
+        file: PathBuf,
+        /// The policy file [default: PEER-released.safetensors]
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+    /// Shows what a policy file is: schema, network, origin, conditions of the training.
+    Show {
+        /// The policy file.
+        file: PathBuf,
+    },
+    /// Reads policy files as the agent would, and says which are refused.
+    Check {
+        /// The policy files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("anole-policy: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Import { peer, file, output } => import_model(peer, file, output.as_deref())?,
+        Command::Show { file } => show(&load(file)?),
+        Command::Check { files } => {
+            let refused = files.iter().filter(|file| match load(file) {
+                Ok(policy) => {
+                    println!("{}: {}", file.display(), summary(&policy));
+                    false
+                }
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    true
+                }
+            });
+            if refused.count() > 0 {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let name = || path.display().to_string();
+    let length = fs::metadata(path).with_context(name)?.len();
+    if length > MAX_FILE {
+        bail!("{}: {length} bytes; at most {MAX_FILE} are read", name());
+    }
+    fs::read(path).with_context(name)
+}
+
+fn load(path: &Path) -> anyhow::Result<PolicyFile> {
+    Ok(PolicyFile::read(&read(path)?, &path.display().to_string())?)
+}
+
+fn import_model(peer: &str, file: &Path, output: Option<&Path>) -> anyhow::Result<()> {
+    let name = file.display().to_string();
+    let made_by = format!("anole-ccp {}: anole-policy import {peer}", env!("CARGO_PKG_VERSION"));
+    let imported = if file.extension().is_some_and(|extension| extension == "npz") {
+        import(peer, Released::Npz(&read(file)?), &name, &made_by)?
+    } else {
+        let (index, data) = checkpoint(&name);
+        let hint = "a TensorFlow 1 checkpoint is two files; give their common prefix";
+        let (index, data) = (read(&index).context(hint)?, read(&data).context(hint)?);
+        import(peer, Released::Checkpoint { index: &index, data: &data }, &name, &made_by)?
+    };
+    let default = PathBuf::from(format!("{peer}-released.safetensors"));
+    let output = output.unwrap_or(&default);
+    write(output, &imported)?;
+    println!("{}: {}", output.display(), summary(&imported.file));
+    match imported.error {
+        Some(error) => println!("known answers: largest difference {error:.1e}"),
+        None => println!("known answers: none came with the model"),
+    }
+    Ok(())
+}
+
+/// The two files of a checkpoint, named by their prefix or by one of them.
+fn checkpoint(name: &str) -> (PathBuf, PathBuf) {
+    let endings = [".index", ".meta", ".data-00000-of-00001"];
+    let prefix = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    (format!("{prefix}.index").into(), format!("{prefix}.data-00000-of-00001").into())
+}
+
+/// The file is whole or not there.
+fn write(path: &Path, imported: &Imported) -> anyhow::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let written = fs::write(&beside, &imported.bytes).and_then(|()| fs::rename(&beside, path));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// One line.
+fn summary(policy: &PolicyFile) -> String {
+    let Schema { name, action, .. } = &policy.schema;
+    let weights: usize = policy.tensors.values().map(|tensor| tensor.values.len()).sum();
+    format!("{name}, action {}, {} inputs, {weights} weights", action.kind(), policy.schema.inputs())
+}
+
+fn show(policy: &PolicyFile) {
+    let (schema, manifest) = (&policy.schema, &policy.manifest);
+    println!("{}", summary(policy));
+    println!("{}", schema.summary);
+    println!("source      {}", schema.source);
+    println!("schema      {}", manifest.schema_sha256);
+    println!("tensors     {}", manifest.tensors_sha256);
+    println!("made by     {}", manifest.trained_by);
+    println!("seed        {}", manifest.seed.map_or("none".to_string(), |seed| seed.to_string()));
+    println!("interval    {} ms, at least {} RTT", schema.interval.ms, schema.interval.rtts);
+    println!("state       {} values per flow", schema.state());
+    println!("training");
+    for (key, value) in &manifest.training {
+        println!("  {key:<20} {value}");
+    }
+    println!("features    {} × {}", schema.history, schema.features.len());
+    for Feature { name, unit, clip: [low, high], .. } in &schema.features {
+        println!("  {name:<40} {low} … {high} ({unit})");
+    }
+    println!("tensors");
+    for (name, tensor) in &policy.tensors {
+        println!("  {name:<24} {:?}", tensor.shape);
+    }
+}

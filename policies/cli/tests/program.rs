@@ -1,0 +1,68 @@
+//! The program: what it prints, and what it refuses.
+
+#![allow(clippy::disallowed_methods, reason = "a test reads and writes files")]
+
+use anole_policies::file::{Origin, PolicyFile, Tensor};
+use anole_policies::schema::builtin;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(folder: &Path, arguments: &[&str]) -> (bool, String, String) {
+    let program = env!("CARGO_BIN_EXE_anole-policy");
+    let Output { status, stdout, stderr } =
+        Command::new(program).args(arguments).current_dir(folder).output().unwrap();
+    (status.success(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn policy() -> Vec<u8> {
+    let schema = builtin("aurora").unwrap();
+    let tensors = schema.tensors().into_iter().map(|(name, shape)| {
+        let values = vec![0.5; shape.iter().product()];
+        (name, Tensor { shape, values })
+    });
+    let mut origin = Origin { seed: Some(3), trained_by: "a test".to_string(), ..Origin::default() };
+    origin.training.insert("rtt_ms".to_string(), [10, 200].as_slice().into());
+    PolicyFile::write(schema, origin, &tensors.collect())
+}
+
+#[test]
+fn a_policy_file_is_shown_and_a_damaged_one_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = policy();
+    fs::write(folder.path().join("good.safetensors"), &good).unwrap();
+    fs::write(folder.path().join("bad.safetensors"), &good[..good.len() - 1]).unwrap();
+
+    let (ok, out, _) = run(folder.path(), &["show", "good.safetensors"]);
+    assert!(ok);
+    for line in [
+        "aurora, action rate-step, 30 inputs, 1537 weights",
+        "made by     a test",
+        "seed        3",
+        "  rtt_ms               [10,200]",
+        "  layers.1.weight          [16, 32]",
+    ] {
+        assert!(out.lines().any(|printed| printed == line), "{line}\nin\n{out}");
+    }
+
+    let (ok, out, error) = run(folder.path(), &["check", "good.safetensors", "bad.safetensors"]);
+    assert!(!ok);
+    assert_eq!(out, "good.safetensors: aurora, action rate-step, 30 inputs, 1537 weights\n");
+    assert!(error.starts_with("bad.safetensors: the data has "), "{error}");
+    assert!(run(folder.path(), &["check", "good.safetensors"]).0);
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_and_nothing_written() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.npz"), b"PK").unwrap();
+    let (ok, _, error) = run(folder.path(), &["import", "orca", "a.npz"]);
+    assert!(!ok);
+    assert_eq!(error, "anole-policy: a.npz: no whole npz archive: its directory cannot be read\n");
+    let (ok, _, error) = run(folder.path(), &["import", "orca", "model.meta"]);
+    assert!(!ok);
+    assert!(error.contains("give their common prefix: model.index: No such file"), "{error}");
+    let (ok, _, error) = run(folder.path(), &["import", "orka", "a.npz"]);
+    assert!(!ok && error.contains("possible values: orca, indigo, aurora, astraea"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
