@@ -33,7 +33,7 @@ VALIDATION_SEED = 1_000_000
 #: Figures of `privileged`.
 KNOWN = 6
 #: A rate below this share of the fair one counts as this share, where a logarithm is taken.
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.001
 
 Rollout = dict[str, np.ndarray]
 Stats = dict[str, np.ndarray]
@@ -217,7 +217,8 @@ def start_ray(address: str) -> Any:
     except ImportError:
         fail("--ray needs Ray: pip install ray; on one machine leave --ray out")
     here = str(Path(__file__).resolve().parent)
-    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    package = str(Path(anole.__file__).resolve().parents[1])
+    path = os.pathsep.join([here, package, *filter(None, [os.environ.get("PYTHONPATH")])])
     ray.init(
         address=None if address == "local" else address,
         ignore_reinit_error=True,
