@@ -113,14 +113,14 @@ def privileged(stats: np.ndarray) -> np.ndarray:
 
 class Fast:
     """FAST TCP with random parameters on each flow: once per round trip the window goes to
-    (1 − γ)·w + γ·(w·base/RTT + α); it doubles per round trip until a queue or a loss appears. The target is
-    α packets on half of the flows, and on the others the share α/w of the window."""
+    (1 − γ)·w + γ·(w·base/RTT + α), less something for losses; it doubles per round trip until a queue or a
+    loss appears. α is some packets and a share of the window, so that fast paths are filled as soon."""
 
     def __init__(self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0):
         self.gain = np.exp(rng.uniform(np.log(0.2), np.log(1.0), flows))
-        self.packets = np.where(rng.random(flows) < 0.5, np.exp(rng.uniform(0.0, np.log(40.0), flows)), 0.0)
-        self.share = np.where(self.packets > 0.0, 0.0, np.exp(rng.uniform(np.log(0.02), np.log(0.4), flows)))
-        self.back_off = rng.choice([0.0, 1.0, 3.0], flows)
+        self.packets = np.exp(rng.uniform(np.log(0.5), np.log(8.0), flows))
+        self.share = np.exp(rng.uniform(np.log(0.02), np.log(0.3), flows))
+        self.back_off = rng.choice([0.0, 0.5, 2.0], flows)
         self.noise, self.rng, self.interval = 0.02 * rng.random(flows), rng, interval_ms
         self.starting = np.ones(flows, bool)
 

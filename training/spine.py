@@ -17,12 +17,13 @@ Where this deviates from the paper, and why:
 - Two critics, the smaller one counts, and smoothed target actions (TD3), since a single critic
   overestimates within minutes. No target actor: each sequence is unrolled once.
 - The critics learn the reward without the trigger's price of the present interval, which the actor's loss
-  adds exactly: the price is far smaller than a critic's error. It rises from 0 over the second half.
+  adds exactly: the price is far smaller than a critic's error. It comes in once the generator has
+  something to say.
 - A quarter of the flows runs random parameters for seconds, so that the critics know the whole range;
   outputs are kept out of the flat ends of tanh, where the actor got stuck otherwise.
 - Learning rate 3e-4 with Adam (0.005 diverges) and a discount of 0.95: what parameters do shows within a few
   seconds.
-- The trigger's temperature falls from 1 to 0.1, so that the deterministic trigger that is deployed (fires
+- The trigger's temperature falls from 1 to 0.2 in the second half, so that the deterministic trigger that is deployed (fires
   above one half) does what the last drawn ones did; its random numbers are stored and used again when a
   sequence is replayed, so that replay takes the same path until the policy has changed.
 - Links are drawn from wider ranges than Table III's (40 to 200 Mbps, 10 to 100 ms one way, 0.5 to 2 BDP, up
@@ -368,7 +369,7 @@ def anneal(explorer: Explorer, learner: Learner, args: Arguments, progress: floa
     """Gives the explorer the learned weights, and its noise and temperature at this point of the run; gives
     the temperature."""
     explorer.network.load_state_dict(learner.actor.state_dict())
-    temperature = 0.1**progress
+    temperature = 0.2 ** max(0.0, 2.0 * progress - 1.0)
     explorer.noise.fill_(args.noise * 0.1**progress)
     explorer.temperature.fill_(temperature)
     return temperature
@@ -396,9 +397,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     figures: dict[str, float] = {}
     with ThreadPoolExecutor(1) as simulator:
         while not run.over():
-            # The price comes in over the second half: earlier, it silences the watcher before the generator
-            # has anything better to say.
-            price = args.trigger_price * max(0.0, 2.0 * run.progress() - 1.0)
+            # The price comes in between 30 and 60 % of the run: earlier, it silences the watcher before the
+            # generator has anything better to say; later, a cold trigger hardly learns.
+            price = args.trigger_price * float(np.clip((run.progress() - 0.3) / 0.3, 0.0, 1.0))
             temperature = anneal(explorer, learner, args, run.progress())
             weights = {name: value.clone() for name, value in explorer.state_dict().items()}
             collected = simulator.submit(workers.collect, weights, args.collect)

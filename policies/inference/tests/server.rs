@@ -142,6 +142,19 @@ fn trouble_is_an_absent_answer_and_no_more() {
 }
 
 #[test]
+fn a_server_that_hangs_is_left_for_one_that_took_its_place() {
+    let place = Place::new();
+    let hung = place.server(Manner::Good);
+    let model = loader(&place.socket(), Serving::Threaded).find("spine").unwrap();
+    let mut flow = Flow::new(&model);
+    assert!(flow.decide(PATIENT).is_some());
+    hung.set(Manner::Deaf);
+    let other = place.server(Manner::Good);
+    assert!(flow.recovers());
+    assert!(other.steps() > 0);
+}
+
+#[test]
 fn outputs_that_are_no_numbers_are_handed_on() {
     let place = Place::new();
     let _server = place.server(Manner::Nan);
