@@ -448,7 +448,7 @@ class Run:
     def log(self, figures: dict[str, float]) -> None:
         """Notes the figures of an iteration."""
         self.table.add(self.step, {**figures, "steps_per_s": self.step / max(self.elapsed_s(), 1e-9)})
-        self.bar.set_postfix_str(f"step {self.step}, reward {figures['reward']:.3f}")
+        self.bar.set_postfix_str(f"step {self.step}, reward {figures['reward']:.3f}", refresh=False)
         self.bar.update(int(100 * self.progress()) - self.bar.n)
 
     def export(self, path: Path, network: nn.Module, figures: dict[str, float]) -> None:
