@@ -70,9 +70,7 @@ W_RATE, W_DELAY, W_LOSS = 1.0, 0.5, 10.0
 class LibraArguments(Arguments):
     """Arguments of this trainer."""
 
-    algorithm: str = option(
-        "anole", "what the policy drives: anole, libra-rl, or several with commas between"
-    )
+    algorithm: str = option("anole,libra-rl", "what it drives: anole, libra-rl, or both in equal parts")
     reward: str = option("power", "libra, link or power")
     change: bool = option(False, "reward the change of utility, as in the paper")
     delay_weight: float = option(1.0, "δ of the reward power")
