@@ -33,7 +33,7 @@ VALIDATION_SEED = 1_000_000
 #: Figures of `privileged`.
 KNOWN = 6
 #: A rate below this share of the fair one counts as this share, where a logarithm is taken.
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.001
 
 Rollout = dict[str, np.ndarray]
 Stats = dict[str, np.ndarray]
@@ -217,7 +217,8 @@ def start_ray(address: str) -> Any:
     except ImportError:
         fail("--ray needs Ray: pip install ray; on one machine leave --ray out")
     here = str(Path(__file__).resolve().parent)
-    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    package = str(Path(anole.__file__).resolve().parents[1])
+    path = os.pathsep.join([here, package, *filter(None, [os.environ.get("PYTHONPATH")])])
     ray.init(
         address=None if address == "local" else address,
         ignore_reinit_error=True,
@@ -447,7 +448,7 @@ class Run:
     def log(self, figures: dict[str, float]) -> None:
         """Notes the figures of an iteration."""
         self.table.add(self.step, {**figures, "steps_per_s": self.step / max(self.elapsed_s(), 1e-9)})
-        self.bar.set_postfix_str(f"step {self.step}, reward {figures['reward']:.3f}")
+        self.bar.set_postfix_str(f"step {self.step}, reward {figures['reward']:.3f}", refresh=False)
         self.bar.update(int(100 * self.progress()) - self.bar.n)
 
     def export(self, path: Path, network: nn.Module, figures: dict[str, float]) -> None:

@@ -70,9 +70,7 @@ W_RATE, W_DELAY, W_LOSS = 1.0, 0.5, 10.0
 class LibraArguments(Arguments):
     """Arguments of this trainer."""
 
-    algorithm: str = option(
-        "anole", "what the policy drives: anole, libra-rl, or several with commas between"
-    )
+    algorithm: str = option("anole,libra-rl", "what it drives: anole, libra-rl, or both in equal parts")
     reward: str = option("power", "libra, link or power")
     change: bool = option(False, "reward the change of utility, as in the paper")
     delay_weight: float = option(1.0, "δ of the reward power")
@@ -86,7 +84,8 @@ class LibraArguments(Arguments):
     clip: float = option(0.2, "ε of the clipped objective")
     target_kl: float = option(0.03, "an iteration ends early beyond this divergence")
     std: float = option(0.2, "standard deviation of actions at the beginning; falls to a fifth")
-    imitate: float = option(0.15, "share of the budget in which the policy first imitates `expert`")
+    imitate: float = option(0.2, "share of the budget in which the policy first imitates `expert`")
+    imitation_lr: float = option(1e-3, "Adam's step meanwhile")
 
 
 class Actor(nn.Module):
@@ -314,7 +313,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         imitate = progress < args.imitate
         actor.std.fill_(IMITATION_STD if imitate else args.std * (1.0 - 0.8 * progress))
         for group in optimiser.param_groups:
-            group["lr"] = args.lr * (1.0 - 0.9 * progress)
+            group["lr"] = args.imitation_lr if imitate else args.lr * (1.0 - 0.9 * progress)
         rollout = workers.collect(actor.state_dict(), args.rollout)
         rewards = reward(rollout["stats"], rollout["done"])
         # After an episode's end the next observation belongs to a link about which nothing is known yet.
