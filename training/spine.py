@@ -65,6 +65,7 @@ class Arguments(common.Arguments):
     collect: int = option(8, "intervals of every flow between two rounds of updates")
     updates: int = option(16, "updates in a round; they go on while the next intervals are simulated")
     warm_up: int = option(64, "intervals of every flow before the first update")
+    critics_first: float = option(0.05, "share of the run in which only the critics learn")
     wild: float = option(0.25, "share of flows that run random parameters instead, for the critics")
     noise: float = option(0.3, "standard deviation of the exploration noise; falls to a tenth of it")
     noise_memory: float = option(0.9, "correlation of the noise from one interval to the next")
@@ -333,7 +334,9 @@ class Learner:
             steps.append((step.outputs, step.raw, step.trigger.squeeze(-1)))
         return tuple(torch.stack(column) for column in zip(*steps[self.args.burn_in :], strict=True))
 
-    def update(self, batch: dict, temperature: float, price: float) -> dict[str, float]:
+    def update(
+        self, batch: dict, temperature: float, price: float, critics_only: bool = False
+    ) -> dict[str, float]:
         """One update from sequences of burn_in + sequence + 1 intervals; `price` is that of a trigger."""
         args, burn = self.args, self.args.burn_in
         seen = torch.cat([batch["inputs"], batch["known"]], dim=-1)[burn:]
@@ -349,6 +352,10 @@ class Learner:
         critic_loss.backward()
         self.critic_optimiser.step()
 
+        torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), args.tau)
+        figures = {"critic_loss": float(critic_loss.detach()), "value": float(target.mean())}
+        if critics_only:
+            return figures
         self.critics.requires_grad_(False)
         value = self.critics[0](seen, outputs)
         # An output that tanh has driven into its end no longer learns.
@@ -359,8 +366,7 @@ class Learner:
         actor_loss.backward()
         nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
         self.actor_optimiser.step()
-        torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), args.tau)
-        return {"critic_loss": float(critic_loss.detach()), "value": float(value.mean().detach())}
+        return figures
 
 
 # --- run ----------------------------------------------------------------------------------------------
@@ -409,7 +415,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             if replay.added >= max(args.warm_up, window):
                 for _ in range(args.updates):
                     batch = replay.sample(rng, args.batch, window, device)
-                    found.append(learner.update(batch, temperature, price))
+                    # What untaught critics say would only lead the actor astray.
+                    found.append(
+                        learner.update(batch, temperature, price, run.progress() < args.critics_first)
+                    )
             rollout = collected.result()
             reward = reward_of(rollout["stats"], args)
             # After an episode's end the next observation is of a link about which nothing is known yet.
