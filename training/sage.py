@@ -1,4 +1,4 @@
-"""Sage: a recurrent policy learned offline from a pool of classic algorithms, by critic-regularised regression.
+"""Sage: a recurrent policy learned offline from a pool of classic algorithms.
 
 Yen et al., *Computers Can Learn from the Heuristic Designs and Master Internet Congestion Control* (SIGCOMM
 2023): trajectories of classic algorithms over many links are recorded once; a policy (69 inputs, GRU,
@@ -36,14 +36,15 @@ import math
 from pathlib import Path
 from typing import Any
 
-import anole
-import common
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import fail, option
 from torch import nn
 from tqdm import tqdm
+
+import anole
+import common
+from common import fail, option
 
 #: Width of `privileged`.
 KNOWN = 8
@@ -116,7 +117,7 @@ class Fast:
     (1 − γ)·w + γ·(w·base/RTT + α), less something for losses; it doubles per round trip until a queue or a
     loss appears. α is some packets and a share of the window, so that fast paths are filled as soon."""
 
-    def __init__(self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0):
+    def __init__(self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0) -> None:
         self.gain = np.exp(rng.uniform(np.log(0.2), np.log(1.0), flows))
         self.packets = np.exp(rng.uniform(np.log(0.5), np.log(8.0), flows))
         self.share = np.exp(rng.uniform(np.log(0.02), np.log(0.3), flows))
@@ -236,7 +237,8 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
 
 def pool_key(args: Arguments) -> str:
     """What a pool depends on."""
-    return f"{args.pool_algorithms} links {args.links} episode {args.episode_s} seed {args.seed} {common.training_ranges(args)}"
+    links = f"links {args.links} episode {args.episode_s} seed {args.seed}"
+    return f"{args.pool_algorithms} {links} {common.training_ranges(args)}"
 
 
 def returns(pool: dict[str, np.ndarray], algorithms: int, gamma: float) -> tuple[np.ndarray, np.ndarray]:
@@ -279,7 +281,7 @@ class Critic(nn.Module):
     """Mean reward to come [...], given what the flow saw and what only the simulator knows [..., inputs +
     KNOWN] and the action [...]."""
 
-    def __init__(self, inputs: int, units: int = 128):
+    def __init__(self, inputs: int, units: int = 128) -> None:
         super().__init__()
         layers = [nn.Linear(inputs + KNOWN + 1, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(units, 1))
@@ -305,7 +307,7 @@ def unroll(network: nn.Module, x: torch.Tensor) -> torch.Tensor:
 class Served:
     """The policy as it will be served, for the validation: it keeps the states of its flows."""
 
-    def __init__(self, network: nn.Module, width: int):
+    def __init__(self, network: nn.Module, width: int) -> None:
         self.network, self.width, self.state = copy.deepcopy(network).cpu(), width, None
 
     @torch.no_grad()
@@ -320,7 +322,9 @@ class Served:
 class Learner:
     """Policy, two critics with their targets, and the optimisers."""
 
-    def __init__(self, args: Arguments, schema: Any, pool: dict[str, np.ndarray], device: torch.device):
+    def __init__(
+        self, args: Arguments, schema: Any, pool: dict[str, np.ndarray], device: torch.device
+    ) -> None:
         self.args, self.device = args, device
         algorithms = len(args.pool_algorithms.split(","))
         self.policy = anole.networks.build(schema).to(device)

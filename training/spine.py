@@ -23,9 +23,9 @@ Where this deviates from the paper, and why:
   outputs are kept out of the flat ends of tanh, where the actor got stuck otherwise.
 - Learning rate 3e-4 with Adam (0.005 diverges) and a discount of 0.95: what parameters do shows within a few
   seconds.
-- The trigger's temperature falls from 1 to 0.2 in the second half, so that the deterministic trigger that is deployed (fires
-  above one half) does what the last drawn ones did; its random numbers are stored and used again when a
-  sequence is replayed, so that replay takes the same path until the policy has changed.
+- The trigger's temperature falls from 1 to 0.2 in the second half, so that the deterministic trigger that is
+  deployed (fires above one half) does what the last drawn ones did; its random numbers are stored and used
+  again when a sequence is replayed, so that replay takes the same path until the policy has changed.
 - Links are drawn from wider ranges than Table III's (40 to 200 Mbps, 10 to 100 ms one way, 0.5 to 2 BDP, up
   to 1 % loss): `common.training_ranges`.
 """
@@ -38,13 +38,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
-import anole
-import common
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import option
 from torch import nn
+
+import anole
+import common
+from common import option
 
 
 @dataclasses.dataclass
@@ -64,6 +65,7 @@ class Arguments(common.Arguments):
     collect: int = option(8, "intervals of every flow between two rounds of updates")
     updates: int = option(16, "updates in a round; they go on while the next intervals are simulated")
     warm_up: int = option(64, "intervals of every flow before the first update")
+    critics_first: float = option(0.05, "share of the run in which only the critics learn")
     wild: float = option(0.25, "share of flows that run random parameters instead, for the critics")
     noise: float = option(0.3, "standard deviation of the exploration noise; falls to a tenth of it")
     noise_memory: float = option(0.9, "correlation of the noise from one interval to the next")
@@ -118,7 +120,7 @@ class Critic(nn.Module):
     """Expected discounted reward [...] of the parameters in force [..., 4], given what the flow saw and what
     only the simulator knows [..., inputs + KNOWN]."""
 
-    def __init__(self, inputs: int, outputs: int, units: int = 256):
+    def __init__(self, inputs: int, outputs: int, units: int = 256) -> None:
         super().__init__()
         layers = [nn.Linear(inputs + KNOWN + outputs, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(units, 1))
@@ -135,7 +137,7 @@ class Replay:
     """The last `length` intervals of `rows` simulations, a ring along time. The hidden state is stored as
     it was at collection, in half precision."""
 
-    def __init__(self, length: int, rows: int, inputs: int, outputs: int, state: int):
+    def __init__(self, length: int, rows: int, inputs: int, outputs: int, state: int) -> None:
         self.length, self.rows = length, rows
         self.inputs = np.zeros((length, rows, inputs), np.float32)
         self.outputs = np.zeros((length, rows, outputs), np.float32)
@@ -233,7 +235,7 @@ class Explorer(nn.Module):
     """The policy while it collects: trigger drawn, correlated noise on the parameters. It keeps the hidden
     states of its flows; temperature and noise travel with the weights."""
 
-    def __init__(self, schema: Any, memory: float, wild: float):
+    def __init__(self, schema: Any, memory: float, wild: float) -> None:
         super().__init__()
         self.network = anole.networks.build(schema)
         self.memory, self.wild, self.width = memory, wild, schema.state
@@ -277,7 +279,7 @@ class Explorer(nn.Module):
 class Deployed:
     """The policy as it will be served, for the validation: no noise, trigger above one half."""
 
-    def __init__(self, network: nn.Module, width: int):
+    def __init__(self, network: nn.Module, width: int) -> None:
         self.network, self.width, self.state = network, width, None
         self.triggers: list[float] = []
 
@@ -302,7 +304,7 @@ class Deployed:
 class Learner:
     """Actor, two critics with their targets, and the optimisers."""
 
-    def __init__(self, args: Arguments, schema: Any, device: torch.device):
+    def __init__(self, args: Arguments, schema: Any, device: torch.device) -> None:
         self.args = args
         self.actor = anole.networks.build(schema).to(device)
         inputs, outputs = schema.inputs, self.actor.head.out_features
@@ -332,7 +334,9 @@ class Learner:
             steps.append((step.outputs, step.raw, step.trigger.squeeze(-1)))
         return tuple(torch.stack(column) for column in zip(*steps[self.args.burn_in :], strict=True))
 
-    def update(self, batch: dict, temperature: float, price: float) -> dict[str, float]:
+    def update(
+        self, batch: dict, temperature: float, price: float, critics_only: bool = False
+    ) -> dict[str, float]:
         """One update from sequences of burn_in + sequence + 1 intervals; `price` is that of a trigger."""
         args, burn = self.args, self.args.burn_in
         seen = torch.cat([batch["inputs"], batch["known"]], dim=-1)[burn:]
@@ -348,6 +352,10 @@ class Learner:
         critic_loss.backward()
         self.critic_optimiser.step()
 
+        torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), args.tau)
+        figures = {"critic_loss": float(critic_loss.detach()), "value": float(target.mean())}
+        if critics_only:
+            return figures
         self.critics.requires_grad_(False)
         value = self.critics[0](seen, outputs)
         # An output that tanh has driven into its end no longer learns.
@@ -358,8 +366,7 @@ class Learner:
         actor_loss.backward()
         nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
         self.actor_optimiser.step()
-        torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), args.tau)
-        return {"critic_loss": float(critic_loss.detach()), "value": float(value.mean().detach())}
+        return figures
 
 
 # --- run ----------------------------------------------------------------------------------------------
@@ -408,7 +415,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             if replay.added >= max(args.warm_up, window):
                 for _ in range(args.updates):
                     batch = replay.sample(rng, args.batch, window, device)
-                    found.append(learner.update(batch, temperature, price))
+                    # What untaught critics say would only lead the actor astray.
+                    found.append(
+                        learner.update(batch, temperature, price, run.progress() < args.critics_first)
+                    )
             rollout = collected.result()
             reward = reward_of(rollout["stats"], args)
             # After an episode's end the next observation is of a link about which nothing is known yet.

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import anole
 import numpy as np
 import pytest
 import torch
 
+import anole
 import common
 import spine
 
