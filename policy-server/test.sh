@@ -22,7 +22,7 @@ make_and_test() {
     shift
     cmake -S . -B "$folder" -G Ninja "$@" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
     cmake --build "$folder" --parallel "$jobs" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
-    (cd "$folder" && ctest --output-on-failure --timeout 300 --parallel "$jobs" | tail -n 40)
+    (cd "$folder" && ctest --output-on-failure --timeout 300 --parallel "$jobs" | tail -n 25)
 }
 
 for program in cmake ninja c++; do
@@ -39,9 +39,6 @@ if command -v clang-format >/dev/null; then
 else
     echo "skipped: clang-format is not installed (apt install clang-format)"
 fi
-
-step "thread sanitizer, without LibTorch (which is not instrumented)"
-make_and_test thread -DANOLE_SANITIZE=thread -DANOLE_WITH_TORCH=OFF
 
 debian=/usr/lib/$(c++ -dumpmachine)/cmake/Torch
 [ -d "$debian" ] || debian=/usr/lib/x86_64-linux-gnu/cmake/Torch
@@ -67,5 +64,8 @@ if [ -n "${ANOLE_TORCH_PYTHON:-}" ]; then
 else
     echo "skipped: ANOLE_TORCH_PYTHON names no Python with the package torch (pip install torch)"
 fi
+
+step "thread sanitizer, without LibTorch (which is not instrumented)"
+make_and_test thread -DANOLE_SANITIZE=thread -DANOLE_WITH_TORCH=OFF
 
 printf '\npolicy-server: all passed in %d s.\n' "$SECONDS"

@@ -18,11 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import anole
 import numpy as np
 import torch
 from torch import nn
 from tqdm import tqdm
+
+import anole
 
 #: A log keeps at most this many rows; when it is full, every second one is dropped.
 MAX_ROWS = 2000
@@ -32,7 +33,7 @@ VALIDATION_SEED = 1_000_000
 #: Figures of `privileged`.
 KNOWN = 6
 #: A rate below this share of the fair one counts as this share, where a logarithm is taken.
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.001
 
 Rollout = dict[str, np.ndarray]
 Stats = dict[str, np.ndarray]
@@ -54,7 +55,7 @@ class Arguments:
     steps: int = option(0, "environment steps in all; 0: until --minutes are over")
     minutes: float = option(8.0, "wall-clock budget; 0: until --steps are over")
     traces: float = option(0.0, "share of training links whose capacity varies like that of LTE")
-    envs: int = option(128, "flows simulated at the same time")
+    envs: int = option(256, "flows simulated at the same time")
     threads: int = option(1, "threads that simulate, and that PyTorch uses on the CPU")
     device: str = option("cpu", "where the network learns: cpu, cuda, cuda:1 …; rollouts stay on the CPU")
     out: str = option("", "folder of the run; default training/runs/NAME")
@@ -216,7 +217,8 @@ def start_ray(address: str) -> Any:
     except ImportError:
         fail("--ray needs Ray: pip install ray; on one machine leave --ray out")
     here = str(Path(__file__).resolve().parent)
-    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    package = str(Path(anole.__file__).resolve().parents[1])
+    path = os.pathsep.join([here, package, *filter(None, [os.environ.get("PYTHONPATH")])])
     ray.init(
         address=None if address == "local" else address,
         ignore_reinit_error=True,
@@ -280,11 +282,19 @@ def validate(
     act: Callable[[np.ndarray], np.ndarray],
     args: Arguments,
 ) -> dict[str, float]:
-    """`score` over links that are never trained on, the same ones every time. `act` maps observations to
-    actions. All flows take the same number of steps: by time, those of short paths would hold up the rest."""
+    """`score` over links that are never trained on, always the same, and the power of each algorithm
+    where there are several. `act` maps observations to actions. All flows take the same number of steps:
+    by time, those of short paths would hold up the rest."""
     flows = Flows(environments(VALIDATION_SEED, args.validation_envs))
     steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
-    return score(np.stack(steps))
+    stats = np.stack(steps)
+    found, first = score(stats), 0
+    if len(flows.environments) > 1:
+        for environment in flows.environments:
+            part = stats[:, first : first + environment.num_envs]
+            found[f"power_{environment.algorithm}"] = score(part)["power"]
+            first += environment.num_envs
+    return found
 
 
 def greedy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
@@ -344,14 +354,15 @@ class Run:
     """One training run: its folder, its budget, its log, its checkpoints and its policy files.
 
     `step` counts environment steps of all flows; the trainer adds to it. The folder holds `checkpoint.pt`,
-    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best.
+    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best;
+    where several algorithms are validated also `NAME-ALGORITHM.safetensors`, the best for each.
     """
 
     def __init__(self, name: str, args: Arguments, argv: Sequence[str] | None, ranges: anole.Ranges) -> None:
         self.name, self.args, self.ranges = name, args, ranges
         self.command = shlex.join([f"training/{name}.py", *(sys.argv[1:] if argv is None else argv)])
         self.folder = Path(args.out or f"training/runs/{name}")
-        self.step, self.best = 0, -float("inf")
+        self.step, self.best = 0, {}
         elapsed_s, self.state = 0.0, None
         checkpoint = self.folder / "checkpoint.pt"
         if args.resume:
@@ -406,9 +417,12 @@ class Run:
         self.saved = int(self.progress() * self.args.checkpoints)
         self.table.add(self.step, {f"valid_{name}": value for name, value in figures.items()})
         tqdm.write(f"{self.name} step {self.step}: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))
-        if figures["power"] > self.best:
-            self.best = figures["power"]
-            self.export(self.folder / f"{self.name}.safetensors", network, figures)
+        for key, value in figures.items():
+            if key.startswith("power") and key != "power_p10" and value > self.best.get(key, 0.0):
+                self.best[key] = value
+                self.export(
+                    self.folder / f"{self.name}{key[5:].replace('_', '-')}.safetensors", network, figures
+                )
         self.checkpoint(parts)
 
     def checkpoint(self, parts: dict[str, Any]) -> None:
@@ -434,7 +448,7 @@ class Run:
     def log(self, figures: dict[str, float]) -> None:
         """Notes the figures of an iteration."""
         self.table.add(self.step, {**figures, "steps_per_s": self.step / max(self.elapsed_s(), 1e-9)})
-        self.bar.set_postfix_str(f"step {self.step}, reward {figures['reward']:.3f}")
+        self.bar.set_postfix_str(f"step {self.step}, reward {figures['reward']:.3f}", refresh=False)
         self.bar.update(int(100 * self.progress()) - self.bar.n)
 
     def export(self, path: Path, network: nn.Module, figures: dict[str, float]) -> None:

@@ -23,11 +23,11 @@ import dataclasses
 import functools
 from typing import Any
 
-import anole
 import numpy as np
 import torch
 from torch import nn
 
+import anole
 from common import (
     KNOWN,
     Arguments,
@@ -267,7 +267,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         )
         run.step += reward.size
         found: dict[str, torch.Tensor] = {}
-        if replay.filled * args.envs >= min(args.warmup, replay.rows * args.envs):
+        if replay.filled > max(args.returns, min(args.warmup // args.envs, replay.rows) - 1):
             for index in range(args.updates):
                 batch = replay.sample(args.batch, args.returns, args.gamma)
                 found = learner.update(batch, with_actor=index % args.delay == 0)

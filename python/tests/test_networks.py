@@ -22,9 +22,11 @@ def test_a_schema_is_that_of_its_file(name):
     schema = anole.schema.load(name)
     assert anole.schema.load(ROOT / "policies" / "schemas" / f"{name}.toml") == schema
     assert schema.inputs == len(schema.data["feature"]) * schema.data.get("history", 1)
-    golden = ROOT / "policies" / "golden" / f"{name}.json"
-    if golden.exists():
-        assert schema.network == json.loads(golden.read_text())
+    golden = json.loads((ROOT / "policies" / "golden" / f"{name}.json").read_text())
+    assert (schema.network, schema.action) == (golden["network"], golden["action"])
+    assert (schema.name, schema.sha256) == (golden["name"], golden["schema_sha256"])
+    tensors = {key: list(value.shape) for key, value in networks.build(schema).state_dict().items()}
+    assert tensors == dict(golden["tensors"])
 
 
 def test_a_wrong_schema_names_the_line():

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import anole
 import numpy as np
 import pytest
 import torch
 
+import anole
 import common
 import spine
 
@@ -20,7 +20,13 @@ def arguments(*flags: str) -> spine.Arguments:
 
 
 def stats(**columns: float) -> np.ndarray:
-    quiet = {"throughput_mbps": 10.0, "rtt_ms": 50.0, "base_rtt_ms": 50.0, "fair_share_mbps": 10.0, "flows": 1.0}
+    quiet = {
+        "throughput_mbps": 10.0,
+        "rtt_ms": 50.0,
+        "base_rtt_ms": 50.0,
+        "fair_share_mbps": 10.0,
+        "flows": 1.0,
+    }
     return np.array([{**quiet, **columns}.get(name, 0.0) for name in anole.STATS], np.float32)
 
 
@@ -58,7 +64,9 @@ def test_a_drawn_trigger_fires_as_often_as_its_probability_and_passes_its_gradie
     probability = torch.sigmoid(network.trigger(step.state[:1, : network.watcher.hidden_size]) / 0.5)
     assert float(step.trigger.mean()) == pytest.approx(float(probability), abs=0.03)
     step.trigger.sum().backward()
-    assert float(network.trigger.bias.grad) == pytest.approx(4000 * float(probability * (1 - probability)) / 0.5, rel=1e-3)
+    assert float(network.trigger.bias.grad) == pytest.approx(
+        4000 * float(probability * (1 - probability)) / 0.5, rel=1e-3
+    )
 
 
 def test_replay_gives_whole_sequences_with_the_state_before_them() -> None:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import anole
 import pytest
 import torch
 
+import anole
 import common
 import libra
 import orca
@@ -46,7 +46,8 @@ def test_two_iterations_leave_a_log_a_checkpoint_and_policies(name: str, tmp_pat
     log = (tmp_path / "log.csv").read_text().splitlines()
     assert log[0].startswith("step,") and "valid_power" in log[0]
     assert list((tmp_path / "tensorboard").iterdir())
-    for file in (f"{name}.safetensors", f"{name}-last.safetensors"):
+    files = {"libra": ("", "-anole", "-libra-rl", "-last"), "orca": ("", "-last")}[name]
+    for file in (f"{name}{suffix}.safetensors" for suffix in files):
         policy = anole.policy_file.load(tmp_path / file)
         assert policy.schema.name == name and policy.manifest["seed"] == 1
         assert f"training/{name}.py --minutes 0" in policy.manifest["trained_by"]

@@ -419,3 +419,23 @@ fn the_pilots_answers_matter_and_it_can_end_the_run() {
     assert_eq!(steps.len(), 6);
     assert!(steps[5].time_s < 5.0 && steps[5].interval_s == 0.0, "{:?}", steps[5]);
 }
+
+#[test]
+fn a_watched_flow_runs_as_if_nobody_looked() {
+    use std::sync::{Arc, Mutex};
+    let link = scenario(5.0, "random_loss = 0.001", "", "");
+    let schema = Arc::new(anole_policies::schema::builtin("orca").unwrap().clone());
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let pilot = Box::new(Constant { output: 0.0, stop_after: usize::MAX, steps: Arc::clone(&steps) });
+    let policies = crate::plan::shipped();
+    let run = control::Controlled::watched(&link, "cubic", &schema, &policies, 1, pilot).unwrap();
+    let rest = run.run();
+    let mut steps = std::mem::take(&mut *steps.lock().unwrap());
+    // One question every 20 ms, but for the first round-trip time.
+    assert!((200..=250).contains(&steps.len()), "{}", steps.len());
+    steps.extend(rest);
+    let alone = simulate(&link, Some("cubic"), 1, AgentScript::default());
+    let sum = |value: fn(&control::Step) -> f64| steps.iter().map(|s| value(s) * s.interval_s).sum::<f64>();
+    let delivered = sum(|s| s.throughput_mbps) / 5.0;
+    assert!((delivered - alone.flows[0].throughput_mbps.unwrap()).abs() < 0.01, "{delivered}");
+}

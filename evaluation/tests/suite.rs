@@ -1,0 +1,93 @@
+//! `anole-eval suite`: results, figures, refusals.
+
+#![allow(clippy::disallowed_methods, reason = "tests of a binary read its files")]
+
+use std::process::{Command, Output};
+
+/// A suite of three short links with these options.
+fn suite(options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+    command.args(["suite", "--links", "3", "--duration", "1.5"]).args(options);
+    command.output().unwrap()
+}
+
+fn lines(output: &Output) -> Vec<serde_json::Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let values = text.lines().map(|line| {
+        let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+        if value.get("wall_s").is_some() {
+            value["wall_s"] = 0.into();
+        }
+        value
+    });
+    values.collect()
+}
+
+#[test]
+fn every_algorithm_and_policy_runs_on_every_link() {
+    let options = ["--alg", "anole,cubic", "--policy", "delay-target,fault:random", "--json"];
+    let runs = lines(&suite(&[&options[..], &["--jobs", "2"]].concat()));
+    assert_eq!(runs, lines(&suite(&[&options[..], &["--jobs", "1"]].concat())));
+    let who: Vec<String> =
+        runs.iter().map(|run| format!("{} {} {}", run["scenario"], run["alg"], run["policy"])).collect();
+    assert_eq!(runs.len(), 9, "{who:?}");
+    assert_eq!(who[0], r#""suite-random-0" "anole" "delay-target""#);
+    assert_eq!(who[2], r#""suite-random-0" "cubic" null"#);
+    assert_eq!(who[4], r#""suite-random-1" "anole" "fault:random""#);
+    // All on the same link, with the same random losses.
+    assert_eq!(runs[0]["optimal_mbps"], runs[2]["optimal_mbps"]);
+    assert_eq!(runs[0]["seed"], runs[2]["seed"]);
+    assert_ne!(runs[0]["seed"], runs[3]["seed"]);
+    assert_ne!(lines(&suite(&[&options[..], &["--seed", "2"]].concat())), runs);
+}
+
+#[test]
+fn a_summary_has_the_figures_and_the_differences_from_the_first() {
+    let all = lines(&suite(&["--alg", "cubic,anole+none", "--summary", "--ranges", "inside"]));
+    assert_eq!(all.len(), 2);
+    assert_eq!((&all[0]["alg"], &all[1]["alg"]), (&"cubic".into(), &"anole+none".into()));
+    for one in &all {
+        assert_eq!(one["links"], 3);
+        for figure in ["utilization", "power", "power_p10", "loss_rate"] {
+            let value = one[figure].as_f64().unwrap();
+            assert!((0.0..=1.01).contains(&value), "{figure} {value}");
+        }
+    }
+    assert_eq!(all[0]["first_less_this_power"]["mean"], 0.0);
+    let (first, second) = (all[0]["power"].as_f64().unwrap(), all[1]["power"].as_f64().unwrap());
+    let told = all[1]["first_less_this_power"]["mean"].as_f64().unwrap();
+    assert!((told - (first - second)).abs() < 1e-9, "{told} {first} {second}");
+}
+
+#[test]
+fn a_table_is_for_people_and_files_for_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let ranges = folder.path().join("short.json");
+    std::fs::write(&ranges, r#"{"capacity_mbps": [5.0, 6.0], "duration_s": 1.0}"#).unwrap();
+    let out = folder.path().join("out");
+    let paths = [ranges.to_str().unwrap(), out.to_str().unwrap()];
+    let output = suite(&["--alg", "cubic,reno", "--ranges", paths[0], "--out", paths[1]]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("power") && text.contains("cubic less each other"), "{text}");
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 6);
+}
+
+#[test]
+fn nonsense_ends_with_2_and_one_message() {
+    for (options, message) in [
+        (&["--alg", "cubick"][..], "did you mean cubic?"),
+        (&["--alg", "anole", "--policy", "delay"], "delay"),
+        (&["--alg", "cubic,cubic"], "name cubic twice"),
+        (&["--ranges", "all"], "known are random, inside"),
+        (&["--ranges", "/nowhere/ranges.json"], "cannot read the ranges"),
+        (&["--duration", "0"], "duration_s"),
+        (&["--alg", "quic:cubic"], "real transport"),
+    ] {
+        let output = suite(options);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {text}");
+        assert!(text.contains(message) && text.trim_end().lines().count() == 1, "{options:?}: {text}");
+    }
+}
