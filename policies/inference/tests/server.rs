@@ -126,7 +126,8 @@ fn a_server_that_dies_and_comes_back_costs_answers_alone() {
 
 #[test]
 fn trouble_is_an_absent_answer_and_no_more() {
-    for manner in [Manner::Slow, Manner::Garbage, Manner::Short, Manner::Overloaded, Manner::Deaf] {
+    let all = [Manner::Slow, Manner::Garbage, Manner::Short, Manner::Overloaded, Manner::Gone, Manner::Deaf];
+    for manner in all {
         let place = Place::new();
         let server = place.server(Manner::Good);
         let model = loader(&place.socket(), Serving::Threaded).find("spine").unwrap();
