@@ -37,6 +37,8 @@ class VectorEnv:
     of an evaluation (`anole-eval suite`), whatever the seeds. The same actions give the same results, for
     any number of threads.
 
+    Simulations are threads: they do not survive a fork, so make environments in the process that uses them.
+
     Shapes: `obs` and `final_obs` [n, schema.inputs] float32; `actions` [n, schema.outputs] float32, the
     network's outputs as they are (the algorithm bounds them); `stats` [n, len(STATS)] float32; `done` [n]
     bool. Every call returns new arrays.
