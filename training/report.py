@@ -75,8 +75,8 @@ def measure(program: str, links: int, seed: int) -> dict[str, Any]:
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """A Markdown table of one range."""
     lines = [
-        "| algorithm | power | 10th percentile | utilisation | 10th percentile | delay mean, ms | delay p95, ms"
-        " | loss |",
+        "| algorithm | power | 10th percentile | utilisation | 10th percentile | delay mean, ms "
+        "| delay p95, ms | loss |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -132,8 +132,8 @@ def write(figures: dict[str, Any]) -> str:
         "intervals.",
         "",
         f"`anole+{STUB}` is Anole with the hand-written stub in its learned slot, `libra-rl+{STUB}` that "
-        "stub driving a flow by itself. `libra-rl`, `orca`, `spine` and `sage` are the policies driving a flow by "
-        "themselves.",
+        "stub driving a flow by itself. `libra-rl`, `orca`, `spine` and `sage` are the policies driving a "
+        "flow by themselves.",
         "",
         "## Against the stub, over the random suite",
         "",
