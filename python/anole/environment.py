@@ -79,14 +79,14 @@ class VectorEnv:
 
     def _start(self) -> _anole.Simulations:
         return _anole.Simulations(
-            self.schema.text,
-            self.algorithm,
-            self.ranges.json(),
-            self.num_envs,
-            self.threads,
-            self.seed,
-            self.params,
-            self._watched,
+            schema_text=self.schema.text,
+            algorithm=self.algorithm,
+            ranges_json=self.ranges.json(),
+            count=self.num_envs,
+            threads=self.threads,
+            seed=self.seed,
+            params=self.params,
+            watched=self._watched,
         )
 
     def reset(self, seed: int | None = None) -> Floats:

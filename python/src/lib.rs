@@ -19,14 +19,11 @@ use std::sync::Arc;
 /// Simulations that one fleet may have; each needs a thread and some 300 KB.
 const MAX_SIMULATIONS: usize = 4096;
 
+/// Rows of figures.
+type Rows<'py> = Bound<'py, PyArray2<f32>>;
+
 /// What a round gives: inputs, steps, done, last inputs, windows.
-type Round<'py> = (
-    Bound<'py, PyArray2<f32>>,
-    Bound<'py, PyArray2<f32>>,
-    Bound<'py, PyArray1<bool>>,
-    Bound<'py, PyArray2<f32>>,
-    Bound<'py, PyArray1<f32>>,
-);
+type Round<'py> = (Rows<'py>, Rows<'py>, Bound<'py, PyArray1<bool>>, Rows<'py>, Bound<'py, PyArray1<f32>>);
 
 /// Simulations in step; see `anole.VectorEnv`.
 #[pyclass(frozen)]
@@ -50,6 +47,7 @@ fn ranges(json: &str) -> PyResult<Ranges> {
 #[pymethods]
 impl Simulations {
     #[new]
+    #[allow(clippy::too_many_arguments, reason = "the package's one call names them")]
     fn new(
         py: Python<'_>,
         schema_text: &str,
@@ -178,7 +176,7 @@ impl Network {
         py: Python<'py>,
         inputs: PyReadonlyArray2<'py, f32>,
         states: PyReadonlyArray2<'py, f32>,
-    ) -> PyResult<(Bound<'py, PyArray2<f32>>, Bound<'py, PyArray2<f32>>)> {
+    ) -> PyResult<(Rows<'py>, Rows<'py>)> {
         let (rows, schema) = (inputs.as_array().nrows(), self.0.schema());
         let flat = |array: &PyReadonlyArray2<'py, f32>| array.as_array().iter().copied().collect::<Vec<_>>();
         let outputs = vec![0.0; rows * schema.outputs()];
