@@ -1,16 +1,18 @@
 # Every target does its own set-up: see tools/setup.sh.
 #
-#   make         builds ./anole-ccp (the agent), ./anole-eval (evaluation), ./anole-quic (bulk transfers)
+#   make         builds ./anole-ccp (the agent), ./anole-eval (evaluation), ./anole-quic (bulk transfers), ./anole-policy
 #   make demo    builds, runs real QUIC transfers under Anole, CUBIC and BBR, writes out/demo/index.html
 #   make test    everything that CI runs
 #   make bench   figures: packets per second, ns per ACK beside libccp
 #   make fuzz    coverage-guided fuzzing of the wire codec and the installer (nightly Rust, cargo-fuzz)
-#   make install puts the three programs into $(PREFIX)/bin
+#   make policy-server  builds LibTorch's library and server, where --backend torch and server find them
+#   make train   makes .venv with PyTorch and the simulator as a Python extension (see training/README.md)
+#   make install puts the programs into $(PREFIX)/bin
 
 PREFIX ?= /usr/local
-BINARIES = anole-ccp anole-eval anole-quic
+BINARIES = anole-ccp anole-eval anole-quic anole-policy
 
-.PHONY: all setup demo test lint bench fuzz install clean
+.PHONY: all setup demo policy-server train test lint bench fuzz install clean
 
 all: setup
 	cargo build --locked --release --bins
@@ -21,6 +23,15 @@ setup:
 
 demo: all
 	./anole-eval demo --out out/demo
+
+policy-server:
+	@tools/setup.sh policy
+	cmake -S policy-server -B policy-server/build -G Ninja -DCMAKE_BUILD_TYPE=Release
+	cmake --build policy-server/build
+
+train:
+	@tools/setup.sh train
+	tools/python.sh
 
 test:
 	@tools/setup.sh test

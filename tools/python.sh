@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes .venv with what python/ and training/ need (PyTorch among it, several GB), unless it is there already
-# and up to date; then builds the extension module into python/anole.
+# Makes .venv with what python/ and training/ need (PyTorch among it, several GB), unless it is there and up
+# to date; then builds the simulator as a Python extension.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,9 @@ python=${PYTHON:-python3}
     exit 1
 }
 if ! cmp -s training/requirements.txt .venv/requirements.txt 2>/dev/null; then
+    echo "Installing training/requirements.txt into .venv"
     "$python" -m venv .venv
     .venv/bin/pip install --quiet --disable-pip-version-check --requirement training/requirements.txt
     cp training/requirements.txt .venv/requirements.txt
 fi
+python/build.sh

@@ -25,7 +25,15 @@ else
     echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"
 fi
 
+step "Python: environment, format, lints"
+tools/python.sh
+for folder in python training; do
+    (cd $folder && ../.venv/bin/ruff format --check . && ../.venv/bin/ruff check .)
+done
+
 [ "${1:-}" = lint ] && exit 0
+
+ANOLE_TORCH_PYTHON=$PWD/.venv/bin/python policy-server/test.sh
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
@@ -33,6 +41,11 @@ RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 step "unit, property, golden, simulation and end-to-end tests"
 cargo build --locked --workspace --bins
 cargo test --locked --workspace
+
+step "Python: environments, networks against Rust and LibTorch, trainers"
+for folder in python training; do
+    (cd $folder && PYTHONPATH=../python ../.venv/bin/python -m pytest -q)
+done
 
 step "differential test against libccp"
 (cd datapaths/oracle && cargo test --locked --release)

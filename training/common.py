@@ -13,15 +13,17 @@ import os
 import shlex
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import anole
 import numpy as np
 import torch
 from torch import nn
 from tqdm import tqdm
+
+import anole
 
 #: A log keeps at most this many rows; when it is full, every second one is dropped.
 MAX_ROWS = 2000
@@ -31,7 +33,7 @@ VALIDATION_SEED = 1_000_000
 #: Figures of `privileged`.
 KNOWN = 6
 #: A rate below this share of the fair one counts as this share, where a logarithm is taken.
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.001
 
 Rollout = dict[str, np.ndarray]
 Stats = dict[str, np.ndarray]
@@ -52,7 +54,8 @@ class Arguments:
     seed: int = option(1, "seed of the weights, the exploration and the links; below 1000000")
     steps: int = option(0, "environment steps in all; 0: until --minutes are over")
     minutes: float = option(8.0, "wall-clock budget; 0: until --steps are over")
-    envs: int = option(128, "flows simulated at the same time")
+    traces: float = option(0.0, "share of training links whose capacity varies like that of LTE")
+    envs: int = option(256, "flows simulated at the same time")
     threads: int = option(1, "threads that simulate, and that PyTorch uses on the CPU")
     device: str = option("cpu", "where the network learns: cpu, cuda, cuda:1 …; rollouts stay on the CPU")
     out: str = option("", "folder of the run; default training/runs/NAME")
@@ -98,6 +101,12 @@ def seed_all(args: Arguments) -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     print(f"seed {args.seed}, device {args.device}, PyTorch {torch.__version__}", file=sys.stderr)
+
+
+def training_ranges(args: Arguments) -> anole.Ranges:
+    """The links that rate and window policies are trained on: those of the random suite without its traces,
+    which stay for the evaluation, but with steps of the capacity, and with one CUBIC flow beside at times."""
+    return anole.Ranges(traces=args.traces, steps=0.4, cross_flows=(0, 1), duration_s=20.0)
 
 
 # --- Rollouts -------------------------------------------------------------------------------------------
@@ -150,6 +159,7 @@ class Worker:
         for _ in range(steps):
             action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
             obs, stats, done = self.flows.step(action.numpy())
+            # A policy with memory forgets a flow whose episode is over.
             if hasattr(self.policy, "ended"):
                 self.policy.ended(done)
             row = {"obs": obs, "action": action.numpy(), "stats": stats, "done": done, **extra}
@@ -207,7 +217,8 @@ def start_ray(address: str) -> Any:
     except ImportError:
         fail("--ray needs Ray: pip install ray; on one machine leave --ray out")
     here = str(Path(__file__).resolve().parent)
-    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    package = str(Path(anole.__file__).resolve().parents[1])
+    path = os.pathsep.join([here, package, *filter(None, [os.environ.get("PYTHONPATH")])])
     ray.init(
         address=None if address == "local" else address,
         ignore_reinit_error=True,
@@ -271,11 +282,19 @@ def validate(
     act: Callable[[np.ndarray], np.ndarray],
     args: Arguments,
 ) -> dict[str, float]:
-    """`score` over links that are never trained on, the same ones every time. `act` maps observations to
-    actions. All flows take the same number of steps: by time, those of short paths would hold up the rest."""
+    """`score` over links that are never trained on, always the same, and the power of each algorithm
+    where there are several. `act` maps observations to actions. All flows take the same number of steps:
+    by time, those of short paths would hold up the rest."""
     flows = Flows(environments(VALIDATION_SEED, args.validation_envs))
     steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
-    return score(np.stack(steps))
+    stats = np.stack(steps)
+    found, first = score(stats), 0
+    if len(flows.environments) > 1:
+        for environment in flows.environments:
+            part = stats[:, first : first + environment.num_envs]
+            found[f"power_{environment.algorithm}"] = score(part)["power"]
+            first += environment.num_envs
+    return found
 
 
 def greedy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
@@ -335,14 +354,18 @@ class Run:
     """One training run: its folder, its budget, its log, its checkpoints and its policy files.
 
     `step` counts environment steps of all flows; the trainer adds to it. The folder holds `checkpoint.pt`,
-    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best.
+    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best;
+    where several algorithms are validated also `NAME-ALGORITHM.safetensors`, the best for each.
     """
 
-    def __init__(self, name: str, args: Arguments, program: str, argv: Sequence[str] | None) -> None:
-        self.name, self.args = name, args
-        self.command = shlex.join([f"training/{program}", *(sys.argv[1:] if argv is None else argv)])
+    def __init__(self, name: str, args: Arguments, argv: Sequence[str] | None, ranges: anole.Ranges) -> None:
+        self.name, self.args, self.ranges = name, args, ranges
+        given = list(sys.argv[1:] if argv is None else argv)
+        # Where the run lies says nothing about the policy.
+        kept = [a for i, a in enumerate(given) if "--out" not in (a, given[i - 1] if i else "")]
+        self.command = shlex.join([f"training/{name}.py", *kept])
         self.folder = Path(args.out or f"training/runs/{name}")
-        self.step, self.best, self.rows = 0, -float("inf"), []
+        self.step, self.best = 0, {}
         elapsed_s, self.state = 0.0, None
         checkpoint = self.folder / "checkpoint.pt"
         if args.resume:
@@ -397,9 +420,12 @@ class Run:
         self.saved = int(self.progress() * self.args.checkpoints)
         self.table.add(self.step, {f"valid_{name}": value for name, value in figures.items()})
         tqdm.write(f"{self.name} step {self.step}: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))
-        if figures["power"] > self.best:
-            self.best = figures["power"]
-            self.export(self.folder / f"{self.name}.safetensors", network, figures)
+        for key, value in figures.items():
+            if key.startswith("power") and key != "power_p10" and value > self.best.get(key, 0.0):
+                self.best[key] = value
+                self.export(
+                    self.folder / f"{self.name}{key[5:].replace('_', '-')}.safetensors", network, figures
+                )
         self.checkpoint(parts)
 
     def checkpoint(self, parts: dict[str, Any]) -> None:
@@ -425,17 +451,33 @@ class Run:
     def log(self, figures: dict[str, float]) -> None:
         """Notes the figures of an iteration."""
         self.table.add(self.step, {**figures, "steps_per_s": self.step / max(self.elapsed_s(), 1e-9)})
-        self.bar.set_postfix_str(f"step {self.step}, reward {figures['reward']:.3f}")
+        self.bar.set_postfix_str(f"step {self.step}, reward {figures['reward']:.3f}", refresh=False)
         self.bar.update(int(100 * self.progress()) - self.bar.n)
 
     def export(self, path: Path, network: nn.Module, figures: dict[str, float]) -> None:
-        """Writes a policy file."""
+        """Writes a policy file; `figures` are those of its validation."""
+        training = {
+            "steps": self.step,
+            "minutes": round(self.elapsed_s() / 60.0, 1),
+            "ranges": dataclasses.asdict(self.ranges),
+            "validation": {name: round(value, 4) for name, value in figures.items()},
+        }
+        program = f"anole-ccp {version()} {self.command}"
+        anole.policy_file.save(
+            path, network.schema, network, training=training, seed=self.args.seed, trained_by=program
+        )
 
     def finish(self, network: nn.Module, parts: dict[str, Any]) -> None:
         """Writes the last checkpoint and the last network."""
         self.checkpoint(parts)
         self.export(self.folder / f"{self.name}-last.safetensors", network, {})
         self.bar.close()
+
+
+def version() -> str:
+    """Version of the code that trains."""
+    manifest = tomllib.loads((Path(__file__).resolve().parents[1] / "Cargo.toml").read_text())
+    return manifest["workspace"]["package"]["version"]
 
 
 def load_checkpoint(path: Path, args: Arguments) -> dict[str, Any]:

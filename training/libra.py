@@ -16,9 +16,12 @@ less a term that no action changes, so both forms have the same optimum; the pla
 
 Deviations from the paper:
 - the critic also sees what only the simulator knows (capacity, base RTT, flows); the policy does not;
+- before it is rewarded, the policy imitates on its own rollouts an expert who knows the fair share (DAgger,
+  Ross et al. 2011): minutes of PPO then begin near a good policy (`--imitate 0` leaves this out);
+- the standard deviation of actions follows a schedule;
 - an episode's end is the end of a measurement, not of the flow: its last value is bootstrapped;
-- a flow alone (`libra-rl`) decides once per round trip, in Anole's slot (`anole`) once per cycle. A policy
-  for the slot is trained in the slot: `--algorithm anole`, or both in equal parts with `anole,libra-rl`.
+- a flow alone (`libra-rl`) decides once per round trip, in Anole's slot (`anole`) once per cycle, and there
+  its rate is one of three: half of the flows are trained in each (`--algorithm`).
 """
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ import dataclasses
 import functools
 from typing import Any
 
-import anole
 import numpy as np
 import torch
 from torch import nn
 
+import anole
 from common import (
     KNOWN,
     LEAST_SHARE,
@@ -47,9 +50,18 @@ from common import (
     privileged,
     score,
     seed_all,
+    training_ranges,
     validate,
 )
 
+#: The last set of features in an input: rate in force over delivery rate.
+SENT_OVER_DELIVERED = -4
+#: The expert wants this share of the fair share, and of that for a queue of one round trip this much less.
+#: Chosen from 0.95 to 1 and 0.25 to 0.5: the most power in Anole's slot.
+EXPERT_SHARE, EXPERT_QUEUE = 0.98, 0.25
+PACKET_BITS = 12_000.0
+#: Imitated is what follows from the policy's own, quiet actions: noise would find free capacity for it.
+IMITATION_STD = 0.02
 #: Libra §4.2.
 W_RATE, W_DELAY, W_LOSS = 1.0, 0.5, 10.0
 
@@ -58,9 +70,7 @@ W_RATE, W_DELAY, W_LOSS = 1.0, 0.5, 10.0
 class LibraArguments(Arguments):
     """Arguments of this trainer."""
 
-    algorithm: str = option(
-        "anole", "what the policy drives: anole, libra-rl, or several with commas between"
-    )
+    algorithm: str = option("anole,libra-rl", "what it drives: anole, libra-rl, or both in equal parts")
     reward: str = option("power", "libra, link or power")
     change: bool = option(False, "reward the change of utility, as in the paper")
     delay_weight: float = option(1.0, "δ of the reward power")
@@ -69,21 +79,24 @@ class LibraArguments(Arguments):
     epochs: int = option(5, "passes over a rollout")
     minibatch: int = option(1024, "decisions per gradient step")
     lr: float = option(3e-4, "Adam's step at the beginning; falls to a tenth")
-    gamma: float = option(0.95, "discount per decision")
+    gamma: float = option(0.9, "discount per decision")
     lam: float = option(0.9, "λ of the generalised advantage")
     clip: float = option(0.2, "ε of the clipped objective")
-    entropy: float = option(0.0, "weight of the entropy")
     target_kl: float = option(0.03, "an iteration ends early beyond this divergence")
-    std: float = option(0.3, "standard deviation of the first actions")
+    std: float = option(0.2, "standard deviation of actions at the beginning; falls to a fifth")
+    imitate: float = option(0.2, "share of the budget in which the policy first imitates `expert`")
+    imitation_lr: float = option(1e-3, "Adam's step meanwhile")
 
 
 class Actor(nn.Module):
-    """A Gaussian around the network's output; the standard deviation is the same everywhere."""
+    """A Gaussian around the network's output. Its standard deviation follows a schedule, for a learned one
+    stays large: noise alone finds free capacity, and the mean then never learns to."""
 
-    def __init__(self, schema: Any, std: float) -> None:
+    def __init__(self, schema: Any) -> None:
         super().__init__()
         self.network = anole.networks.build(schema)
-        self.log_std = nn.Parameter(torch.full((schema.outputs,), float(np.log(std))))
+        # Travels with the weights.
+        self.register_buffer("std", torch.ones(()))
         with torch.no_grad():
             last = list(self.network.layers)[-1]
             last.weight.mul_(0.01)
@@ -91,7 +104,7 @@ class Actor(nn.Module):
 
     def forward(self, obs: torch.Tensor) -> torch.distributions.Normal:
         """The distribution of actions."""
-        return torch.distributions.Normal(self.network(obs), self.log_std.clamp(-3.0, 0.0).exp())
+        return torch.distributions.Normal(self.network(obs), self.std)
 
     def act(
         self, obs: torch.Tensor, generator: torch.Generator
@@ -160,14 +173,31 @@ def advantages(
     return out
 
 
+def expert(obs: np.ndarray, stats: np.ndarray) -> np.ndarray:
+    """What who knew the link would do: the action that brings the rate in force to the fair share, less a
+    little for the queue there is. NaN where the rate in force is not known. [..., inputs] and [..., K] to
+    [..., 1]."""
+    s = named(stats)
+    rate = obs[..., SENT_OVER_DELIVERED] * s["throughput_mbps"]
+    fair, base = np.maximum(s["fair_share_mbps"], 1e-3), np.maximum(s["base_rtt_ms"], 1e-3)
+    packet_ms = PACKET_BITS / 1e3 / fair
+    queue = np.maximum(s["rtt_ms"] - base - packet_ms, 0.0) / base
+    wanted = EXPERT_SHARE * fair * np.maximum(1.0 - EXPERT_QUEUE * queue, 0.5)
+    with np.errstate(divide="ignore"):
+        action = np.log2(wanted / rate)
+    return np.where(rate > 0.0, np.clip(action, -1.0, 1.0), np.nan)[..., None].astype(np.float32)
+
+
 def update(
     actor: Actor,
     critic: nn.Module,
     optimiser: torch.optim.Optimizer,
     batch: dict[str, torch.Tensor],
     args: LibraArguments,
+    imitate: bool,
 ) -> dict[str, float]:
-    """The gradient steps of one iteration on flat tensors obs, known, action, logp, advantage, target."""
+    """The gradient steps of one iteration on flat tensors obs, known, action, logp, advantage, target and
+    expert; `imitate`: the policy's are towards the expert's actions."""
     size = len(batch["obs"])
     sums = {"policy_loss": 0.0, "value_loss": 0.0, "kl": 0.0}
     steps, kl = 0, 0.0
@@ -179,11 +209,16 @@ def update(
             normal = actor(obs)
             log_ratio = normal.log_prob(batch["action"][rows]).sum(-1) - batch["logp"][rows]
             ratio = log_ratio.exp()
-            clipped = ratio.clamp(1.0 - args.clip, 1.0 + args.clip)
-            policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+            if imitate:
+                wanted = batch["expert"][rows]
+                error = normal.mean - torch.where(wanted.isnan(), normal.mean, wanted)
+                policy_loss = error.square().mean()
+            else:
+                clipped = ratio.clamp(1.0 - args.clip, 1.0 + args.clip)
+                policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
             value = critic(torch.cat([obs, batch["known"][rows]], -1))
             value_loss = nn.functional.smooth_l1_loss(value, batch["target"][rows])
-            loss = policy_loss + value_loss - args.entropy * normal.entropy().mean()
+            loss = policy_loss + value_loss
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_([*actor.parameters(), *critic.parameters()], 0.5)
@@ -196,13 +231,13 @@ def update(
             }
             sums = {name: total + found[name] for name, total in sums.items()}
             steps += 1
-        if kl > args.target_kl:
+        if kl > args.target_kl and not imitate:
             break
     return {name: total / steps for name, total in sums.items()} | {"gradient_steps": steps}
 
 
 def environments(args: LibraArguments, seed: int, envs: int) -> list[Any]:
-    """The flows, shared out among the algorithms named, over Libra's training range (§4.2)."""
+    """The flows, shared out among the algorithms named, over the training's links."""
     names = args.algorithm.split(",")
     shares = [len(part) for part in np.array_split(np.arange(envs), len(names))]
     return [
@@ -211,7 +246,7 @@ def environments(args: LibraArguments, seed: int, envs: int) -> list[Any]:
             algorithm=name,
             n=share,
             threads=args.threads,
-            ranges=dict(duration_s=20.0, steps=0.25, cross_flows=[0, 1]),
+            ranges=training_ranges(args),
             seed=seed + index,
         )
         for index, (name, share) in enumerate(zip(names, shares, strict=True))
@@ -236,7 +271,15 @@ def prepare(
         values = critic(torch.cat([data["obs"], all_known], -1).flatten(0, 1)).view(len(rewards) + 1, -1)
     advantage = advantages(scaled, values, data["done"].bool(), args)
     target = advantage + values[:-1]
+    # Every flow counts the same: how much rewards vary differs between links, and most between algorithms.
+    size = advantage.square().mean(0).sqrt()
+    advantage = advantage / (size + 0.1 * size.mean() + 1e-8)
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    # The statistics that belong to an observation are those of the step before it.
+    wanted = expert(rollout["obs"][1:-1], rollout["stats"][:-1])
+    wanted[rollout["done"][:-1].astype(bool)] = np.nan
+    unknown = np.full_like(rollout["action"][:1], np.nan)
+    imitated = torch.from_numpy(np.concatenate([unknown, wanted])).to(device)
     return {
         "obs": data["obs"][:-1].flatten(0, 1),
         "known": all_known[:-1].flatten(0, 1),
@@ -244,6 +287,7 @@ def prepare(
         "logp": data["logp"].flatten(),
         "advantage": advantage.flatten(),
         "target": target.flatten(),
+        "expert": imitated.flatten(0, 1),
     }
 
 
@@ -251,22 +295,25 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Trains, and gives the figures of the last iteration."""
     args = parse(LibraArguments, argv, "Trains the policy libra by PPO in the simulator.")
     seed_all(args)
-    run = Run("libra", args, "libra.py", argv)
+    run = Run("libra", args, argv, training_ranges(args))
     schema = anole.schema.load("libra")
     device = torch.device(args.device)
-    actor = Actor(schema, args.std).to(device)
+    actor = Actor(schema).to(device)
     critic = make_critic(schema.inputs + KNOWN).to(device)
     optimiser = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=args.lr, eps=1e-5)
     parts = {"actor": actor, "critic": critic, "optimiser": optimiser}
     run.restore(parts)
     make = functools.partial(environments, args)
-    workers = Workers(args, make, functools.partial(Actor, schema, args.std), run.step)
+    workers = Workers(args, make, functools.partial(Actor, schema), run.step)
     reward = Reward(args, args.envs)
     known = np.zeros((args.envs, KNOWN), dtype=np.float32)
     figures: dict[str, float] = {}
     while not run.over():
+        progress = run.progress()
+        imitate = progress < args.imitate
+        actor.std.fill_(IMITATION_STD if imitate else args.std * (1.0 - 0.8 * progress))
         for group in optimiser.param_groups:
-            group["lr"] = args.lr * (1.0 - 0.9 * run.progress())
+            group["lr"] = args.imitation_lr if imitate else args.lr * (1.0 - 0.9 * progress)
         rollout = workers.collect(actor.state_dict(), args.rollout)
         rewards = reward(rollout["stats"], rollout["done"])
         # After an episode's end the next observation belongs to a link about which nothing is known yet.
@@ -274,11 +321,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         following = np.where(over, 0.0, privileged(rollout["stats"])).astype(np.float32)
         batch = prepare(rollout, rewards, np.concatenate([known[None], following]), critic, device, args)
         known = following[-1]
-        found = update(actor, critic, optimiser, batch, args)
+        found = update(actor, critic, optimiser, batch, args, imitate)
         run.step += rewards.size
         figures = {
             "reward": float(rewards.mean()),
-            "std": float(actor.log_std.detach().exp().mean()),
+            "std": float(actor.std),
             **{f"rollout_{name}": value for name, value in score(rollout["stats"]).items()},
             **found,
         }

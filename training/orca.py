@@ -23,11 +23,11 @@ import dataclasses
 import functools
 from typing import Any
 
-import anole
 import numpy as np
 import torch
 from torch import nn
 
+import anole
 from common import (
     KNOWN,
     Arguments,
@@ -41,6 +41,7 @@ from common import (
     privileged,
     score,
     seed_all,
+    training_ranges,
     validate,
 )
 
@@ -54,7 +55,7 @@ class OrcaArguments(Arguments):
     rollout: int = option(8, "intervals of each flow per iteration")
     updates: int = option(8, "gradient steps of the critics per iteration")
     batch: int = option(1024, "intervals per gradient step")
-    replay: int = option(500_000, "intervals remembered")
+    replay: int = option(1_000_000, "intervals remembered")
     warmup: int = option(20_000, "intervals before the first gradient step")
     lr: float = option(1e-4, "Adam's step at the beginning; falls to a tenth")
     gamma: float = option(0.98, "discount per interval")
@@ -226,14 +227,15 @@ def follow(online: nn.Module, target: nn.Module, tau: float) -> None:
 
 def environments(args: OrcaArguments, seed: int, envs: int) -> list[Any]:
     """The flows, over the links of the training range."""
-    return [anole.VectorEnv(schema="orca", algorithm="orca", n=envs, threads=args.threads, seed=seed)]
+    ranges = training_ranges(args)
+    return [anole.VectorEnv("orca", "orca", n=envs, threads=args.threads, ranges=ranges, seed=seed)]
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     """Trains, and gives the figures of the last iteration."""
     args = parse(OrcaArguments, argv, "Trains the policy orca by TD3 in the simulator.")
     seed_all(args)
-    run = Run("orca", args, "orca.py", argv)
+    run = Run("orca", args, argv, training_ranges(args))
     schema = anole.schema.load("orca")
     learner = Learner(schema, args)
     replay = Replay(args.replay, args.envs, schema.inputs, schema.outputs, torch.device(args.device))
@@ -265,7 +267,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         )
         run.step += reward.size
         found: dict[str, torch.Tensor] = {}
-        if replay.filled * args.envs >= min(args.warmup, replay.rows * args.envs):
+        if replay.filled > max(args.returns, min(args.warmup // args.envs, replay.rows) - 1):
             for index in range(args.updates):
                 batch = replay.sample(args.batch, args.returns, args.gamma)
                 found = learner.update(batch, with_actor=index % args.delay == 0)

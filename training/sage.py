@@ -1,4 +1,4 @@
-"""Sage: a recurrent policy learned offline from a pool of classic algorithms, by critic-regularised regression.
+"""Sage: a recurrent policy learned offline from a pool of classic algorithms.
 
 Yen et al., *Computers Can Learn from the Heuristic Designs and Master Internet Congestion Control* (SIGCOMM
 2023): trajectories of classic algorithms over many links are recorded once; a policy (69 inputs, GRU,
@@ -36,30 +36,22 @@ import math
 from pathlib import Path
 from typing import Any
 
-import anole
-import common
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import fail, option
 from torch import nn
 from tqdm import tqdm
 
-#: The links of pool and validation.
-RANGES = anole.Ranges(
-    capacity_mbps=(2.0, 100.0),
-    rtt_ms=(8.0, 200.0),
-    buffer_bdp=(0.15, 5.0),
-    loss=(0.0, 0.03),
-    lossless=0.5,
-    traces=0.2,
-    steps=0.2,
-    cross_flows=(0, 1),
-)
+import anole
+import common
+from common import fail, option
+
 #: Width of `privileged`.
 KNOWN = 8
-#: Components of the mixture, and bounds of the logarithm of their standard deviation.
+#: Bounds of the logarithm of a component's standard deviation.
 LOG_STD = (-7.0, 0.0)
+#: Algorithms whose pacing rate governs: what they send in a round-trip time stands for their window.
+PACED = ("bbr",)
 #: Columns of a pool.
 COLUMNS = ("obs", "known", "action", "reward")
 
@@ -73,7 +65,9 @@ class Arguments(common.Arguments):
         "cubic,reno,bbr,vegas,fast,fast", "what drives the pool's links, each all of them"
     )
     links: int = option(384, "links of the pool")
+    validation_steps: int = option(600, "steps of each of them")
     episode_s: float = option(15.0, "length of a trajectory, s of simulated time")
+    hidden: int = option(128, "units of every hidden layer; others than 128 give a policy sage-N")
     learning_rate: float = option(3e-4, "Adam's step for policy and critics")
     gamma: float = option(0.99, "discount per 20 ms")
     tau: float = option(0.005, "share of the learned weights that the targets take over per update")
@@ -120,14 +114,14 @@ def privileged(stats: np.ndarray) -> np.ndarray:
 
 class Fast:
     """FAST TCP with random parameters on each flow: once per round trip the window goes to
-    (1 − γ)·w + γ·(w·base/RTT + α); it doubles per round trip until a queue or a loss appears. The target is
-    α packets on half of the flows, and on the others the share α/w of the window."""
+    (1 − γ)·w + γ·(w·base/RTT + α), less something for losses; it doubles per round trip until a queue or a
+    loss appears. α is some packets and a share of the window, so that fast paths are filled as soon."""
 
-    def __init__(self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0):
+    def __init__(self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0) -> None:
         self.gain = np.exp(rng.uniform(np.log(0.2), np.log(1.0), flows))
-        self.packets = np.where(rng.random(flows) < 0.5, np.exp(rng.uniform(0.0, np.log(40.0), flows)), 0.0)
-        self.share = np.where(self.packets > 0.0, 0.0, np.exp(rng.uniform(np.log(0.02), np.log(0.4), flows)))
-        self.back_off = rng.choice([0.0, 1.0, 3.0], flows)
+        self.packets = np.exp(rng.uniform(np.log(0.5), np.log(8.0), flows))
+        self.share = np.exp(rng.uniform(np.log(0.02), np.log(0.3), flows))
+        self.back_off = rng.choice([0.0, 0.5, 2.0], flows)
         self.noise, self.rng, self.interval = 0.02 * rng.random(flows), rng, interval_ms
         self.starting = np.ones(flows, bool)
 
@@ -147,15 +141,16 @@ class Fast:
         return np.clip(action, -1.0, 1.0).astype(np.float32)
 
 
-def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
-    """Links from 2 to 100 Mbps; on a quarter of them the capacity varies."""
+def environments(args: Arguments, seed: int, envs: int, algorithm: str = "sage") -> list[Any]:
+    """Flows that the policy drives, or that it watches while another algorithm drives them."""
+    make = anole.VectorEnv if algorithm == "sage" else anole.TapEnv
     return [
-        anole.VectorEnv(
+        make(
             schema="sage",
-            algorithm="sage",
+            algorithm=algorithm,
             n=envs,
             threads=args.threads,
-            ranges=RANGES,
+            ranges=common.training_ranges(args),
             seed=seed,
             episode_s=args.episode_s,
         )
@@ -179,7 +174,7 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
     and length [links]."""
     rng = np.random.default_rng([args.seed, number])
     policy = Fast(args.links, rng) if algorithm == "fast" else None
-    env = environments(args, args.seed, args.links)[0] if policy else tap(args, algorithm)
+    env = environments(args, args.seed, args.links, "sage" if policy else algorithm)[0]
     obs = env.reset()
     stats, known = None, np.zeros((args.links, KNOWN), np.float32)
     length, over = np.zeros(args.links, np.int64), np.zeros(args.links, bool)
@@ -194,9 +189,11 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
             )
             obs, stats, done = env.step(rows["action"][-1][:, None])
         else:
-            rows["window"].append(env.window())
+            window = env.window()
             obs, stats, done = env.step()
-            rows["rtt"].append(common.named(stats)["rtt_ms"])
+            s = common.named(stats)
+            rows["window"].append(s["sending_mbps"] * s["rtt_ms"] if algorithm in PACED else window)
+            rows["rtt"].append(s["rtt_ms"])
         known = privileged(stats)
         rows["reward"].append(reward_of(stats, args.loss_weight))
         length += ~over
@@ -240,7 +237,8 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
 
 def pool_key(args: Arguments) -> str:
     """What a pool depends on."""
-    return f"{args.pool_algorithms} links {args.links} episode {args.episode_s} seed {args.seed} {RANGES}"
+    links = f"links {args.links} episode {args.episode_s} seed {args.seed}"
+    return f"{args.pool_algorithms} {links} {common.training_ranges(args)}"
 
 
 def returns(pool: dict[str, np.ndarray], algorithms: int, gamma: float) -> tuple[np.ndarray, np.ndarray]:
@@ -260,6 +258,17 @@ def returns(pool: dict[str, np.ndarray], algorithms: int, gamma: float) -> tuple
     return mean, (standing / max(standing[inside].std(), 1e-9)).astype(np.float32)
 
 
+def sized(hidden: int) -> Any:
+    """The schema with hidden layers of this many units; another size is another schema, `sage-N`."""
+    schema = anole.schema.load("sage")
+    text = schema.text
+    for layer in schema.network["layers"][:-1]:
+        text = text.replace(f"\nunits = {layer['units']}\n", f"\nunits = {hidden}\n")
+    if text == schema.text:
+        return schema
+    return anole.schema.parse(text.replace('name = "sage"\n', f'name = "sage-{hidden}"\n', 1))
+
+
 # --- networks -------------------------------------------------------------------------------------------
 
 
@@ -272,7 +281,7 @@ class Critic(nn.Module):
     """Mean reward to come [...], given what the flow saw and what only the simulator knows [..., inputs +
     KNOWN] and the action [...]."""
 
-    def __init__(self, inputs: int, units: int = 128):
+    def __init__(self, inputs: int, units: int = 128) -> None:
         super().__init__()
         layers = [nn.Linear(inputs + KNOWN + 1, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(units, 1))
@@ -298,7 +307,7 @@ def unroll(network: nn.Module, x: torch.Tensor) -> torch.Tensor:
 class Served:
     """The policy as it will be served, for the validation: it keeps the states of its flows."""
 
-    def __init__(self, network: nn.Module, width: int):
+    def __init__(self, network: nn.Module, width: int) -> None:
         self.network, self.width, self.state = copy.deepcopy(network).cpu(), width, None
 
     @torch.no_grad()
@@ -313,7 +322,9 @@ class Served:
 class Learner:
     """Policy, two critics with their targets, and the optimisers."""
 
-    def __init__(self, args: Arguments, schema: Any, pool: dict[str, np.ndarray], device: torch.device):
+    def __init__(
+        self, args: Arguments, schema: Any, pool: dict[str, np.ndarray], device: torch.device
+    ) -> None:
         self.args, self.device = args, device
         algorithms = len(args.pool_algorithms.split(","))
         self.policy = anole.networks.build(schema).to(device)
@@ -323,6 +334,14 @@ class Learner:
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.policy_optimiser = torch.optim.Adam(self.policy.parameters(), lr=args.learning_rate)
         self.critic_optimiser = torch.optim.Adam(self.critics.parameters(), lr=args.learning_rate)
+        # The previous action predicts the next one so well that a policy which sees it copies itself instead
+        # of looking at the path; it is hidden, here and, by weights of 0, wherever the policy is served.
+        hidden = [
+            i for i, feature in enumerate(schema.data["feature"]) if feature["signal"] == "previous-action"
+        ]
+        with torch.no_grad():
+            self.policy.layers[0].weight[:, hidden] = 0.0
+        pool["obs"][:, :, hidden] = 0.0
         standing = returns(pool, algorithms, args.gamma)[1]
         self.pool = {name: torch.from_numpy(pool[name]).to(device) for name in COLUMNS}
         self.pool["standing"] = torch.from_numpy(standing).to(device)
@@ -395,8 +414,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Records the pool if need be, trains, and gives the figures of the last updates."""
     args = common.parse(Arguments, argv, "Trains the policy sage offline from a pool of classic algorithms.")
     common.seed_all(args)
-    run = common.Run("sage", args, "sage.py", argv)
-    schema, device = anole.schema.load("sage"), torch.device(args.device)
+    schema, device = sized(args.hidden), torch.device(args.device)
+    run = common.Run("sage", args, argv, common.training_ranges(args))
     pool = make_pool(args, Path(args.pool) if args.pool else run.folder / "pool.npz")
     learner = Learner(args, schema, pool, device)
     for number, name in enumerate(args.pool_algorithms.split(",")):
@@ -408,14 +427,15 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     parts = learner.parts()
     run.restore(parts)
     rng = np.random.default_rng([args.seed, run.step])
-    make = functools.partial(environments, args)
+    # No episode ends during a validation, in which nobody tells the policy.
+    longer = functools.partial(environments, dataclasses.replace(args, episode_s=2.0 * args.episode_s))
     figures: dict[str, float] = {}
     while not run.over():
         found = [learner.update(learner.sample(rng)) for _ in range(args.round)]
         run.step += len(found)
         figures = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         if run.due():
-            valid = common.validate(make, Served(learner.policy, schema.state), args.validation_envs)
+            valid = common.validate(longer, Served(learner.policy, schema.state), args)
             run.validated(valid, learner.policy, parts)
         run.log(figures)
     run.finish(learner.policy, parts)

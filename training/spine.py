@@ -17,12 +17,17 @@ Where this deviates from the paper, and why:
 - Two critics, the smaller one counts, and smoothed target actions (TD3), since a single critic
   overestimates within minutes. No target actor: each sequence is unrolled once.
 - The critics learn the reward without the trigger's price of the present interval, which the actor's loss
-  adds exactly: the price is far smaller than a critic's error. It rises from 0 over the first half.
-- Learning rate 5e-4 with Adam; 0.005 diverges.
-- The trigger's temperature falls from 1 to 0.1, so that the deterministic trigger that is deployed (fires
-  above one half) does what the last drawn ones did; its random numbers are stored and used again when a
-  sequence is replayed, so that replay takes the same path until the policy has changed.
-- Capacity is drawn from 2 Mbps on instead of 40: more decisions per simulated packet, and a wider range.
+  adds exactly: the price is far smaller than a critic's error. It comes in once the generator has
+  something to say.
+- A quarter of the flows runs random parameters for seconds, so that the critics know the whole range;
+  outputs are kept out of the flat ends of tanh, where the actor got stuck otherwise.
+- Learning rate 3e-4 with Adam (0.005 diverges) and a discount of 0.95: what parameters do shows within a few
+  seconds.
+- The trigger's temperature falls from 1 to 0.2 in the second half, so that the deterministic trigger that is
+  deployed (fires above one half) does what the last drawn ones did; its random numbers are stored and used
+  again when a sequence is replayed, so that replay takes the same path until the policy has changed.
+- Links are drawn from wider ranges than Table III's (40 to 200 Mbps, 10 to 100 ms one way, 0.5 to 2 BDP, up
+  to 1 % loss): `common.training_ranges`.
 """
 
 from __future__ import annotations
@@ -33,13 +38,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
-import anole
-import common
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import option
 from torch import nn
+
+import anole
+import common
+from common import option
 
 
 @dataclasses.dataclass
@@ -47,9 +53,10 @@ class Arguments(common.Arguments):
     """Arguments of this trainer; those of every trainer are in `common.Arguments`."""
 
     envs: int = option(64, "flows simulated at the same time")
+    validation_steps: int = option(100, "intervals of each of them")
     episode_s: float = option(20.0, "length of an episode, s of simulated time")
-    learning_rate: float = option(5e-4, "Adam's step for actor and critics")
-    gamma: float = option(0.98, "discount per interval of 200 ms")
+    learning_rate: float = option(3e-4, "Adam's step for actor and critics")
+    gamma: float = option(0.95, "discount per interval of 200 ms")
     tau: float = option(0.01, "share of the learned weights that the targets take over per update")
     batch: int = option(64, "sequences per update")
     burn_in: int = option(5, "intervals that only warm up the hidden states")
@@ -58,25 +65,19 @@ class Arguments(common.Arguments):
     collect: int = option(8, "intervals of every flow between two rounds of updates")
     updates: int = option(16, "updates in a round; they go on while the next intervals are simulated")
     warm_up: int = option(64, "intervals of every flow before the first update")
-    noise: float = option(0.4, "standard deviation of the exploration noise; falls to a tenth of it")
+    critics_first: float = option(0.05, "share of the run in which only the critics learn")
+    wild: float = option(0.25, "share of flows that run random parameters instead, for the critics")
+    noise: float = option(0.3, "standard deviation of the exploration noise; falls to a tenth of it")
     noise_memory: float = option(0.9, "correlation of the noise from one interval to the next")
     trigger_price: float = option(0.03, "psi, the pit-stop penalty (Table IV)")
     loss_weight: float = option(2.0, "zeta, the weight of the loss rate")
     tolerance: float = option(1.05, "beta, the latency over the smallest up to which it costs nothing")
 
 
-#: The links. Beyond Table III (40 to 200 Mbps, 0.5 to 2 BDP, up to 1 % loss): slower ones, shallower and
-#: deeper buffers, more loss, and capacities that vary.
-RANGES = anole.Ranges(
-    capacity_mbps=(2.0, 100.0),
-    rtt_ms=(8.0, 200.0),
-    buffer_bdp=(0.15, 5.0),
-    loss=(0.0, 0.03),
-    lossless=0.5,
-    traces=0.2,
-    steps=0.2,
-    cross_flows=(0, 1),
-)
+#: Outputs before tanh beyond this cost something: tanh(2) = 0.964.
+MAX_RAW = 2.0
+#: Probability that a wild flow gets new parameters at an interval: they stay for 4 s on average.
+WILD_CHANGE = 0.05
 #: Width of `privileged`.
 KNOWN = 8
 
@@ -85,10 +86,11 @@ KNOWN = 8
 
 
 class Step(NamedTuple):
-    """One interval of the policy: the deployed outputs [rows, 4], the trigger (0 or 1, with gradient)
-    [rows, 1] and the new state [rows, state]."""
+    """One interval of the policy: the deployed outputs [rows, 4], the same before tanh, the trigger (0 or 1,
+    with gradient) [rows, 1] and the new state [rows, state]."""
 
     outputs: torch.Tensor
+    raw: torch.Tensor
     trigger: torch.Tensor
     state: torch.Tensor
 
@@ -108,16 +110,17 @@ def policy_step(
     # Forward the drawn value, backward the probability (Sec. V, eq. 9).
     z = fired + probability - probability.detach()
     h_new, c_new = network.generator(h_w, (h_g, c_g))
-    outputs = z * torch.tanh(network.head(h_new)) + (1.0 - z) * outputs
+    raw = network.head(h_new)
+    outputs = z * torch.tanh(raw) + (1.0 - z) * outputs
     h_g, c_g = z * h_new + (1.0 - z) * h_g, z * c_new + (1.0 - z) * c_g
-    return Step(outputs, z, torch.cat([h_w, c_w, h_g, c_g, outputs], dim=-1))
+    return Step(outputs, raw, z, torch.cat([h_w, c_w, h_g, c_g, outputs], dim=-1))
 
 
 class Critic(nn.Module):
     """Expected discounted reward [...] of the parameters in force [..., 4], given what the flow saw and what
     only the simulator knows [..., inputs + KNOWN]."""
 
-    def __init__(self, inputs: int, outputs: int, units: int = 256):
+    def __init__(self, inputs: int, outputs: int, units: int = 256) -> None:
         super().__init__()
         layers = [nn.Linear(inputs + KNOWN + outputs, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(units, 1))
@@ -134,7 +137,7 @@ class Replay:
     """The last `length` intervals of `rows` simulations, a ring along time. The hidden state is stored as
     it was at collection, in half precision."""
 
-    def __init__(self, length: int, rows: int, inputs: int, outputs: int, state: int):
+    def __init__(self, length: int, rows: int, inputs: int, outputs: int, state: int) -> None:
         self.length, self.rows = length, rows
         self.inputs = np.zeros((length, rows, inputs), np.float32)
         self.outputs = np.zeros((length, rows, outputs), np.float32)
@@ -212,16 +215,18 @@ def privileged(stats: np.ndarray) -> np.ndarray:
 
 
 def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
-    """The links of Table III, with capacity from 2 Mbps on, less delay and CUBIC beside the flow."""
+    """Flows that the executor drives."""
     return [
         anole.VectorEnv(
             schema="spine",
             algorithm="spine",
             n=envs,
             threads=args.threads,
-            ranges=RANGES,
+            ranges=common.training_ranges(args),
             seed=seed,
             episode_s=args.episode_s,
+            # While it trains, what a policy does to a path is not cut short by the guard.
+            params={} if seed == common.VALIDATION_SEED else {"guard": 0.0},
         )
     ]
 
@@ -230,10 +235,10 @@ class Explorer(nn.Module):
     """The policy while it collects: trigger drawn, correlated noise on the parameters. It keeps the hidden
     states of its flows; temperature and noise travel with the weights."""
 
-    def __init__(self, schema: Any, memory: float):
+    def __init__(self, schema: Any, memory: float, wild: float) -> None:
         super().__init__()
         self.network = anole.networks.build(schema)
-        self.memory, self.width = memory, schema.state
+        self.memory, self.wild, self.width = memory, wild, schema.state
         self.register_buffer("temperature", torch.tensor(1.0))
         self.register_buffer("noise", torch.tensor(0.0))
         self.state: torch.Tensor | None = None
@@ -242,12 +247,15 @@ class Explorer(nn.Module):
         """Forgets everything: all flows are new."""
         self.state = torch.zeros(rows, self.width)
         self.disturbance = torch.zeros(rows, self.network.head.out_features)
+        self.random = torch.zeros_like(self.disturbance)
+        self.changes = torch.ones(rows, 1)
+        self.is_wild = (torch.arange(rows) < self.wild * rows).unsqueeze(-1)
         self.age = np.zeros(rows, np.int32)
 
     def ended(self, done: np.ndarray) -> None:
         """Begins anew where an episode has ended."""
         keep = torch.from_numpy(~done.astype(bool)).float().unsqueeze(-1)
-        self.state, self.disturbance = self.state * keep, self.disturbance * keep
+        self.state, self.disturbance, self.changes = self.state * keep, self.disturbance * keep, 1.0 - keep
         self.age = np.where(done.astype(bool), 0, self.age + 1).astype(np.int32)
 
     def act(self, obs: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, common.Rollout]:
@@ -261,13 +269,17 @@ class Explorer(nn.Module):
         self.disturbance = self.memory * self.disturbance + (1.0 - self.memory**2) ** 0.5 * fresh
         self.state = step.state
         outputs = (step.outputs + self.noise * self.disturbance).clamp(-1.0, 1.0)
+        fresh, change = (torch.rand(shape, generator=generator) for shape in (fresh.shape, draw.shape))
+        changes = (self.changes > 0.0) | (change < WILD_CHANGE)
+        self.random = torch.where(changes, 2.0 * fresh - 1.0, self.random)
+        outputs = torch.where(self.is_wild, self.random, outputs)
         return torch.cat([outputs, step.trigger], dim=-1), extra
 
 
 class Deployed:
     """The policy as it will be served, for the validation: no noise, trigger above one half."""
 
-    def __init__(self, network: nn.Module, width: int):
+    def __init__(self, network: nn.Module, width: int) -> None:
         self.network, self.width, self.state = network, width, None
         self.triggers: list[float] = []
 
@@ -292,7 +304,7 @@ class Deployed:
 class Learner:
     """Actor, two critics with their targets, and the optimisers."""
 
-    def __init__(self, args: Arguments, schema: Any, device: torch.device):
+    def __init__(self, args: Arguments, schema: Any, device: torch.device) -> None:
         self.args = args
         self.actor = anole.networks.build(schema).to(device)
         inputs, outputs = schema.inputs, self.actor.head.out_features
@@ -311,23 +323,24 @@ class Learner:
         names = ["actor", "critics", "targets", "actor_optimiser", "critic_optimiser"]
         return {name: getattr(self, name) for name in names}
 
-    def unroll(self, batch: dict, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """The policy over whole sequences from the stored state: outputs [time, rows, 4] and triggers
-        [time, rows], those after the burn-in."""
-        state, outputs, triggers = batch["state"], [], []
+    def unroll(self, batch: dict, temperature: float) -> tuple[torch.Tensor, ...]:
+        """The policy over whole sequences from the stored state: outputs [time, rows, 4], the same before
+        tanh, and triggers [time, rows], all after the burn-in."""
+        state, steps = batch["state"], []
         for t in range(len(batch["inputs"])):
             with torch.set_grad_enabled(t >= self.args.burn_in):
                 step = policy_step(self.actor, batch["inputs"][t], state, batch["draw"][t], temperature)
             state = step.state
-            outputs.append(step.outputs)
-            triggers.append(step.trigger.squeeze(-1))
-        return torch.stack(outputs[self.args.burn_in :]), torch.stack(triggers[self.args.burn_in :])
+            steps.append((step.outputs, step.raw, step.trigger.squeeze(-1)))
+        return tuple(torch.stack(column) for column in zip(*steps[self.args.burn_in :], strict=True))
 
-    def update(self, batch: dict, temperature: float, price: float) -> dict[str, float]:
+    def update(
+        self, batch: dict, temperature: float, price: float, critics_only: bool = False
+    ) -> dict[str, float]:
         """One update from sequences of burn_in + sequence + 1 intervals; `price` is that of a trigger."""
         args, burn = self.args, self.args.burn_in
         seen = torch.cat([batch["inputs"], batch["known"]], dim=-1)[burn:]
-        outputs, triggers = self.unroll(batch, temperature)
+        outputs, raw, triggers = self.unroll(batch, temperature)
         with torch.no_grad():
             noise = (0.1 * torch.randn_like(outputs[1:])).clamp(-0.2, 0.2)
             following = (outputs[1:] + noise).clamp(-1.0, 1.0)
@@ -339,16 +352,21 @@ class Learner:
         critic_loss.backward()
         self.critic_optimiser.step()
 
+        torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), args.tau)
+        figures = {"critic_loss": float(critic_loss.detach()), "value": float(target.mean())}
+        if critics_only:
+            return figures
         self.critics.requires_grad_(False)
         value = self.critics[0](seen, outputs)
-        actor_loss = (price * triggers - value).mean()
+        # An output that tanh has driven into its end no longer learns.
+        beyond = (raw.abs() - MAX_RAW).clamp_min(0.0).square().mean()
+        actor_loss = (price * triggers - value).mean() + beyond
         self.critics.requires_grad_(True)
         self.actor_optimiser.zero_grad(set_to_none=True)
         actor_loss.backward()
         nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
         self.actor_optimiser.step()
-        torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), args.tau)
-        return {"critic_loss": float(critic_loss.detach()), "value": float(value.mean().detach())}
+        return figures
 
 
 # --- run ----------------------------------------------------------------------------------------------
@@ -358,7 +376,7 @@ def anneal(explorer: Explorer, learner: Learner, args: Arguments, progress: floa
     """Gives the explorer the learned weights, and its noise and temperature at this point of the run; gives
     the temperature."""
     explorer.network.load_state_dict(learner.actor.state_dict())
-    temperature = 0.1**progress
+    temperature = 0.2 ** max(0.0, 2.0 * progress - 1.0)
     explorer.noise.fill_(args.noise * 0.1**progress)
     explorer.temperature.fill_(temperature)
     return temperature
@@ -368,14 +386,16 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Trains, and gives the figures of the last round."""
     args = common.parse(Arguments, argv, "Trains the policy spine by DDPG in the simulator.")
     common.seed_all(args)
-    run = common.Run("spine", args, "spine.py", argv)
+    run = common.Run("spine", args, argv, common.training_ranges(args))
     schema, device = anole.schema.load("spine"), torch.device(args.device)
     learner = Learner(args, schema, device)
-    explorer, deployed = (Explorer(schema, args.noise_memory) for _ in range(2))
+    explorer, deployed = (Explorer(schema, args.noise_memory, args.wild) for _ in range(2))
     parts = learner.parts()
     run.restore(parts)
     make = partial(environments, args)
-    workers = common.Workers(args, make, partial(Explorer, schema, args.noise_memory), run.step)
+    # No episode ends during a validation, in which nobody tells the policy.
+    longer = partial(environments, dataclasses.replace(args, episode_s=2.0 * args.episode_s))
+    workers = common.Workers(args, make, partial(Explorer, schema, args.noise_memory, args.wild), run.step)
     rng = np.random.default_rng([args.seed, run.step])
     window = args.burn_in + args.sequence + 1
     rows = max(window, args.replay // args.envs)
@@ -384,9 +404,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     figures: dict[str, float] = {}
     with ThreadPoolExecutor(1) as simulator:
         while not run.over():
-            # The price comes in over the first half: at once, it silences the watcher before the critics
-            # know what a trigger is good for.
-            price = args.trigger_price * min(1.0, 2.0 * run.progress())
+            # The price comes in between 30 and 60 % of the run: earlier, it silences the watcher before the
+            # generator has anything better to say; later, a cold trigger hardly learns.
+            price = args.trigger_price * float(np.clip((run.progress() - 0.3) / 0.3, 0.0, 1.0))
             temperature = anneal(explorer, learner, args, run.progress())
             weights = {name: value.clone() for name, value in explorer.state_dict().items()}
             collected = simulator.submit(workers.collect, weights, args.collect)
@@ -395,7 +415,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             if replay.added >= max(args.warm_up, window):
                 for _ in range(args.updates):
                     batch = replay.sample(rng, args.batch, window, device)
-                    found.append(learner.update(batch, temperature, price))
+                    # What untaught critics say would only lead the actor astray.
+                    found.append(
+                        learner.update(batch, temperature, price, run.progress() < args.critics_first)
+                    )
             rollout = collected.result()
             reward = reward_of(rollout["stats"], args)
             # After an episode's end the next observation is of a link about which nothing is known yet.
@@ -413,7 +436,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             if run.due():
                 deployed.network.load_state_dict(learner.actor.state_dict())
                 act = Deployed(deployed.network, schema.state)
-                valid = common.validate(make, act, args.validation_envs)
+                valid = common.validate(longer, act, args)
                 run.validated(valid | {"triggers": act.trigger_share()}, deployed.network, parts)
             run.log(figures)
     workers.close()

@@ -67,8 +67,6 @@ pub struct ScenarioArgs {
     /// .safetensors), none, or fault:KIND
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
-    #[command(flatten)]
-    pub policies: PolicyArgs,
     /// Seed of the first run; the scenario's if left out
     #[arg(long)]
     pub seed: Option<u64>,

@@ -1,6 +1,6 @@
 //! `anole-eval sim`: scenarios in virtual time, several runs at once, results in order.
 
-use crate::options::{ScenarioArgs, usage};
+use crate::options::{PolicyArgs, ScenarioArgs, usage};
 use crate::{output, table};
 use anole_model::Time;
 use anole_policies::Policies;
@@ -22,6 +22,8 @@ use std::time::Instant;
 pub struct Args {
     #[command(flatten)]
     scenario: ScenarioArgs,
+    #[command(flatten)]
+    policies: PolicyArgs,
     /// Runs at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -36,7 +38,7 @@ struct Job {
 /// Runs the subcommand.
 pub fn main(args: Args) -> Result<()> {
     let scenario = args.scenario.scenario()?;
-    let loader = args.scenario.policies.loader()?;
+    let loader = args.policies.loader()?;
     let policies: Arc<dyn Policies> = loader.clone();
     let jobs: Vec<Job> = args
         .scenario

@@ -65,12 +65,13 @@ if(NOT torch_is_found)
         "  -DANOLE_PYTHON=PYTHON with a Python that has the package torch")
 endif()
 
-# 1.13 defines its version in torch/version.h, newer ones in a header that this one includes.
+# 1.13 has its version in torch/version.h, newer ones in a header that this one includes.
 set(ANOLE_TORCH_VERSION "")
 foreach(header "${torch_api}/torch/version.h" "${torch_headers}/torch/headeronly/version.h")
     if(EXISTS "${header}" AND NOT ANOLE_TORCH_VERSION)
-        file(STRINGS "${header}" line REGEX "^#define TORCH_VERSION \"")
-        string(REGEX REPLACE ".*\"([^\"]*)\".*" "\\1" ANOLE_TORCH_VERSION "${line}")
+        file(STRINGS "${header}" lines REGEX "^#define TORCH_VERSION_(MAJOR|MINOR|PATCH) [0-9]+")
+        string(REGEX MATCHALL "[0-9]+" numbers "${lines}")
+        string(REPLACE ";" "." ANOLE_TORCH_VERSION "${numbers}")
     endif()
 endforeach()
 file(STRINGS "${torch_headers}/ATen/ATen.h" needs20 REGEX "C\\+\\+20 or later")

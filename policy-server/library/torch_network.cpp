@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -166,7 +167,8 @@ struct TorchNetwork::Weights {
 TorchNetwork::TorchNetwork(const PolicyFile& file)
     : shape_(file.network), weights_([&file] {
           const c10::InferenceMode inference;
-          set_threads(threads_per_operation);
+          static std::once_flag once;
+          std::call_once(once, [] { set_threads(threads_per_operation); });
           return std::make_unique<const Weights>(file);
       }()) {}
 

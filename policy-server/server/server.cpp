@@ -23,13 +23,11 @@ constexpr int ACCEPT_PAUSE_MS = 100;
 // Room for answers to one client that is late in reading; the kernel may give less.
 constexpr int SEND_BUFFER_BYTES = 1 << 20;
 
-void add_to_epoll(int epoll, int fd) {
+bool add_to_epoll(int epoll, int fd) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
-    if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-        throw std::runtime_error(std::string("epoll: ") + std::strerror(errno));
-    }
+    return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 }  // namespace
@@ -43,9 +41,10 @@ Server::Server(const Options& options, Loader loader, Log& log)
       buffer_(protocol::MAX_PACKET) {
     epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
     stop_ = ::eventfd(0, EFD_CLOEXEC);
-    if (epoll_ < 0 || stop_ < 0) throw std::runtime_error(std::string("epoll: ") + std::strerror(errno));
-    add_to_epoll(epoll_, stop_);
-    add_to_epoll(epoll_, listening_.socket());
+    if (epoll_ < 0 || stop_ < 0 || !add_to_epoll(epoll_, stop_) ||
+        !add_to_epoll(epoll_, listening_.socket())) {
+        throw std::runtime_error(std::string("epoll: ") + std::strerror(errno));
+    }
     thread_ = std::thread([this] { run(); });
 }
 
@@ -65,10 +64,7 @@ void Server::run() {
             log_.line(std::string("epoll: ") + std::strerror(errno));
             return;
         }
-        if (!accepting) {
-            add_to_epoll(epoll_, listening_.socket());
-            accepting = true;
-        }
+        if (!accepting) accepting = add_to_epoll(epoll_, listening_.socket());
         for (int i = 0; i < ready; i++) {
             const int fd = events[i].data.fd;
             if (fd == stop_) return;
@@ -102,10 +98,7 @@ bool Server::accept_one() {
         return true;
     }
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &SEND_BUFFER_BYTES, sizeof(SEND_BUFFER_BYTES));
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) clients_[fd] = Client{std::move(connection), {}};
+    if (add_to_epoll(epoll_, fd)) clients_[fd] = Client{std::move(connection), {}};
     return true;
 }
 

@@ -1,0 +1,144 @@
+// Policy files that change under a running server.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "serving.h"
+
+namespace anole {
+namespace {
+
+const std::vector<float> INPUT = {0.5F, -0.25F};
+const std::vector<float> ZEROS = {0, 0, 0};
+
+// Asks until `done` holds of the answer, for at most 10 s.
+template <typename Done>
+bool eventually(Client& client, std::uint32_t handle, const Done& done) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < until) {
+        if (done(client.step(handle, 1, LONG_US, INPUT, ZEROS))) return true;
+    }
+    return false;
+}
+
+TEST(Reload, ANewFileIsServedUnderTheSameHandle) {
+    Serving serving;
+    Client client(serving.socket());
+    const std::uint32_t handle = client.open("test", serving.schema()).handle;
+    const PolicyParts old_policy = random_policy(Serving::network(), 1);
+    const PolicyParts new_policy = random_policy(Serving::network(), 2);
+    const auto before = Serving::expected(old_policy, INPUT, ZEROS);
+    const auto after = Serving::expected(new_policy, INPUT, ZEROS);
+    ASSERT_NE(before, after);
+    EXPECT_EQ(client.step(handle, 1, LONG_US, INPUT, ZEROS).values, before);
+    serving.put("test", new_policy);
+    // Every answer is whole: of the old policy or of the new one.
+    EXPECT_TRUE(eventually(client, handle, [&](const Answer& answer) {
+        EXPECT_EQ(answer.status, 0U);
+        EXPECT_TRUE(answer.values == before || answer.values == after);
+        return answer.values == after;
+    }));
+}
+
+TEST(Reload, ABadFileLeavesTheOldOne) {
+    Serving serving;
+    Client client(serving.socket());
+    const std::uint32_t handle = client.open("test", serving.schema()).handle;
+    const auto before = Serving::expected(random_policy(Serving::network(), 1), INPUT, ZEROS);
+    PolicyParts spoilt = random_policy(Serving::network(), 2);
+    spoilt.tensors["layers.0.bias_ih"].values[0] = std::nanf("");
+    serving.put("test", spoilt);
+    // A file that nobody had before is refused with its reason; then the one above was seen, too.
+    write_file(serving.file("second"), "short");
+    Opened second = client.open("second", serving.schema());
+    for (int i = 0; i < 2000 && second.text.find("truncated") == std::string::npos; i++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        second = client.open("second", serving.schema());
+    }
+    EXPECT_EQ(second.status, 4U);
+    EXPECT_EQ(second.text, serving.file("second") + ": truncated: 5 bytes");
+    EXPECT_EQ(client.step(handle, 1, LONG_US, INPUT, ZEROS).values, before);
+    EXPECT_EQ(client.open("test", serving.schema()).status, 0U);
+}
+
+TEST(Reload, AnotherSchemaEndsTheHandle) {
+    Serving serving;
+    Client client(serving.socket());
+    const std::uint32_t handle = client.open("test", serving.schema()).handle;
+    const PolicyParts changed = random_policy(Serving::network(), 2, "name = \"changed\"\n");
+    serving.put("test", changed);
+    EXPECT_TRUE(eventually(client, handle, [](const Answer& answer) { return answer.status == 4; }));
+    EXPECT_EQ(client.open("test", serving.schema()).status, 4U);
+    const Opened opened = client.open("test", changed.manifest["schema_sha256"]);
+    EXPECT_EQ(opened.status, 0U);
+    EXPECT_NE(opened.handle, handle);
+    EXPECT_EQ(client.step(opened.handle, 1, LONG_US, INPUT, ZEROS).values,
+              Serving::expected(changed, INPUT, ZEROS));
+    // Back again: the first handle serves as before.
+    serving.put("test", random_policy(Serving::network(), 1));
+    EXPECT_TRUE(eventually(client, handle, [](const Answer& answer) { return answer.status == 0; }));
+}
+
+TEST(Reload, ARemovedFileIsGoneUntilItComesBack) {
+    Serving serving;
+    Client client(serving.socket());
+    const std::uint32_t handle = client.open("test", serving.schema()).handle;
+    std::filesystem::remove(serving.file("test"));
+    EXPECT_TRUE(eventually(client, handle, [](const Answer& answer) { return answer.status == 4; }));
+    serving.put("test", random_policy(Serving::network(), 1));
+    EXPECT_TRUE(eventually(client, handle, [](const Answer& answer) { return answer.status == 0; }));
+}
+
+// Files that change all the time under load: no answer is torn, none is missing.
+TEST(Reload, UnderLoad) {
+    Limits limits;
+    limits.window = std::chrono::microseconds(0);
+    Serving serving(limits);
+    const PolicyParts policies[] = {random_policy(Serving::network(), 1),
+                                    random_policy(Serving::network(), 2)};
+    const auto first = Serving::expected(policies[0], INPUT, ZEROS);
+    const auto second = Serving::expected(policies[1], INPUT, ZEROS);
+    std::atomic<bool> done{false};
+    std::thread writer([&] {
+        for (int i = 0; i < 200; i++) {
+            serving.put("test", policies[i % 2]);
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        done = true;
+    });
+    unsigned of_first = 0, of_second = 0, torn = 0;
+    {
+        Client client(serving.socket());
+        const std::uint32_t handle = client.open("test", serving.schema()).handle;
+        while (!done) {
+            const Answer answer = client.step(handle, 1, LONG_US, INPUT, ZEROS);
+            of_first += answer.values == first;
+            of_second += answer.values == second;
+            torn += answer.values != first && answer.values != second;
+        }
+    }
+    writer.join();
+    EXPECT_EQ(torn, 0U);
+    EXPECT_GT(of_first, 0U);
+    EXPECT_GT(of_second, 0U);
+}
+
+// A folder that is not there is the start's error.
+TEST(Reload, TheFolderMustBeThere) {
+    const TemporaryFolder folder;
+    Log log;
+    try {
+        const Models models(folder.path() + "/none", nullptr, log);
+        FAIL();
+    } catch (const std::runtime_error& error) {
+        EXPECT_EQ(std::string(error.what()),
+                  "--models " + folder.path() +
+                      "/none: the directory cannot be followed: No such file or directory");
+    }
+}
+
+}  // namespace
+}  // namespace anole

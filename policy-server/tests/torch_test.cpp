@@ -89,20 +89,23 @@ INSTANTIATE_TEST_SUITE_P(All, Networks, ::testing::Range<std::size_t>(0, 7), [](
     return name;
 });
 
-// The first of equal logits counts.
+// The first of equal logits counts: index 1 of 1, 2, 2; of two components the mean 30.
 TEST(Heads, TakeTheFirstOfEquals) {
     const TemporaryFolder folder;
-    for (const char* head : {"argmax", "mixture"}) {
-        PolicyParts parts = random_policy(sequential(1, {{"dense", 6}}, head), 1);
-        parts.tensors["layers.0.weight"].values = {0, 0, 0, 0, 0, 0};
-        parts.tensors["layers.0.bias"].values = {1, 2, 2, 30, 40, 50};
-        if (std::string(head) == "argmax") parts.tensors["layers.0.bias"].values = {1, 2, 2, 0, 0, 0};
+    const auto answer = [&](const char* head, const std::vector<float>& last_layer) {
+        const auto units = static_cast<std::uint32_t>(last_layer.size());
+        PolicyParts parts = random_policy(sequential(1, {{"dense", units}}, head), 1);
+        parts.tensors["layers.0.weight"].values.assign(units, 0);
+        parts.tensors["layers.0.bias"].values = last_layer;
         write_file(folder.path() + "/test.safetensors", to_bytes(parts));
         const float input = 1;
         float output = 0;
         library().open(folder.path() + "/test.safetensors")->step(1, &input, nullptr, &output);
-        EXPECT_EQ(output, std::string(head) == "argmax" ? 1 : 40 - 0) << head;
-    }
+        return output;
+    };
+    EXPECT_EQ(answer("argmax", {1, 2, 2}), 1);
+    EXPECT_EQ(answer("mixture", {2, 2, 30, 40, 0, 0}), 30);
+    EXPECT_EQ(answer("mixture", {1, 2, 30, 40, 0, 0}), 40);
 }
 
 // A row's answer does not depend on which rows it is computed with, but for rounding.

@@ -1,10 +1,10 @@
 """The trainers' parts against figures worked out by hand."""
 
-import anole
 import numpy as np
 import pytest
 import torch
 
+import anole
 import common
 import libra
 import orca
@@ -57,6 +57,17 @@ def test_advantages_stop_at_an_end_and_take_the_next_state_for_the_last() -> Non
     last = 3.0 + 0.5 * 10.0 - 8.0
     cut = 2.0 + 0.5 * 6.0 - 6.0
     assert found == pytest.approx([1.0 + 0.5 * 6.0 - 4.0 + 0.25 * cut, cut, last])
+
+
+def test_the_expert_goes_to_the_fair_share_and_below_it_while_there_is_a_queue() -> None:
+    # 10 Mbps, 50 ms, a packet takes 1.2 ms: without a queue the round-trip time is 51.2 ms.
+    seen = stats(throughput_mbps=[[5.0, 10.0, 10.0, 0.0]], rtt_ms=[[51.2, 51.2, 101.2, 51.2]])
+    obs = np.zeros((1, 4, 40), dtype=np.float32)
+    obs[..., libra.SENT_OVER_DELIVERED] = [1.0, 1.25, 1.0, 0.0]
+    found = libra.expert(obs, seen)[0, :, 0]
+    wanted = np.log2([9.8 / 5.0, 9.8 / 12.5, 9.8 * 0.75 / 10.0])
+    assert found[:3].tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
+    assert np.isnan(found[3])
 
 
 def test_rewards_of_orca() -> None:

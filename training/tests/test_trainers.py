@@ -2,15 +2,26 @@
 
 from pathlib import Path
 
-import anole
 import pytest
 import torch
 
+import anole
 import common
 import libra
 import orca
 
-SMALL = ["--minutes", "0", "--envs", "8", "--validation-envs", "4", "--validation-steps", "5", "--checkpoints", "2"]
+SMALL = [
+    "--minutes",
+    "0",
+    "--envs",
+    "8",
+    "--validation-envs",
+    "4",
+    "--validation-steps",
+    "5",
+    "--checkpoints",
+    "2",
+]
 TRAINERS = {
     "libra": (libra, ["--rollout", "4", "--minibatch", "16", "--epochs", "2"]),
     "orca": (orca, ["--rollout", "4", "--warmup", "32", "--batch", "16", "--replay", "2000"]),
@@ -35,12 +46,12 @@ def test_two_iterations_leave_a_log_a_checkpoint_and_policies(name: str, tmp_pat
     log = (tmp_path / "log.csv").read_text().splitlines()
     assert log[0].startswith("step,") and "valid_power" in log[0]
     assert list((tmp_path / "tensorboard").iterdir())
-    for file in (f"{name}.safetensors", f"{name}-last.safetensors"):
-        network, manifest = anole.policy_file.load(tmp_path / file)
-        assert manifest["name"] == name and manifest["seed"] == 1
-        assert f"training/{name}.py" in manifest["trained_by"]
-        obs = torch.zeros(3, anole.schema.load(name).inputs)
-        assert torch.isfinite(network(obs)).all()
+    files = {"libra": ("", "-anole", "-libra-rl", "-last"), "orca": ("", "-last")}[name]
+    for file in (f"{name}{suffix}.safetensors" for suffix in files):
+        policy = anole.policy_file.load(tmp_path / file)
+        assert policy.schema.name == name and policy.manifest["seed"] == 1
+        assert f"training/{name}.py --minutes 0" in policy.manifest["trained_by"]
+        assert torch.isfinite(policy.network()(torch.ones(3, policy.schema.inputs))).all()
 
 
 @pytest.mark.parametrize("name", TRAINERS)

@@ -119,3 +119,53 @@ impl Drive for Hold {
         out.set(control::INTERVAL_US, us);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_programs::{CWND, RATE, Register};
+
+    const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
+
+    /// A path of 50 ms, with one sample of it.
+    fn measured() -> Measured {
+        let mut measured = Measured::new(FLOW.mss);
+        let values = [1000, 0, 0, 50_000, 50_000, 50_000, 1, 0, 3125, 0, 0, 3125 * 3125, 0, 0];
+        let report = rate_hold::Report::read(&values).unwrap();
+        measured.add(Time::ZERO, &Sample::from(report));
+        measured
+    }
+
+    fn applied(decision: Decision, ceiling: f64) -> Vec<(Register, u32)> {
+        let mut out = Commands::default();
+        let mut hold = Hold::new(FLOW).unwrap();
+        hold.apply(&decision, Rate::from_bytes_per_s(ceiling), &measured(), &mut out);
+        out.fields().to_vec()
+    }
+
+    #[test]
+    fn a_rate_has_a_window_of_twice_its_product() {
+        assert_eq!(applied(Decision::Rate(1e6), 1e9), [(CWND, 100_000), (RATE, 1_000_000)]);
+        assert_eq!(applied(Decision::Rate(1e6), 5e5), [(CWND, 50_000), (RATE, 500_000)]);
+        // Two packets per round trip, in a window of four.
+        assert_eq!(applied(Decision::Rate(0.0), 1e9), [(CWND, 4_000), (RATE, 40_000)]);
+    }
+
+    #[test]
+    fn a_window_is_paced_at_a_fifth_above_what_it_sends() {
+        assert_eq!(applied(Decision::Cwnd(50_000.0), 1e9), [(CWND, 50_000), (RATE, 1_200_000)]);
+        assert_eq!(applied(Decision::Cwnd(f64::INFINITY), 2e6), [(CWND, 100_000), (RATE, 2_400_000)]);
+        assert_eq!(applied(Decision::Cwnd(-1.0), 1e9), [(CWND, 2_000), (RATE, 48_000)]);
+    }
+
+    #[test]
+    fn the_rule_goes_on_from_the_window_given() {
+        let (mut hold, mut out) = (Hold::new(FLOW).unwrap(), Commands::default());
+        hold.yield_to_rule(Time::ZERO, 70_000, false, &measured(), &mut out);
+        assert_eq!(out.fields()[0], (CWND, 70_000));
+        out.clear();
+        let lost = Sample { lost: 1, ..Sample::default() };
+        hold.follow_rule(Time::from_micros(1), &lost, &measured(), &mut out);
+        assert_eq!(out.fields()[0], (CWND, 49_000));
+    }
+}

@@ -44,7 +44,7 @@ pub(super) struct Sample {
     /// Window at the report, bytes; `None` where only the agent moves it.
     pub cwnd: Option<u64>,
     /// n, Σt, Σy, Σtt, Σty, Σyy.
-    sums: [f64; 6],
+    pub sums: [f64; 6],
 }
 
 macro_rules! sample_of {

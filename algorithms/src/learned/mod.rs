@@ -24,6 +24,7 @@ mod fault;
 mod guard;
 mod hold;
 mod measure;
+mod mind;
 mod orca;
 mod specs;
 mod spine;
@@ -36,11 +37,12 @@ use crate::params::parameters;
 use crate::policy::deadline;
 use crate::{Algorithm, Applied, Commands, FlowInfo, Report, Telemetry};
 use anole_model::{Bounds, Dur, Rate, Time};
-use anole_policies::schema::{Action, Interval};
-use anole_policies::{Brain, Features, Observation, Schema};
+use anole_policies::schema::Interval;
+use anole_policies::{Features, Observation, Schema};
 use drive::{Drive, FIRST_INTERVAL};
 use guard::Guard;
 use measure::Measured;
+use mind::{Answer, Mind};
 
 parameters! {
     /// What a user may change.
@@ -74,12 +76,11 @@ const TRIGGERED: f32 = 0.5;
 /// A flow that a policy drives.
 struct Learned {
     flow: FlowInfo,
-    action: Action,
     interval: Interval,
     /// The last output says whether the others are new.
     has_trigger: bool,
     features: Features,
-    brain: Box<dyn Brain>,
+    mind: Mind,
     drive: Box<dyn Drive>,
     measured: Measured,
     guard: Guard,
@@ -95,20 +96,13 @@ struct Learned {
 }
 
 impl Learned {
-    fn new(
-        flow: FlowInfo,
-        schema: &Schema,
-        brain: Box<dyn Brain>,
-        drive: Box<dyn Drive>,
-        params: &Params,
-    ) -> Self {
+    fn new(flow: FlowInfo, schema: &Schema, mind: Mind, drive: Box<dyn Drive>, params: &Params) -> Self {
         Learned {
             flow,
-            action: schema.action.clone(),
             interval: schema.interval,
             has_trigger: matches!(schema.network, anole_policies::schema::Network::Hierarchical { .. }),
             features: Features::new(schema),
-            brain,
+            mind,
             drive,
             measured: Measured::new(flow.mss),
             guard: Guard::new(params.guard > 0.5),
@@ -150,7 +144,7 @@ impl Learned {
         if self.drive.is_starting() {
             self.drive.step_up(out);
         } else if self.guard.policy_is_wanted() {
-            self.brain.ask(now, due, input);
+            self.mind.ask(now, due, &seen, input);
             self.asked = Some((seen, due));
             self.telemetry.inferences += 1;
             self.take_answer(now, out);
@@ -160,22 +154,19 @@ impl Learned {
     /// Puts the answer into effect, if there is one.
     fn take_answer(&mut self, now: Time, out: &mut Commands) {
         let Some((seen, _)) = self.asked else { return };
-        let Some(outputs) = self.brain.poll(now) else { return };
-        self.asked = None;
         // The window may have moved since the question.
         let (rate, cwnd) = self.drive.in_force(&self.measured);
-        let triggered = !self.has_trigger || outputs.last().is_some_and(|&output| output > TRIGGERED);
-        let finite = outputs.iter().all(|output| output.is_finite());
-        let decoded = self.action.decode(outputs, &Observation { rate, cwnd, ..seen });
-        match decoded.filter(|_| finite) {
-            Some((decision, applied)) => {
+        let Some(answer) = self.mind.poll(now, &Observation { rate, cwnd, ..seen }) else { return };
+        self.asked = None;
+        match answer {
+            Answer::Decided(decision, applied, last) => {
                 self.guard.answered();
                 self.ruled = self.guard.rule_governs();
                 self.features.decided(&applied);
                 self.drive.apply(&decision, self.ceiling(), &self.measured, out);
-                self.telemetry.decisions += u64::from(triggered);
+                self.telemetry.decisions += u64::from(!self.has_trigger || last > TRIGGERED);
             }
-            None => self.no_answer(now, out),
+            Answer::Unusable => self.no_answer(now, out),
         }
     }
 

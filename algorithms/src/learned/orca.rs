@@ -142,3 +142,47 @@ impl Drive for Orca {
 
     fn follow_rule(&mut self, _now: Time, _sample: &Sample, _measured: &Measured, _out: &mut Commands) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
+
+    fn field(out: &Commands, name: &str) -> Option<u32> {
+        out.fields().iter().find(|(r, _)| r.name == name).map(|&(_, value)| value)
+    }
+
+    fn report(orca: &mut Orca, lost: u64, cwnd: u64) -> Commands {
+        let mut out = Commands::default();
+        let sample =
+            Sample { lost, cwnd: Some(cwnd), rtt_us: 50_000, min_rtt_us: 50_000, ..Sample::default() };
+        orca.on_report(Time::from_micros(1_000_000), &sample, &Measured::new(FLOW.mss), &mut out);
+        out
+    }
+
+    #[test]
+    fn start_up_steps_up_until_the_first_loss_and_cubic_takes_the_decrease() {
+        let (mut orca, mut out) = (Orca::new(FLOW, false), Commands::default());
+        report(&mut orca, 0, 20_000);
+        orca.step_up(&mut out);
+        assert_eq!((field(&out, "Cwnd"), orca.is_starting()), (Some(22_000), true));
+        let out = report(&mut orca, 1, 100_000);
+        assert_eq!((field(&out, "Cwnd"), field(&out, "fresh")), (Some(70_000), Some(1)));
+        assert!(!orca.is_starting());
+    }
+
+    #[test]
+    fn an_action_moves_the_window_and_leaves_cubics_clock_unless_asked() {
+        for rebase in [false, true] {
+            let (mut orca, mut out) = (Orca::new(FLOW, rebase), Commands::default());
+            report(&mut orca, 1, 100_000);
+            let decision = Decision::Cwnd(35_000.0);
+            let ceiling = Rate::from_bytes_per_s(1e9);
+            orca.apply(&decision, ceiling, &Measured::new(FLOW.mss), &mut out);
+            assert_eq!((field(&out, "Cwnd"), field(&out, "friendly")), (Some(35_000), Some(35_000)));
+            assert_eq!(field(&out, "ssthresh"), Some(35_000));
+            assert_eq!(field(&out, "fresh"), rebase.then_some(1));
+        }
+    }
+}

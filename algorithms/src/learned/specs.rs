@@ -3,10 +3,11 @@
 use super::drive::Drive;
 use super::fault::FaultBrain;
 use super::hold::Hold;
+use super::mind::Mind;
 use super::orca::Orca;
 use super::spine::{self, Spine};
 use super::{Learned, Params};
-use crate::policy::{self, Kind};
+use crate::policy::{self, DelayTarget, Kind};
 use crate::{Algorithm, Build, BuildError, Spec};
 use anole_policies::schema::{self, Action};
 use anole_policies::{Brain, Schema};
@@ -60,21 +61,26 @@ learned! {
 
 fn build(kin: &Kin, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
-    let (schema, brain) = find(kin, what)?;
+    let (schema, mind) = find(kin, what)?;
     let drive: Box<dyn Drive> = match kin.action {
         "cubic-cwnd-exp" => Box::new(Orca::new(what.flow, params.rebase > 0.5)),
         "parameters" => Box::new(Spine::new(what.flow, params.growth)),
         _ => Box::new(Hold::new(what.flow)?),
     };
-    Ok(Box::new(Learned::new(what.flow, &schema, brain, drive, &params)))
+    Ok(Box::new(Learned::new(what.flow, &schema, mind, drive, &params)))
 }
 
 /// The policy asked for, or the default one; one with an action of another kind is refused.
-fn find(kin: &Kin, what: &Build) -> Result<(Schema, Box<dyn Brain>), BuildError> {
+fn find(kin: &Kin, what: &Build) -> Result<(Schema, Mind), BuildError> {
     let refuse = |reason: String| Err(BuildError::Policy(format!("--alg {} {reason}", kin.name)));
     let (schema, brain) = match what.policy.as_deref() {
         Some(name) if name == policy::DEFAULT => {
-            return refuse(format!("needs a trained policy; {name} is a rule that proposes rates"));
+            return match schema::builtin(kin.policy) {
+                Some(schema) if matches!(schema.action, Action::RateExp { .. } | Action::RateStep { .. }) => {
+                    Ok((schema.clone(), Mind::Rule(Box::new(DelayTarget::default()))))
+                }
+                _ => refuse(format!("needs a trained policy; {name} is a rule that proposes rates")),
+            };
         }
         Some(name) if name == "none" || name.starts_with("fault:") => {
             let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
@@ -113,7 +119,8 @@ fn find(kin: &Kin, what: &Build) -> Result<(Schema, Box<dyn Brain>), BuildError>
             describe(&schema.action)
         ));
     }
-    Ok((schema, brain))
+    let action = schema.action.clone();
+    Ok((schema, Mind::Network(brain, action)))
 }
 
 /// True unless the action sets parameters that the program has not.

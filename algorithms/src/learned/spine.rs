@@ -145,3 +145,39 @@ impl Drive for Spine {
         self.deploy_rule(out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
+
+    fn fields(out: &Commands) -> Vec<(&'static str, u32)> {
+        out.fields().iter().map(|&(register, value)| (register.name, value)).collect()
+    }
+
+    #[test]
+    fn parameters_are_deployed_in_fixed_point_within_their_bounds() {
+        let (mut spine, mut out) = (Spine::new(FLOW, 0.1), Commands::default());
+        let values = vec![0.25, -1.0, f64::INFINITY, 0.5];
+        let ceiling = Rate::from_bytes_per_s(1e9);
+        spine.apply(&Decision::Parameters(values), ceiling, &Measured::new(FLOW.mss), &mut out);
+        let wanted =
+            [("alpha_thr", 16_384), ("alpha_lat", 0), ("alpha_tol", 131_072), ("alpha_loss", 32_768)];
+        assert_eq!(fields(&out), wanted);
+    }
+
+    #[test]
+    fn the_rule_is_reno() {
+        let (mut spine, mut out) = (Spine::new(FLOW, 0.1), Commands::default());
+        spine.cwnd = 100_000;
+        spine.yield_to_rule(Time::ZERO, 50_000, false, &Measured::new(FLOW.mss), &mut out);
+        // One packet in fifty, and a half on a loss.
+        assert_eq!(fields(&out)[..2], [("Cwnd", 50_000), ("alpha_thr", 1_311)]);
+        assert_eq!(fields(&out)[4], ("alpha_loss", 32_768));
+        out.clear();
+        let timeout = Sample { timeout: true, ..Sample::default() };
+        spine.follow_rule(Time::ZERO, &timeout, &Measured::new(FLOW.mss), &mut out);
+        assert_eq!(fields(&out)[..2], [("Cwnd", 2_000), ("alpha_thr", 65_536)]);
+    }
+}

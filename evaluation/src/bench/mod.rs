@@ -11,10 +11,12 @@ use anole_inference::{Backend, Loader, Serving, Settings};
 use anole_policies::file::{Origin, Tensor};
 use anole_policies::{Policies, PolicyFile, Schema, Shipped, schema};
 use anyhow::{Context, Result};
+use nix::time::{ClockId, clock_gettime};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Options of `anole-eval bench`.
 #[derive(clap::Args)]
@@ -112,6 +114,12 @@ fn random_weights(schema: &Schema) -> Vec<u8> {
 /// A loader of this backend.
 fn loader(backend: Backend, serving: Serving, settings: Settings) -> Result<Loader> {
     Loader::new(Settings { backend: Some(backend), ..settings }, serving).map_err(usage)
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Result<Duration> {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("cannot read the processor time")?;
+    Ok(time.into())
 }
 
 /// The value below which a share of the sorted values lies.

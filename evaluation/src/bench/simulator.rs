@@ -1,13 +1,11 @@
 //! How many packets the simulator carries per second of processor time.
 
-use super::print;
+use super::{print, processor_time};
 use anole_sim::AgentScript;
 use anole_sim::plan::{Choice, plan, shipped};
 use anole_sim::scenario::Scenario;
 use anyhow::{Context, Result};
-use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use std::time::Duration;
 
 /// A flow at full speed on a fast link for long enough that start-up does not count.
 const SCENARIO: &str = r#"
@@ -31,12 +29,6 @@ struct Figure<'a> {
     bench: &'static str,
     alg: &'a str,
     packets_per_cpu_s: f64,
-}
-
-/// Processor time of this thread, which is the one that simulates.
-fn processor_time() -> Result<Duration> {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("cannot read the processor time")?;
-    Ok(time.into())
 }
 
 /// Measures every algorithm.

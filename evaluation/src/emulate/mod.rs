@@ -14,7 +14,7 @@ mod outage;
 mod run;
 mod server;
 
-use crate::options::{ScenarioArgs, usage};
+use crate::options::{PolicyArgs, ScenarioArgs, usage};
 use crate::{output, table};
 use anole_inference::Loader;
 use anole_sim::plan::Choice;
@@ -31,6 +31,8 @@ use std::time::Duration;
 pub struct Args {
     #[command(flatten)]
     scenario: Option<ScenarioArgs>,
+    #[command(flatten)]
+    policies: PolicyArgs,
     /// What carries the flows
     #[arg(long, value_enum, default_value = "quic")]
     datapath: DatapathKind,
@@ -81,7 +83,7 @@ pub fn main(args: Args) -> Result<()> {
     }
     let scenario = options.scenario()?;
     let runs = options.runs(&scenario);
-    let loader = options.policies.loader()?;
+    let loader = args.policies.loader()?;
     for (choice, seed) in &runs {
         // Every mistake is told before the first run begins.
         govern::govern(&scenario, choice, &loader, *seed)?;

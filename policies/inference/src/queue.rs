@@ -66,14 +66,16 @@ impl<T> Queue<T> {
         socket: Option<BorrowedFd<'_>>,
         timeout: Option<Duration>,
     ) -> Woken {
-        let mut fds = vec![PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
-        fds.extend(socket.map(|socket| PollFd::new(socket, PollFlags::POLLIN)));
         let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
             // Rounded up, so that what is due at its end is due.
             PollTimeout::try_from(timeout + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
-        // Interrupted by a signal, it is asked again.
-        let _ = poll(&mut fds, timeout);
+        let fd = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        // Interrupted by a signal, it is called again.
+        let _ = match socket {
+            Some(socket) => poll(&mut [fd(self.wake.as_fd()), fd(socket)], timeout),
+            None => poll(&mut [fd(self.wake.as_fd())], timeout),
+        };
         if self.closed.load(Ordering::Acquire) {
             return Woken::Closed;
         }

@@ -27,8 +27,8 @@ pub struct Slot<T> {
 struct Inner {
     /// Number of the last question.
     number: u64,
-    /// Deadline of a question that nobody has taken yet.
-    question: Option<Instant>,
+    /// Number and deadline of a question that nobody has taken yet.
+    question: Option<(u64, Instant)>,
     input: Vec<f32>,
     /// The flow's state after the last answer that was polled.
     state: Vec<f32>,
@@ -68,17 +68,18 @@ impl<T> Slot<T> {
             return false;
         }
         inner.input.copy_from_slice(input);
-        inner.question.replace(deadline).is_none()
+        let number = inner.number;
+        inner.question.replace((number, deadline)).is_none()
     }
 
     /// Takes the question unless its deadline has passed: appends input and state, and gives number and
     /// deadline.
     pub fn take(&self, now: Instant, inputs: &mut Vec<f32>, states: &mut Vec<f32>) -> Option<(u64, Instant)> {
         let mut inner = self.inner();
-        let deadline = inner.question.take().filter(|deadline| now < *deadline)?;
+        let question = inner.question.take().filter(|(_, deadline)| now < *deadline)?;
         inputs.extend_from_slice(&inner.input);
         states.extend_from_slice(&inner.state);
-        Some((inner.number, deadline))
+        Some(question)
     }
 
     /// Nobody will take the question that waits, if there is one; the next one has to be queued.

@@ -126,7 +126,8 @@ fn a_server_that_dies_and_comes_back_costs_answers_alone() {
 
 #[test]
 fn trouble_is_an_absent_answer_and_no_more() {
-    for manner in [Manner::Slow, Manner::Garbage, Manner::Short, Manner::Overloaded, Manner::Deaf] {
+    let all = [Manner::Slow, Manner::Garbage, Manner::Short, Manner::Overloaded, Manner::Gone, Manner::Deaf];
+    for manner in all {
         let place = Place::new();
         let server = place.server(Manner::Good);
         let model = loader(&place.socket(), Serving::Threaded).find("spine").unwrap();
@@ -139,6 +140,19 @@ fn trouble_is_an_absent_answer_and_no_more() {
         server.set(Manner::Good);
         assert!(flow.recovers(), "{manner:?}");
     }
+}
+
+#[test]
+fn a_server_that_hangs_is_left_for_one_that_took_its_place() {
+    let place = Place::new();
+    let hung = place.server(Manner::Good);
+    let model = loader(&place.socket(), Serving::Threaded).find("spine").unwrap();
+    let mut flow = Flow::new(&model);
+    assert!(flow.decide(PATIENT).is_some());
+    hung.set(Manner::Deaf);
+    let other = place.server(Manner::Good);
+    assert!(flow.recovers());
+    assert!(other.steps() > 0);
 }
 
 #[test]

@@ -68,15 +68,15 @@ impl Linear {
 
     #[inline(always)]
     fn apply_plain(&self, x: &[f32], y: &mut [f32]) {
+        let (blocks, rest) = x.split_at(x.len() - x.len() % (ROWS * self.inputs));
+        let together = interleaved(blocks, self.inputs);
+        let first = blocks.len() / self.inputs;
         for (panel, (weights, bias)) in self.weights.chunks_exact(self.inputs).zip(&self.bias).enumerate() {
-            let (mut x, mut row) = (x, 0);
-            while let Some((block, rest)) = x.split_at_checked(ROWS * self.inputs) {
-                self.put(panel, row, sums::<ROWS>(block, weights, bias), y);
-                (x, row) = (rest, row + ROWS);
+            for (n, block) in together.chunks_exact(self.inputs).enumerate() {
+                self.put(panel, n * ROWS, sums(block, weights, bias), y);
             }
-            for single in x.chunks_exact(self.inputs) {
-                self.put(panel, row, sums::<1>(single, weights, bias), y);
-                row += 1;
+            for (n, row) in rest.chunks_exact(self.inputs).enumerate() {
+                self.put(panel, first + n, sums(row.as_chunks::<1>().0, weights, bias), y);
             }
         }
     }
@@ -92,16 +92,22 @@ impl Linear {
     }
 }
 
-/// bias + Σ w·x of one panel for N rows.
+/// For each block of rows, for each input, its value in each of the rows.
+fn interleaved(blocks: &[f32], inputs: usize) -> Vec<[f32; ROWS]> {
+    let values = blocks.chunks_exact(ROWS * inputs).flat_map(|block| {
+        (0..inputs).map(move |input| std::array::from_fn(|row| block[row * inputs + input]))
+    });
+    values.collect()
+}
+
+/// bias + Σ w·x of one panel for N rows; `x` has each input's value in each row.
 #[inline(always)]
-fn sums<const N: usize>(x: &[f32], weights: &[[f32; PANEL]], bias: &[f32; PANEL]) -> [[f32; PANEL]; N] {
-    let rows: [&[f32]; N] = std::array::from_fn(|n| &x[n * weights.len()..][..weights.len()]);
+fn sums<const N: usize>(x: &[[f32; N]], weights: &[[f32; PANEL]], bias: &[f32; PANEL]) -> [[f32; PANEL]; N] {
     let mut sums = [*bias; N];
-    for (k, w) in weights.iter().enumerate() {
+    for (w, x) in weights.iter().zip(x) {
         for n in 0..N {
-            let x = rows[n][k];
             for lane in 0..PANEL {
-                sums[n][lane] += w[lane] * x;
+                sums[n][lane] += w[lane] * x[n];
             }
         }
     }

@@ -27,7 +27,7 @@ enum Link {
     /// lasts.
     Apart { until: Instant, wait: Duration },
     /// There is one.
-    Connected(Session),
+    Connected(Box<Session>),
 }
 
 /// Serves questions through the server at `path` until the queue is closed.
@@ -52,7 +52,7 @@ pub fn serve(path: &Path, queue: &Queue<Arc<Remote>>, taken: &mut Vec<Asked>) {
                         tracing::info!(server = %path.display(), "connected to the policy server");
                         let mut session = Session::new(connection, now);
                         let told = session.tell(taken, now, &mut complaints);
-                        link = Link::Connected(session);
+                        link = Link::Connected(Box::new(session));
                         (told, FIRST_WAIT)
                     }
                     Err(errno) => (Err(format!("cannot connect: {}", errno.desc())), wait),

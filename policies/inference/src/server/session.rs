@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const SWEEP: Duration = Duration::from_millis(100);
 /// A model that was refused, or that nobody answered about, is opened again after this time.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
+/// A server that was sent something and says nothing for so long is left: it may hang, and another may
+/// listen at its path by now.
+const SILENCE: Duration = Duration::from_secs(2);
 /// Packets taken in a row before questions are sent again.
 const TAKE_AT_ONCE: usize = 256;
 
@@ -28,6 +31,8 @@ pub struct Session {
     sent: HashMap<u64, Sent>,
     next_id: u64,
     swept: Instant,
+    /// Since when something was sent and nothing came.
+    silent_since: Option<Instant>,
     // Space that is used again and again.
     inputs: Vec<f32>,
     outputs: Vec<f32>,
@@ -66,6 +71,7 @@ impl Session {
             sent: HashMap::new(),
             next_id: 0,
             swept: now,
+            silent_since: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
             states: Vec::new(),
@@ -128,6 +134,9 @@ impl Session {
                 }
             }
         }
+        if self.silent_since.is_some_and(|since| now.duration_since(since) > SILENCE) {
+            return Err(format!("nothing came for {} s", SILENCE.as_secs()));
+        }
         if now.duration_since(self.swept) >= SWEEP {
             self.swept = now;
             self.sent.retain(|_, sent| now < sent.deadline);
@@ -184,7 +193,8 @@ impl Session {
             Opening::Sent(_, again) | Opening::Refused(again) if now >= again => {
                 let id = self.new_id();
                 protocol::open(id, &remote.schema_sha256, &remote.name, &mut self.packet);
-                self.models[index].opening = match self.connection.send(&self.packet) {
+                let sent = self.send(now);
+                self.models[index].opening = match sent {
                     Ok(()) => Opening::Sent(id, now + OPEN_AGAIN),
                     Err(Trouble::NotNow) => Opening::Refused(now + OPEN_AGAIN),
                     Err(Trouble::Over(errno)) => return Err(format!("cannot send: {}", errno.desc())),
@@ -210,7 +220,7 @@ impl Session {
         let id = self.new_id();
         let budget_us = u32::try_from((deadline - now).as_micros()).unwrap_or(u32::MAX);
         protocol::step(model, id, budget_us, &self.inputs, &self.states, &mut self.packet);
-        match self.connection.send(&self.packet) {
+        match self.send(now) {
             Ok(()) => {
                 self.sent.insert(id, Sent { slot: Arc::clone(slot), number, deadline });
             }
@@ -218,6 +228,12 @@ impl Session {
             Err(Trouble::Over(errno)) => return Err(format!("cannot send: {}", errno.desc())),
         }
         Ok(())
+    }
+
+    /// Sends the packet that is ready.
+    fn send(&mut self, now: Instant) -> Result<(), Trouble> {
+        self.silent_since.get_or_insert(now);
+        self.connection.send(&self.packet)
     }
 
     fn new_id(&mut self) -> u64 {

@@ -1,4 +1,5 @@
 //! A policy server for tests, without a network: it answers as it is told.
+#![allow(clippy::disallowed_methods, reason = "a server waits in real time")]
 
 use nix::sys::socket::{
     AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind, listen, recv, send, socket,
@@ -26,6 +27,8 @@ pub enum Manner {
     Short,
     /// The queue is full.
     Overloaded,
+    /// The model has changed.
+    Gone,
     /// It reads nothing.
     Deaf,
 }
@@ -146,6 +149,7 @@ impl Shared {
         let (status, output) = match manner {
             Manner::Nan => (0_u32, f32::NAN),
             Manner::Overloaded => (2, 0.0),
+            Manner::Gone => (4, 0.0),
             _ => (0, 0.25),
         };
         if manner == Manner::Slow {

@@ -1,0 +1,115 @@
+"""Sage's parts against figures worked out by hand, and a run of a few updates."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import anole
+import common
+import sage
+
+SMALL = ["--minutes", "0", "--links", "3", "--episode-s", "4", "--validation-envs", "2", "--checkpoints", "2"]
+SMALL += ["--batch", "4", "--round", "2", "--sequence", "8"]
+
+
+def arguments(*flags: str) -> sage.Arguments:
+    return common.parse(sage.Arguments, flags, "")
+
+
+def test_growth_is_averaged_over_the_round_trip_to_come() -> None:
+    window = np.array([[10.0], [10.0], [20.0], [20.0], [5.0]])
+    rtt = np.array([[40.0], [40.0], [40.0], [10.0], [10.0]])
+    # Two intervals ahead three times (half a doubling each, then −2/2), then one; none after the last.
+    assert sage.growth(window, rtt)[:, 0].tolist() == pytest.approx([0.5, 0.5, -1.0, -1.0, 0.0])
+
+
+def test_returns_are_means_and_compare_algorithms_on_the_same_link() -> None:
+    reward = np.array([[1.0, 1.0, 1.0], [0.5, 0.5, 9.0], [0.0, 0.0, 0.0], [0.5, 0.5, 0.5]], np.float32)
+    pool = {"reward": reward, "length": np.array([3, 2, 3, 3])}
+    mean, standing = sage.returns(pool, 2, 0.9)
+    assert mean[0].tolist() == pytest.approx([1.0, 1.0, 1.0])
+    assert mean[1].tolist() == pytest.approx([0.5, 0.5, 0.0])
+    # On the first link 1 against 0; on the second the same, and alone at its end.
+    assert (standing[0] > 0).all() and np.allclose(standing[0], -standing[2])
+    assert np.allclose(standing[1], 0.0) and np.allclose(standing[3], 0.0)
+
+
+def test_fast_finds_its_target() -> None:
+    """α packets in the queue of a link that is a fluid."""
+    rng = np.random.default_rng(1)
+    fast = sage.Fast(64, rng)
+    fast.noise[:] = 0.0
+    window = np.full(64, 10.0)
+    mbps, base = 24.0, 40.0
+    pipe = mbps * base / 12.0
+    for _ in range(2000):
+        rtt = base * np.maximum(window / pipe, 1.0)
+        columns = {"throughput_mbps": window * 12.0 / rtt, "rtt_ms": rtt, "base_rtt_ms": np.full(64, base)}
+        columns["fair_share_mbps"] = np.full(64, mbps)
+        stats = np.stack([columns.get(name, np.zeros(64)) for name in anole.STATS], -1).astype(np.float32)
+        window = window * 2.0 ** fast.act(stats)
+    queue = window - pipe
+    wanted = fast.packets + fast.share * window
+    assert np.allclose(queue, wanted, rtol=0.05, atol=0.5)
+
+
+def test_the_learner_prefers_what_was_rewarded() -> None:
+    """Two algorithms that always do the same on the same links: one grows, one shrinks. Which of them is
+    rewarded depends on an input."""
+    torch.manual_seed(1)
+    schema = anole.schema.load("sage")
+    args = arguments(
+        "--pool-algorithms", "a,b", "--batch", "32", "--sequence", "8", "--learning-rate", "0.002"
+    )
+    links, steps = 20, 60
+    rng = np.random.default_rng(1)
+    kind = np.tile(rng.random(links) < 0.5, 2)
+    action = np.repeat([0.2, -0.2], links)
+    obs = np.zeros((2 * links, steps, schema.inputs), np.float16)
+    obs[:, :, 0] = kind[:, None]
+    pool = {
+        "obs": obs,
+        "known": np.zeros((2 * links, steps, sage.KNOWN), np.float16),
+        "action": np.broadcast_to(action[:, None], (2 * links, steps)).astype(np.float32),
+        "reward": np.broadcast_to(((action > 0) == kind)[:, None], (2 * links, steps)).astype(np.float32),
+        "length": np.full(2 * links, steps),
+    }
+    learner = sage.Learner(args, schema, pool, torch.device("cpu"))
+    for _ in range(150):
+        figures = learner.update(learner.sample(rng))
+    assert figures["reward"] > 0.8 > figures["pool_reward"]
+    served = sage.Served(learner.policy, schema.state)
+    for _ in range(20):
+        outputs = served(obs[:links, 0].astype(np.float32))[:, 0]
+    assert np.allclose(outputs, np.where(kind[:links], 0.2, -0.2), atol=0.12)
+
+
+def run(folder: Path, updates: int, *more: str) -> dict[str, float]:
+    return sage.main([*SMALL, "--steps", str(updates), "--out", str(folder), *more])
+
+
+def test_a_run_leaves_pool_and_policy_and_a_resumed_one_goes_on(tmp_path: Path) -> None:
+    run(tmp_path, 4)
+    assert (tmp_path / "pool.npz").exists()
+    found = anole.policy_file.load(tmp_path / "sage.safetensors")
+    assert found.manifest["seed"] == 1 and "training/sage.py" in found.manifest["trained_by"]
+    run(tmp_path, 8, "--resume")
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert state["step"] == 8
+    assert float(state["parts"]["policy_optimiser"]["state"][0]["step"]) == 8
+
+
+def test_the_seed_decides_the_run(tmp_path: Path) -> None:
+    runs = [run(tmp_path / str(i), 4, "--seed", seed) for i, seed in enumerate("112")]
+    losses = [(found["policy_loss"], found["critic_loss"]) for found in runs]
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
+
+
+def test_a_pool_of_other_arguments_is_refused(tmp_path: Path, capsys) -> None:
+    run(tmp_path / "a", 2)
+    with pytest.raises(SystemExit):
+        run(tmp_path / "b", 2, "--pool", str(tmp_path / "a/pool.npz"), "--links", "4")
+    assert "pool.npz" in capsys.readouterr().err
