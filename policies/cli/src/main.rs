@@ -8,6 +8,7 @@ use anole_policies::schema::{Feature, Schema};
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,6 +49,13 @@ enum Command {
     },
 }
 
+/// Prints a line. Who reads may go away early (`| head`), which is no error.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 fn main() -> ExitCode {
     match run(&Arguments::parse().command) {
         Ok(code) => code,
@@ -65,7 +73,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Check { files } => {
             let refused = files.iter().filter(|file| match load(file) {
                 Ok(policy) => {
-                    println!("{}: {}", file.display(), summary(&policy));
+                    say!("{}: {}", file.display(), summary(&policy));
                     false
                 }
                 Err(error) => {
@@ -108,10 +116,10 @@ fn import_model(peer: &str, file: &Path, output: Option<&Path>) -> anyhow::Resul
     let default = PathBuf::from(format!("{peer}-released.safetensors"));
     let output = output.unwrap_or(&default);
     write(output, &imported)?;
-    println!("{}: {}", output.display(), summary(&imported.file));
+    say!("{}: {}", output.display(), summary(&imported.file));
     match imported.error {
-        Some(error) => println!("known answers: largest difference {error:.1e}"),
-        None => println!("known answers: none came with the model"),
+        Some(error) => say!("known answers: largest difference {error:.1e}"),
+        None => say!("known answers: none came with the model"),
     }
     Ok(())
 }
@@ -140,25 +148,25 @@ fn summary(policy: &PolicyFile) -> String {
 
 fn show(policy: &PolicyFile) {
     let (schema, manifest) = (&policy.schema, &policy.manifest);
-    println!("{}", summary(policy));
-    println!("{}", schema.summary);
-    println!("source      {}", schema.source);
-    println!("schema      {}", manifest.schema_sha256);
-    println!("tensors     {}", manifest.tensors_sha256);
-    println!("made by     {}", manifest.trained_by);
-    println!("seed        {}", manifest.seed.map_or("none".to_string(), |seed| seed.to_string()));
-    println!("interval    {} ms, at least {} RTT", schema.interval.ms, schema.interval.rtts);
-    println!("state       {} values per flow", schema.state());
-    println!("training");
+    say!("{}", summary(policy));
+    say!("{}", schema.summary);
+    say!("source      {}", schema.source);
+    say!("schema      {}", manifest.schema_sha256);
+    say!("tensors     {}", manifest.tensors_sha256);
+    say!("made by     {}", manifest.trained_by);
+    say!("seed        {}", manifest.seed.map_or("none".to_string(), |seed| seed.to_string()));
+    say!("interval    {} ms, at least {} RTT", schema.interval.ms, schema.interval.rtts);
+    say!("state       {} values per flow", schema.state());
+    say!("training");
     for (key, value) in &manifest.training {
-        println!("  {key:<20} {value}");
+        say!("  {key:<20} {value}");
     }
-    println!("features    {} × {}", schema.history, schema.features.len());
+    say!("features    {} × {}", schema.history, schema.features.len());
     for Feature { name, unit, clip: [low, high], .. } in &schema.features {
-        println!("  {name:<40} {low} … {high} ({unit})");
+        say!("  {name:<40} {low} … {high} ({unit})");
     }
-    println!("tensors");
+    say!("tensors");
     for (name, tensor) in &policy.tensors {
-        println!("  {name:<24} {:?}", tensor.shape);
+        say!("  {name:<24} {:?}", tensor.shape);
     }
 }
