@@ -1,7 +1,7 @@
 """Writes `training/report.md`: how the shipped policies do on links that no training has seen.
 
     make && make train
-    .venv/bin/python training/report.py [--links 200]
+    .venv/bin/python training/report.py
 
 Runs `anole-eval suite` over the random suite, inside the training range and outside of it, and draws the
 learning curves from `training/logs/`. Every figure in the report comes from this run. `--from FILE` writes
@@ -55,19 +55,26 @@ def suite(program: str, ranges: str, algorithms: list[str], links: int, seed: in
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def measure(program: str, links: int, seed: int) -> dict[str, Any]:
+def measure(program: str, links: int, other_links: int, seed: int) -> dict[str, Any]:
     """All figures of the report."""
     policies = shipped()
     alone = [algorithm for algorithm, policy in ALONE.items() if policy in policies]
     slot = ["anole+libra"] if "libra" in policies else []
     base = [f"anole+{STUB}", f"libra-rl+{STUB}", "cubic", "bbr"]
-    figures: dict[str, Any] = {"links": links, "seed": seed, "policies": policies, "ranges": {}}
+    figures: dict[str, Any] = {
+        "links": links,
+        "other_links": other_links,
+        "seed": seed,
+        "policies": policies,
+        "ranges": {},
+    }
     for ranges in RANGES:
         print(f"suite: {ranges}", file=sys.stderr)
-        figures["ranges"][ranges] = suite(program, ranges, [*slot, *alone, *base], links, seed)
+        number = links if ranges == "random" else other_links
+        figures["ranges"][ranges] = suite(program, ranges, [*slot, *alone, *base], number, seed)
     figures["against_stub"] = {}
     for algorithm in alone:
-        rows = suite(program, "random", [algorithm, f"libra-rl+{STUB}"], links, seed)
+        rows = suite(program, "random", [algorithm, f"libra-rl+{STUB}"], other_links, seed)
         figures["against_stub"][algorithm] = rows[1]
     return figures
 
@@ -126,7 +133,8 @@ def write(figures: dict[str, Any]) -> str:
         "# Trained policies on links that no training has seen",
         "",
         "Written by `training/report.py`; the figures are those of one run. Each row: "
-        f"{links} random links, 30 s each, seed {seed}. Power is utilisation / (mean RTT / RTT of a lone "
+        f"{links} links (the random suite) or {figures['other_links']} (the other ranges, and a policy alone "
+        f"against the stub), 30 s each, seed {seed}. Power is utilisation / (mean RTT / RTT of a lone "
         "packet), Kleinrock's power scaled to 1 for a link that is always busy and never queues; delay is "
         "one way, beyond that of a lone packet. Differences are paired over links, with 95 % bootstrap "
         "intervals.",
@@ -165,7 +173,8 @@ def write(figures: dict[str, Any]) -> str:
 def main() -> None:
     """Measures and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--links", type=int, default=200, help="links of each range")
+    parser.add_argument("--links", type=int, default=200, help="links of the random suite")
+    parser.add_argument("--other-links", type=int, default=60, help="links of each other range")
     parser.add_argument("--seed", type=int, default=1, help="seed of the links")
     parser.add_argument("--program", default=str(ROOT / "anole-eval"), help="anole-eval")
     parser.add_argument("--from", dest="source", help="figures of an earlier run (training/report.json)")
@@ -173,7 +182,7 @@ def main() -> None:
     if args.source:
         figures = json.loads(Path(args.source).read_text())
     else:
-        figures = measure(args.program, args.links, args.seed)
+        figures = measure(args.program, args.links, args.other_links, args.seed)
         (HERE / "report.json").write_text(json.dumps(figures, indent=1) + "\n")
     (HERE / "report.md").write_text(write(figures))
     print(HERE / "report.md")
