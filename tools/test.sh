@@ -39,6 +39,8 @@ step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 
 step "unit, property, golden, simulation and end-to-end tests"
+# The tests of --backend torch and server take what was built above.
+export ANOLE_POLICY_SERVER_BUILD=$PWD/target/policy-server/debian
 cargo build --locked --workspace --bins
 cargo test --locked --workspace
 
