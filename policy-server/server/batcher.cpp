@@ -40,19 +40,25 @@ bool Batcher::push(Request&& request) {
         counters_.overloaded++;
         return false;
     }
+    const bool sooner = queue_.empty() || due(request) < due_;
+    if (sooner) due_ = due(request);
     request.connection->waiting_++;
     queue_.push_back(std::move(request));
-    // In between nothing changes for the thread that waits.
-    if (queue_.size() == 1 || queue_.size() == limits_.max_batch) changed_.notify_one();
+    // Otherwise nothing changes for the thread that waits.
+    if (sooner || queue_.size() == limits_.max_batch) changed_.notify_one();
     return true;
+}
+
+Clock::time_point Batcher::due(const Request& request) const {
+    return request.received + std::min<Clock::duration>(limits_.window, request.step.budget / 2);
 }
 
 std::vector<Request> Batcher::take() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (!stopping_) {
-        changed_.wait_until(lock, queue_.front().received + limits_.window,
-                            [this] { return stopping_ || queue_.size() >= limits_.max_batch; });
+    // Meanwhile one may come that is due earlier.
+    while (!stopping_ && queue_.size() < limits_.max_batch && Clock::now() < due_) {
+        changed_.wait_until(lock, due_);
     }
     std::vector<Request> batch;
     while (!stopping_ && !queue_.empty() && batch.size() < limits_.max_batch) {
@@ -60,6 +66,8 @@ std::vector<Request> Batcher::take() {
         batch.push_back(std::move(queue_.front()));
         queue_.pop_front();
     }
+    due_ = Clock::time_point::max();
+    for (const Request& request : queue_) due_ = std::min(due_, due(request));
     return batch;
 }
 

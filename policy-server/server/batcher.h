@@ -56,7 +56,7 @@ struct Request {
 };
 
 struct Limits {
-    // A batch is computed this long after its first request came …
+    // A batch is computed when one of its requests has waited so long, or for half of its budget …
     std::chrono::microseconds window{500};
     // … or as soon as it has this many.
     std::size_t max_batch = 256;
@@ -77,6 +77,8 @@ class Batcher {
 
   private:
     void run();
+    // When the batch with this request has to be computed.
+    Clock::time_point due(const Request& request) const;
     std::vector<Request> take();
     void compute(const std::vector<Request*>& group);
 
@@ -86,6 +88,7 @@ class Batcher {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<Request> queue_;
+    Clock::time_point due_;  // the earliest of those in the queue
     bool stopping_ = false;
     // Of the computing thread alone, kept between batches.
     std::vector<float> inputs_, states_, outputs_;

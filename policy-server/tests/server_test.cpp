@@ -134,6 +134,19 @@ TEST(Server, BatchesAcrossConnections) {
     EXPECT_EQ(serving.server->counters().answered, 9U);
 }
 
+// A request that cannot wait for the window takes those before it along.
+TEST(Server, ComputesInTimeForTheShortestBudget) {
+    Limits limits;
+    limits.window = std::chrono::seconds(20);
+    Serving serving(limits);
+    Client client(serving.socket());
+    const std::uint32_t handle = open_test(client, serving);
+    client.send_step(handle, 1, LONG_US, INPUT, ZEROS);
+    EXPECT_EQ(client.step(handle, 2, 2000000, INPUT, ZEROS).id, 1U);
+    EXPECT_EQ(client.receive_answer().status, 0U);
+    EXPECT_EQ(serving.gate.take(), (std::vector<std::uint32_t>{2}));
+}
+
 // Rows of two models in one batch go to their models.
 TEST(Server, GroupsByModel) {
     Serving serving;
