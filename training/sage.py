@@ -9,6 +9,9 @@ The pool: every algorithm drives the same links. `--pool-algorithms` run as they
 measures them as it would measure the policy. `fast` is FAST TCP (Jin et al., INFOCOM 2004) with random
 target and gain, computed here every 20 ms: its changes are a smooth function of what is observed, while the
 others mostly change nothing within 20 ms, and its spread of targets gives the critic something to compare.
+Now and then a kick moves its window off (noise injection, Laskey et al., *DART*, CoRL 2017), so that the
+pool shows how a flow comes back from where an imperfect policy may find itself; the policy does not
+regress on the kicks.
 
 The action is log2 of the window's growth per 20 ms, averaged over the round-trip time to come: an algorithm
 that acts once per round trip shows zero in most intervals, and a policy that regresses on zeros stays put.
@@ -48,12 +51,13 @@ from common import fail, option
 
 #: Width of `privileged`.
 KNOWN = 8
-#: Bounds of the logarithm of a component's standard deviation.
-LOG_STD = (-7.0, 0.0)
+#: Bounds of the logarithm of a component's standard deviation. Without the lower one the many exact zeros of
+#: classic algorithms outweigh everything else.
+LOG_STD = (-4.0, -0.5)
 #: Algorithms whose pacing rate governs: what they send in a round-trip time stands for their window.
 PACED = ("bbr",)
 #: Columns of a pool.
-COLUMNS = ("obs", "known", "action", "reward")
+COLUMNS = ("obs", "known", "action", "reward", "own")
 
 
 @dataclasses.dataclass
@@ -62,7 +66,7 @@ class Arguments(common.Arguments):
 
     pool: str = option("", "the pool's file, recorded first if it is not there; default OUT/pool.npz")
     pool_algorithms: str = option(
-        "cubic,reno,bbr,vegas,fast,fast", "what drives the pool's links, each all of them"
+        "cubic,reno,vegas,fast,fast,fast,fast", "what drives the pool's links, each all of them"
     )
     links: int = option(384, "links of the pool")
     validation_steps: int = option(600, "steps of each of them")
@@ -115,18 +119,25 @@ def privileged(stats: np.ndarray) -> np.ndarray:
 class Fast:
     """FAST TCP with random parameters on each flow: once per round trip the window goes to
     (1 − γ)·w + γ·(w·base/RTT + α), less something for losses; it doubles per round trip until a queue or a
-    loss appears. α is some packets and a share of the window, so that fast paths are filled as soon."""
+    loss appears. α is some packets and a share of the window, so that fast paths are filled as soon.
+    Every two seconds or so a kick changes the window to between 1/16 and 4 times itself within some
+    intervals; a round trip after one downwards it begins again."""
 
-    def __init__(self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0) -> None:
+    def __init__(
+        self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0, kicks: float = 0.01
+    ) -> None:
         self.gain = np.exp(rng.uniform(np.log(0.2), np.log(1.0), flows))
-        self.packets = np.exp(rng.uniform(np.log(0.5), np.log(8.0), flows))
-        self.share = np.exp(rng.uniform(np.log(0.02), np.log(0.3), flows))
-        self.back_off = rng.choice([0.0, 0.5, 2.0], flows)
+        self.packets = np.exp(rng.uniform(np.log(0.5), np.log(4.0), flows))
+        self.share = np.exp(rng.uniform(np.log(0.02), np.log(0.2), flows))
+        self.back_off = rng.choice([0.0, 0.5, 1.0, 2.0], flows)
         self.noise, self.rng, self.interval = 0.02 * rng.random(flows), rng, interval_ms
         self.starting = np.ones(flows, bool)
+        self.kicks, self.kick = kicks, np.zeros(flows)
+        self.left, self.wait = np.zeros(flows, np.int64), np.zeros(flows, np.int64)
 
-    def act(self, stats: np.ndarray) -> np.ndarray:
-        """log2 of the window's growth over the next interval: stats [N, K] to [N]."""
+    def act(self, stats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log2 of the window's growth over the next interval, and whether it is the algorithm's own and no
+        kick: stats [N, K] to [N], [N]."""
         s = common.named(stats.astype(np.float64))
         rtt = np.maximum(s["rtt_ms"], 1.0)
         base = np.minimum(np.maximum(s["base_rtt_ms"], 1.0), rtt)
@@ -138,7 +149,19 @@ class Fast:
         target = base / rtt + self.share + self.packets / window - self.back_off * s["loss_rate"]
         steady = np.log2(np.maximum(1.0 + self.gain * per_rtt * (target - 1.0), 0.25))
         action = np.where(self.starting, per_rtt, steady) + self.noise * self.rng.standard_normal(len(rtt))
-        return np.clip(action, -1.0, 1.0).astype(np.float32)
+        kicked = self.kicked(np.ceil(1.0 / per_rtt).astype(np.int64))
+        return np.clip(np.where(kicked, self.kick, action), -1.0, 1.0).astype(np.float32), ~kicked
+
+    def kicked(self, round_trip: np.ndarray) -> np.ndarray:
+        """Whose window a kick moves in this interval: intervals of a round trip [N] to [N]."""
+        flows = len(self.left)
+        begins = (self.left == 0) & (self.rng.random(flows) < self.kicks)
+        self.left = np.where(begins, self.rng.integers(1, 5, flows), np.maximum(self.left - 1, 0))
+        self.kick = np.where(begins, self.rng.uniform(-1.0, 0.5, flows), self.kick)
+        down = begins & (self.kick < 0.0)
+        self.wait = np.where(down, self.left + round_trip, np.maximum(self.wait - 1, 0))
+        self.starting |= self.wait == 1
+        return self.left > 0
 
 
 def environments(args: Arguments, seed: int, envs: int, algorithm: str = "sage") -> list[Any]:
@@ -183,11 +206,14 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
     while not over.all():
         rows["obs"].append(obs.astype(np.float16))
         rows["known"].append(known.astype(np.float16))
+        if policy and stats is not None:
+            action, own = policy.act(stats)
+        else:
+            action, own = np.zeros(args.links, np.float32), np.ones(args.links, bool)
+        rows["own"].append(own)
         if policy:
-            rows["action"].append(
-                policy.act(stats) if stats is not None else np.zeros(args.links, np.float32)
-            )
-            obs, stats, done = env.step(rows["action"][-1][:, None])
+            rows["action"].append(action)
+            obs, stats, done = env.step(action[:, None])
         else:
             window = env.window()
             obs, stats, done = env.step()
@@ -292,9 +318,12 @@ class Critic(nn.Module):
 
 
 def mixture(raw: torch.Tensor) -> torch.distributions.Distribution:
-    """The distribution that the last layer's values [..., 3K] mean."""
+    """The distribution that the last layer's values [..., 3K] mean. The bounds of the deviations are soft: a
+    component beyond them still learns."""
     logits, means, log_stds = raw.chunk(3, dim=-1)
-    components = torch.distributions.Normal(means, log_stds.clamp(*LOG_STD).exp())
+    low, high = LOG_STD
+    log_stds = high - F.softplus(high - (low + F.softplus(log_stds - low)))
+    components = torch.distributions.Normal(means, log_stds.exp())
     return torch.distributions.MixtureSameFamily(torch.distributions.Categorical(logits=logits), components)
 
 
@@ -391,7 +420,7 @@ class Learner:
             self.critics.spread.lerp_(difference.std(), 0.01)
             advantage = difference / self.critics.spread.clamp_min(1e-6)
             advantage = advantage + args.trajectory_weight * batch["standing"][:, first:last]
-            weight = (advantage / args.advantage_scale).exp().clamp_max(20.0)
+            weight = (advantage / args.advantage_scale).exp().clamp_max(20.0) * batch["own"][:, first:last]
         policy_loss = -(weight * pi.log_prob(action)).mean() / weight.mean()
         self.policy_optimiser.zero_grad(set_to_none=True)
         policy_loss.backward()
