@@ -26,6 +26,13 @@ at::Tensor tensor_of(const PolicyFile& file, const std::string& name) {
     return at::from_blob(const_cast<float*>(tensor.values.data()), sizes, at::kFloat).clone();
 }
 
+// weight · x + bias of every row. A row alone goes through the product of a matrix and a vector: that of two
+// matrices makes OpenBLAS rearrange all weights first, which costs several times the product.
+at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    return x.size(0) == 1 ? at::addmv(bias, weight, x.select(0, 0)).unsqueeze(0)
+                          : at::linear(x, weight, bias);
+}
+
 // Weights of a dense layer.
 struct Dense {
     at::Tensor weight, bias;
@@ -33,7 +40,7 @@ struct Dense {
     Dense(const PolicyFile& file, const std::string& name)
         : weight(tensor_of(file, name + ".weight")), bias(tensor_of(file, name + ".bias")) {}
 
-    at::Tensor operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+    at::Tensor operator()(const at::Tensor& x) const { return affine(x, weight, bias); }
 };
 
 // Weights of a recurrent cell.
@@ -46,13 +53,28 @@ struct Cell {
           bias_ih(tensor_of(file, name + ".bias_ih")),
           bias_hh(tensor_of(file, name + ".bias_hh")) {}
 
+    // Gates in the order i, f, g, o, as torch.nn.LSTMCell has them; the new h and c.
     std::tuple<at::Tensor, at::Tensor> lstm(const at::Tensor& x, const at::Tensor& h,
                                             const at::Tensor& c) const {
-        return at::lstm_cell(x, {h, c}, weight_ih, weight_hh, bias_ih, bias_hh);
+        const at::Tensor gates = affine(x, weight_ih, bias_ih).add_(affine(h, weight_hh, bias_hh));
+        const std::int64_t units = h.size(1);
+        // Input and forget gate lie side by side.
+        const at::Tensor i_f = gates.narrow(1, 0, 2 * units).sigmoid_();
+        const at::Tensor g = gates.narrow(1, 2 * units, units).tanh_();
+        const at::Tensor o = gates.narrow(1, 3 * units, units).sigmoid_();
+        const at::Tensor next = at::mul(i_f.narrow(1, units, units), c).addcmul_(i_f.narrow(1, 0, units), g);
+        return {at::tanh(next).mul_(o), next};
     }
 
+    // Gates in the order r, z, n, as torch.nn.GRUCell has them; the new h.
     at::Tensor gru(const at::Tensor& x, const at::Tensor& h) const {
-        return at::gru_cell(x, h, weight_ih, weight_hh, bias_ih, bias_hh);
+        const at::Tensor of_x = affine(x, weight_ih, bias_ih), of_h = affine(h, weight_hh, bias_hh);
+        const std::int64_t units = h.size(1);
+        const at::Tensor r_z = of_x.narrow(1, 0, 2 * units).add_(of_h.narrow(1, 0, 2 * units)).sigmoid_();
+        const at::Tensor r = r_z.narrow(1, 0, units), z = r_z.narrow(1, units, units);
+        const at::Tensor n =
+            of_x.narrow(1, 2 * units, units).addcmul_(r, of_h.narrow(1, 2 * units, units)).tanh_();
+        return at::lerp(n, h, z);
     }
 };
 
