@@ -361,8 +361,9 @@ class Run:
     def __init__(self, name: str, args: Arguments, argv: Sequence[str] | None, ranges: anole.Ranges) -> None:
         self.name, self.args, self.ranges = name, args, ranges
         given = list(sys.argv[1:] if argv is None else argv)
-        # Where the run lies says nothing about the policy.
-        kept = [a for i, a in enumerate(given) if "--out" not in (a, given[i - 1] if i else "")]
+        # Where its files lie says nothing about the policy.
+        places = {"--out", "--pool"}
+        kept = [a for i, a in enumerate(given) if not places & {a, given[i - 1] if i else ""}]
         self.command = shlex.join([f"training/{name}.py", *kept])
         self.folder = Path(args.out or f"training/runs/{name}")
         self.step, self.best = 0, {}

@@ -75,6 +75,7 @@ class Arguments(common.Arguments):
     learning_rate: float = option(3e-4, "Adam's step for policy and critics")
     gamma: float = option(0.99, "discount per 20 ms")
     tau: float = option(0.005, "share of the learned weights that the targets take over per update")
+    averaging: float = option(0.002, "the same for the average of the policy's weights, which is served")
     batch: int = option(64, "sequences per update")
     burn_in: int = option(8, "steps that only warm up the hidden state")
     sequence: int = option(24, "steps that are learned from, after the burn-in")
@@ -357,6 +358,8 @@ class Learner:
         self.args, self.device = args, device
         algorithms = len(args.pool_algorithms.split(","))
         self.policy = anole.networks.build(schema).to(device)
+        # In a closed loop, the weights of one update differ much from those of the next.
+        self.average = copy.deepcopy(self.policy).requires_grad_(False)
         self.critics = nn.ModuleList([Critic(schema.inputs), Critic(schema.inputs)]).to(device)
         # Running scale of the advantages, which have no unit of their own.
         self.critics.register_buffer("spread", torch.ones((), device=device))
@@ -369,7 +372,8 @@ class Learner:
             i for i, feature in enumerate(schema.data["feature"]) if feature["signal"] == "previous-action"
         ]
         with torch.no_grad():
-            self.policy.layers[0].weight[:, hidden] = 0.0
+            for network in (self.policy, self.average):
+                network.layers[0].weight[:, hidden] = 0.0
         pool["obs"][:, :, hidden] = 0.0
         standing = returns(pool, algorithms, args.gamma)[1]
         self.pool = {name: torch.from_numpy(pool[name]).to(device) for name in COLUMNS}
@@ -381,8 +385,14 @@ class Learner:
 
     def parts(self) -> dict[str, Any]:
         """What a checkpoint has to hold."""
-        names = ["policy", "critics", "targets", "policy_optimiser", "critic_optimiser"]
+        names = ["policy", "average", "critics", "targets", "policy_optimiser", "critic_optimiser"]
         return {name: getattr(self, name) for name in names}
+
+    def slow_down(self, progress: float) -> None:
+        """Adam's steps fall to a tenth over the budget; progress is 0 to 1."""
+        for optimiser in (self.policy_optimiser, self.critic_optimiser):
+            for group in optimiser.param_groups:
+                group["lr"] = self.args.learning_rate * (1.0 - 0.9 * progress)
 
     def sample(self, rng: np.random.Generator) -> dict[str, torch.Tensor]:
         """Sequences of the pool: tensors [batch, window, …]."""
@@ -426,6 +436,7 @@ class Learner:
         policy_loss.backward()
         nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)
         self.policy_optimiser.step()
+        torch._foreach_lerp_(list(self.average.parameters()), list(self.policy.parameters()), args.averaging)
         return {
             "reward": float((weight * reward[:, : args.sequence]).mean() / weight.mean()),
             "pool_reward": float(reward[:, : args.sequence].mean()),
@@ -460,14 +471,15 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     longer = functools.partial(environments, dataclasses.replace(args, episode_s=2.0 * args.episode_s))
     figures: dict[str, float] = {}
     while not run.over():
+        learner.slow_down(run.progress())
         found = [learner.update(learner.sample(rng)) for _ in range(args.round)]
         run.step += len(found)
         figures = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         if run.due():
-            valid = common.validate(longer, Served(learner.policy, schema.state), args)
-            run.validated(valid, learner.policy, parts)
+            valid = common.validate(longer, Served(learner.average, schema.state), args)
+            run.validated(valid, learner.average, parts)
         run.log(figures)
-    run.finish(learner.policy, parts)
+    run.finish(learner.average, parts)
     return figures
 
 
