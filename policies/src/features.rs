@@ -1,9 +1,9 @@
 //! From what a flow measured to the network's input.
 
 use crate::observation::Observation;
-use crate::schema::{Action, Feature, Schema, Signal, Statistic};
+use crate::schema::{Action, Feature, Schema, Signal};
+use crate::window::Window;
 use anole_model::Rate;
-use std::collections::VecDeque;
 
 /// Bits per second in one Mbps.
 const MBPS: f64 = 1e6;
@@ -12,8 +12,8 @@ const MBPS: f64 = 1e6;
 #[derive(Clone, Debug)]
 pub struct Features {
     features: Vec<Feature>,
-    /// Latest values of each feature before its statistic, the newest last; at most `window` of each.
-    recent: Vec<VecDeque<f64>>,
+    /// The latest values of each feature, before its clip.
+    recent: Vec<Window>,
     /// The input: `history` sets of features, oldest first.
     input: Vec<f32>,
     /// Largest delivery rate so far, Mbps.
@@ -28,7 +28,7 @@ impl Features {
     /// The features of a new flow.
     pub fn new(schema: &Schema) -> Features {
         Features {
-            recent: schema.features.iter().map(|f| VecDeque::with_capacity(f.window)).collect(),
+            recent: schema.features.iter().map(|f| Window::new(f.statistic, f.window)).collect(),
             features: schema.features.clone(),
             input: vec![0.0; schema.inputs()],
             max_delivery: 0.0,
@@ -51,15 +51,10 @@ impl Features {
         }
         for index in 0..width {
             let value = self.value(index, seen);
-            let recent = &mut self.recent[index];
-            if recent.len() == self.features[index].window.max(1) {
-                recent.pop_front();
-            }
-            recent.push_back(value);
-            let feature = &self.features[index];
-            let [low, high] = feature.clip;
+            let statistic = self.recent[index].push(value);
+            let [low, high] = self.features[index].clip;
             // NaN, from a division of infinities, becomes the lower bound.
-            self.input[first + index] = statistic(feature.statistic, recent).max(low).min(high) as f32;
+            self.input[first + index] = statistic.max(low).min(high) as f32;
         }
         self.before = Some((mbps(seen.delivery_rate), self.max_delivery));
         &self.input
@@ -122,12 +117,4 @@ impl Features {
 
 fn mbps(rate: Rate) -> f64 {
     rate.bytes_per_s() * 8.0 / MBPS
-}
-
-fn statistic(what: Statistic, values: &VecDeque<f64>) -> f64 {
-    match what {
-        Statistic::Mean => values.iter().sum::<f64>() / values.len().max(1) as f64,
-        Statistic::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
-        Statistic::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-    }
 }

@@ -12,6 +12,7 @@ mod model;
 mod observation;
 pub mod schema;
 mod shipped;
+mod window;
 
 pub use action::Decision;
 pub use embedded::Embedded;
