@@ -110,6 +110,21 @@ fn answers_come_and_the_state_moves_with_those_that_were_taken() {
 }
 
 #[test]
+fn a_server_that_answers_keeps_its_connection() {
+    let place = Place::new();
+    let server = place.server(Manner::Good);
+    let model = loader(&place.socket(), Serving::Threaded).find("spine").unwrap();
+    let mut flow = Flow::new(&model);
+    let started = Instant::now();
+    // A server that says nothing is left after 2 s; this one does.
+    while started.elapsed() < Duration::from_millis(2600) {
+        assert!(flow.decide(PATIENT).is_some());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(server.opens(), 2, "once at the start, once on the connection of the flows");
+}
+
+#[test]
 fn a_server_that_dies_and_comes_back_costs_answers_alone() {
     let place = Place::new();
     let server = place.server(Manner::Good);

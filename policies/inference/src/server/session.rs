@@ -94,7 +94,10 @@ impl Session {
     pub fn hear(&mut self, now: Instant, complaints: &mut Complaints) -> Result<(), String> {
         for _ in 0..TAKE_AT_ONCE {
             let packet = match self.connection.receive() {
-                Ok(packet) => packet,
+                Ok(packet) => {
+                    self.silent_since = None;
+                    packet
+                }
                 Err(Trouble::NotNow) => break,
                 Err(Trouble::Over(errno)) => {
                     return Err(format!("the connection was lost: {}", errno.desc()));
