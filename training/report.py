@@ -108,15 +108,18 @@ def curves() -> list[str]:
         with path.open() as file:
             rows = list(csv.DictReader(file))
         figure, axes = pyplot.subplots(1, 2, figsize=(9, 2.8), constrained_layout=True)
+        offline = path.stem == "sage"
         for ax, wanted, title in (
-            (axes[0], ["reward"], "reward while training"),
+            (axes[0], ["policy_loss" if offline else "reward"], "training"),
             (axes[1], ["valid_power", "valid_utilisation"], "validation"),
         ):
             for key in wanted:
                 points = [(float(r["step"]), float(r[key])) for r in rows if r.get(key)]
                 if points:
-                    ax.plot(*zip(*points, strict=True), label=key.removeprefix("valid_"), linewidth=1)
-            ax.set_xlabel("environment steps")
+                    name = key.removeprefix("valid_").replace("_", " ")
+                    ax.plot(*zip(*points, strict=True), label=name, linewidth=1)
+            ax.set_xlabel("updates" if offline else "environment steps")
+            ax.locator_params(axis="x", nbins=7)
             ax.set_title(f"{path.stem}: {title}", fontsize=9)
             ax.legend(fontsize=8)
         folder = HERE / "logs"
