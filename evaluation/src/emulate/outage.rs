@@ -15,6 +15,13 @@ pub struct Outage {
     to: Duration,
 }
 
+impl Outage {
+    /// Agents come late.
+    pub fn is_at_start(&self) -> bool {
+        self.from.is_zero()
+    }
+}
+
 /// Reads `FROM:TO` in seconds.
 pub fn parse(text: &str) -> Result<Outage, String> {
     let seconds = |part: &str| {
@@ -75,7 +82,7 @@ impl Agents {
             None => return Err(anyhow!("no agent's program was named")),
         };
         let recipe = Recipe { binary, folder: folder.to_path_buf(), specs: specs.to_vec(), seed };
-        let late = outages.first().is_some_and(|outage| outage.from.is_zero());
+        let late = outages.first().is_some_and(Outage::is_at_start);
         let running = if late { Vec::new() } else { recipe.start()? };
         Ok(Agents { recipe, running, outages: outages.to_vec() })
     }
