@@ -35,6 +35,7 @@ use std::time::Duration;
 
 /// Options of `anole-eval emulate`.
 #[derive(clap::Args)]
+#[command(mut_arg("file", |file| file.required(false).required_unless_present("self_test")))]
 pub struct Args {
     #[command(flatten)]
     scenario: Option<ScenarioArgs>,
