@@ -62,7 +62,10 @@ pub fn check(scenario: &Scenario, governed: &Governed, asked: &AgentArgs) -> Res
         ));
     }
     // Nothing can be asked of a host that cannot be made.
-    let host = Namespace::new()?;
+    let host = Namespace::new().map_err(|error| match error {
+        EmulatorError::Privilege => usage(format!("--datapath kernel: {error}")),
+        other => other.into(),
+    })?;
     for governor in &governed.governors {
         if let Governor::Linux(name) = governor {
             host.run(|| Ok(tcp_socket(name)))??;
