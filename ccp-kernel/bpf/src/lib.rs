@@ -17,9 +17,11 @@ pub mod map;
 #[doc(hidden)]
 pub mod message;
 mod object;
+mod privileges;
 mod programs;
 
 pub use object::default_directory;
+pub use privileges::drop_privileges;
 pub use programs::Mode;
 
 use layout::{Agent, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS, Mailbox};
