@@ -123,8 +123,8 @@ struct fold_program {
 
 /* The registers of one flow. */
 struct fold_state {
-	u64 micros_zero; /* when Micros was 0, us; wraps */
 	u64 reg[FOLD_REGISTERS];
+	u64 micros_zero; /* when Micros was 0, us; wraps */
 };
 
 /* Registers that wait for the flow's next ACK: the control registers, then Cwnd and Rate. */
