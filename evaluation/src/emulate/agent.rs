@@ -1,6 +1,7 @@
 //! The agent as a child process: started, watched, stopped and reaped.
 
 use super::DatapathKind;
+use super::bpf_fs::BpfFs;
 use super::govern::AgentSpec;
 use crate::options::usage;
 use anole_inference::Settings;
@@ -97,7 +98,14 @@ pub struct Agent {
 
 impl Agent {
     /// Starts an agent whose files lie in `folder`, and waits until it is ready for flows.
-    pub fn start(binary: &Path, folder: &Path, index: usize, spec: &AgentSpec, seed: u64) -> Result<Agent> {
+    pub fn start(
+        binary: &Path,
+        folder: &Path,
+        bpf_fs: Option<&BpfFs>,
+        index: usize,
+        spec: &AgentSpec,
+        seed: u64,
+    ) -> Result<Agent> {
         let file = |kind: &str| folder.join(format!("agent{index}.{kind}"));
         let (socket, stats, log) = (Agent::socket(folder, index), file("stats"), file("log"));
         // What a killed agent left; the new one's has to be told from it.
@@ -105,9 +113,9 @@ impl Agent {
             let _ = std::fs::remove_file(left);
         }
         let mut command = Command::new(binary);
-        match spec.datapath {
-            DatapathKind::Quic => command.args(["--ipc", "unix"]).arg("--socket").arg(&socket),
-            DatapathKind::Kernel => command.args(["--ipc", "bpf"]),
+        match bpf_fs {
+            None => command.args(["--ipc", "unix"]).arg("--socket").arg(&socket),
+            Some(bpf_fs) => command.args(["--ipc", "bpf"]).arg("--bpf-fs").arg(bpf_fs.folder()),
         };
         command.args(["--log-level", "warn", "--alg", &spec.alg]).arg("--stats").arg(&stats);
         command.args(["--seed", &seed.to_string()]);
@@ -130,8 +138,11 @@ impl Agent {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(File::create(&log).context("cannot write the agent's log")?);
-        let child =
-            command.spawn().with_context(|| format!("cannot start the agent {}", binary.display()))?;
+        let child = match bpf_fs {
+            None => command.spawn().map_err(anyhow::Error::from),
+            Some(bpf_fs) => bpf_fs.spawn(&mut command),
+        };
+        let child = child.with_context(|| format!("cannot start the agent {}", binary.display()))?;
         let mut agent = Agent { child, datapath: spec.datapath, socket, stats, log };
         agent.await_ready()?;
         Ok(agent)

@@ -11,6 +11,7 @@
 //! ```
 
 mod agent;
+mod bpf_fs;
 mod figures;
 mod flood;
 mod govern;
