@@ -82,6 +82,21 @@ impl Place {
     }
 }
 
+/// The agent, built if it is not there yet; `None`, with the reason told, where BPF cannot be its datapath.
+fn agent() -> Option<PathBuf> {
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        eprintln!("skipped: this kernel tells no BTF (CONFIG_DEBUG_INFO_BTF)");
+        return None;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
+    if !program.is_file() {
+        let build = ["build", "--package", "anole-agent", "--bin", "anole-ccp"];
+        let built = Command::new(env!("CARGO")).args(build).status().unwrap();
+        assert!(built.success() && program.is_file());
+    }
+    Some(program)
+}
+
 /// Devices, named namespaces and congestion controls of this machine.
 fn host() -> BTreeSet<String> {
     let names = |folder: &str| {
@@ -140,6 +155,42 @@ fn flows_share_the_link_and_sizes_end_them() {
         assert!((payload - 1.0).abs() < 0.01, "{payload} MB: {flow}");
     }
     assert!(result["jain_index"].is_f64(), "{result}");
+}
+
+#[test]
+fn an_agent_governs_the_kernels_flows_dies_and_returns() {
+    let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
+    let before = host();
+    let options = ["--json", "--set", "duration_s=8", "--agent-binary", agent.to_str().unwrap()];
+    let outage = ["--alg", "cubic", "--agent-outage", "2.5:4"];
+    for faults in [&["--alg", "reno"][..], &outage] {
+        let run = &objects(&place.emulate(&[&options[..], faults].concat()).output().unwrap())[0];
+        let flow = &run["flows"][0];
+        // With the outage this is the second agent's line: it has taken the flow.
+        assert!(figure(flow, "reports") > 10.0 && figure(flow, "updates") > 10.0, "{faults:?}: {flow}");
+        assert!(flow["decisions"].is_u64(), "{faults:?}: {flow}");
+        assert!(figure(flow, "goodput_mbps") > 12.0, "{faults:?}: {flow}");
+        let series: Vec<f64> = serde_json::from_value(flow["series"]["throughput_mbps"].clone()).unwrap();
+        let outage = series[25..40].iter().sum::<f64>() / 15.0;
+        assert!(outage > 10.0, "{faults:?}: {outage} Mbps from 2.5 to 4 s");
+        assert_eq!((place.leftovers(), host()), (0, before.clone()));
+    }
+}
+
+#[test]
+fn two_hundred_connections_come_and_go() {
+    let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
+    let many = ["flow.count=200", "flow.start_spacing_s=0.02", "flow.bytes=20000", "warmup_s=0"];
+    let many = many.iter().flat_map(|value| ["--set", value]);
+    let options = ["--json", "--alg", "reno", "--agent-binary", agent.to_str().unwrap()];
+    let run = &objects(&place.emulate(&options).args(many).output().unwrap())[0];
+    let flows = run["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 200);
+    for flow in flows {
+        assert!(figure(flow, "fct_s") < 2.0, "{flow}");
+    }
+    let governed = flows.iter().filter(|flow| flow["decisions"].is_u64()).count();
+    assert!(governed >= 190, "the agent knows {governed} of 200 flows");
 }
 
 #[test]

@@ -11,7 +11,7 @@
 
 use crate::EmulatorError;
 use crate::namespace::Namespace;
-use crate::tun::Tun;
+use crate::tun::{self, Tun};
 use crate::watch::{self, RoundTrip, Watch};
 use crate::wire::{Arrival, Direction, Wire};
 use anole_model::Time;
@@ -70,6 +70,17 @@ impl Hosts {
             buffer: vec![0; MAX_PACKET_BYTES],
         };
         Ok((hosts, pair))
+    }
+
+    /// Packets that were lost before they reached the emulator, which was too slow to take them.
+    pub fn overflows(&self) -> Result<u64, EmulatorError> {
+        let count = |namespace: &Namespace| {
+            namespace.run(|| {
+                let devices = std::fs::read_to_string("/proc/thread-self/net/dev");
+                Ok(tun::refused(&devices.map_err(EmulatorError::Namespace)?))
+            })
+        };
+        Ok(count(&self.sender)? + count(&self.receiver)?)
     }
 
     /// The address from which a flow has to send.

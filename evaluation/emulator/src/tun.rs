@@ -85,6 +85,14 @@ impl AsFd for Tun {
     }
 }
 
+/// Packets for which the device had no room, from the text of `/proc/net/dev`: behind the name, eight
+/// columns about receiving and then bytes, packets, errors and drops of sending.
+pub fn refused(devices: &str) -> u64 {
+    let columns = devices.lines().find_map(|line| line.trim_start().strip_prefix(NAME)?.strip_prefix(':'));
+    let drops = columns.and_then(|columns| columns.split_whitespace().nth(11));
+    drops.and_then(|drops| drops.parse().ok()).unwrap_or(0)
+}
+
 /// Runs commands of iproute2, one per line, in the namespace of the calling thread.
 fn ip(commands: &str) -> Result<(), EmulatorError> {
     let failed = |error| EmulatorError::Ip(format!("cannot run it: {error}"));
@@ -101,5 +109,18 @@ fn ip(commands: &str) -> Result<(), EmulatorError> {
     match (output.status.success(), fed) {
         (true, Some(Ok(()))) => Ok(()),
         _ => Err(EmulatorError::Ip(message.lines().next().unwrap_or("it failed").to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_in_the_twelfth_column() {
+        let devices = "Inter-|   Receive  |  Transmit\n face |bytes packets …\n    lo: 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n\
+                       \x20 tun0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n";
+        assert_eq!(refused(devices), 12);
+        assert_eq!(refused("    lo: 9 9 9"), 0);
     }
 }

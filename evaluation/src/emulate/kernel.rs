@@ -115,7 +115,10 @@ pub fn run(
     let ends = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let (record, wire) = stage.emulator.finish()?;
-    drop(hosts);
+    let lost = hosts.overflows()? + record.timer.send_failures;
+    if lost > 0 {
+        bar.suspend(|| eprintln!("{lost} packets were lost beside the links: this machine is too busy"));
+    }
     let lines = agents.finish()?;
     let flows = 0..scenario.flows.len();
     let raw = Raw {
@@ -136,7 +139,10 @@ fn client_sockets(governors: &[Governor]) -> Result<Vec<OwnedFd>> {
     let open = |(flow, governor): (usize, &Governor)| {
         let name = match governor {
             Governor::Linux(name) => name,
-            Governor::Agent(_) | Governor::Native | Governor::Stack(_) => CONGESTION_CONTROL,
+            Governor::Agent(_) => CONGESTION_CONTROL,
+            Governor::Native | Governor::Stack(_) => {
+                return Err(anyhow!("{governor:?} is no congestion control of the kernel"));
+            }
         };
         let socket = tcp_socket(name)?;
         bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &SockaddrIn::from(Hosts::source(flow)))
