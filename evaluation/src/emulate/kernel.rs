@@ -23,16 +23,20 @@ use nix::sys::socket::{
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::ops::RangeInclusive;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 
 /// Full packets that TCP and a TUN device agree to: from what every IPv4 host takes (RFC 791) on.
 const PACKET_BYTES: RangeInclusive<u32> = 576..=65_500;
+
+/// How much longer than its scenario a run may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes handed to a socket, and taken from one, at a time.
 const CHUNK_BYTES: usize = 1 << 16;
@@ -108,6 +112,9 @@ pub fn run(
             driven = drive(&stage, sockets, bar) => driven,
             served = serve(&stage, listener) => Err(served.context("the receiver failed")),
             () = interrupted() => Err(anyhow!("interrupted")),
+            () = sleep(Duration::from_nanos(scenario.duration.as_nanos()) + PATIENCE) => {
+                Err(anyhow!("the run did not end in time; this machine is too busy"))
+            }
         }
     });
     // Closes every socket; their last packets may still leave.
@@ -145,7 +152,7 @@ fn client_sockets(governors: &[Governor]) -> Result<Vec<OwnedFd>> {
             }
         };
         let socket = tcp_socket(name)?;
-        bind(std::os::fd::AsRawFd::as_raw_fd(&socket), &SockaddrIn::from(Hosts::source(flow)))
+        bind(socket.as_raw_fd(), &SockaddrIn::from(Hosts::source(flow)))
             .with_context(|| format!("cannot use the address {}", Hosts::source(flow)))?;
         Ok(socket)
     };
@@ -221,14 +228,14 @@ async fn drive_flow(stage: &Stage, index: usize, socket: OwnedFd) -> Result<Flow
         FlowEnd { at, complete, snapshot: stage.snapshot(index) }
     };
     let socket = tokio::net::TcpSocket::from_std_stream(TcpStream::from(socket));
-    let stream = tokio::select! {
+    let mut stream = tokio::select! {
         stream = socket.connect(Hosts::destination().into()) => stream.context("cannot connect")?,
         () = sleep_until(stop.into()) => return Ok(note_end(stop, false)),
     };
     // What is unsent when a flow stops is not sent any more: closing resets the connection.
     stream.set_zero_linger().context("cannot set up the socket")?;
     let complete = async {
-        send(&stream, spec.bytes).await.context("cannot send")?;
+        send(&mut stream, spec.bytes).await.context("cannot send")?;
         stage.receivers[index].complete.notified().await;
         anyhow::Ok(())
     };
@@ -239,17 +246,14 @@ async fn drive_flow(stage: &Stage, index: usize, socket: OwnedFd) -> Result<Flow
 }
 
 /// Hands so many bytes to the socket, or without end.
-async fn send(stream: &tokio::net::TcpStream, bytes: Option<u64>) -> io::Result<()> {
+async fn send(stream: &mut tokio::net::TcpStream, bytes: Option<u64>) -> io::Result<()> {
     let chunk = vec![0; CHUNK_BYTES];
     let mut left = bytes.unwrap_or(u64::MAX);
     while left > 0 {
-        stream.writable().await?;
         let part = usize::try_from(left).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
-        match stream.try_write(&chunk[..part]) {
-            Ok(taken) if bytes.is_some() => left -= taken as u64,
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+        let taken = stream.write(&chunk[..part]).await?;
+        if bytes.is_some() {
+            left -= taken as u64;
         }
     }
     Ok(())
@@ -275,21 +279,14 @@ async fn serve(stage: &Arc<Stage>, listener: TcpListener) -> anyhow::Error {
 }
 
 /// Takes what comes until the sender's end, which is a reset or that of the run.
-async fn receive(stage: Arc<Stage>, flow: usize, stream: tokio::net::TcpStream) {
+async fn receive(stage: Arc<Stage>, flow: usize, mut stream: tokio::net::TcpStream) {
     let mut buffer = vec![0; CHUNK_BYTES];
     let wanted = stage.timeline.scenario.flows[flow].bytes;
     let Receiver { bytes, complete } = &stage.receivers[flow];
-    while stream.readable().await.is_ok() {
-        match stream.try_read(&mut buffer) {
-            Ok(0) => return,
-            Ok(taken) => {
-                let before = bytes.fetch_add(taken as u64, Relaxed);
-                if wanted.is_some_and(|wanted| before + taken as u64 >= wanted) {
-                    complete.notify_one();
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
+    while let Ok(taken @ 1..) = stream.read(&mut buffer).await {
+        let before = bytes.fetch_add(taken as u64, Relaxed);
+        if wanted.is_some_and(|wanted| before + taken as u64 >= wanted) {
+            complete.notify_one();
         }
     }
 }
