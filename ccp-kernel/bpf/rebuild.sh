@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/src/bpf"
 include=/usr/include/$(cc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)
-for name in anole; do
+for name in anole harness; do
     clang -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror -I"$include" \
         -c $name.bpf.c -o prebuilt/$name.bpf.o
     llvm-strip -g prebuilt/$name.bpf.o

@@ -9,6 +9,8 @@
 #![allow(clippy::disallowed_methods, reason = "talks to the kernel: reads a clock, opens files")]
 
 pub mod generate;
+#[cfg(feature = "harness")]
+pub mod harness;
 #[doc(hidden)]
 #[allow(missing_docs, reason = "mirrors the C headers, which say it")]
 pub mod layout;
