@@ -3,7 +3,8 @@
 
 use crate::generate::{Lookup, Place, generate};
 use crate::layout::{
-    JUMP_FINISH, JUMP_INTERPRET, MAIL_EMPTY, MAIL_FULL, MAX_PROGRAMS, Mailbox, Program, Staged, c_layout, offsets,
+    JUMP_FINISH, JUMP_INTERPRET, MAIL_EMPTY, MAIL_FULL, MAX_PROGRAMS, Mailbox, Program, Staged, c_layout,
+    offsets,
 };
 use crate::map::Mapping;
 use crate::{Error, Mode, message, programs};

@@ -76,7 +76,8 @@ impl KernelFacts {
         let function: FuncProto<'_> = pointer.referenced_type().try_into().map_err(|_| no_btf())?;
         let cubic = btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("cubictcp_acked").is_some();
         // The flag that struct_ops maps with a link carry; the enumerator came with them.
-        let links = btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_struct_ops_link_create").is_some();
+        let links =
+            btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_struct_ops_link_create").is_some();
         Ok(KernelFacts {
             ops_id: ops.type_id().into(),
             cong_control: place as u32,
@@ -110,7 +111,15 @@ pub fn install(directory: &Path) -> Result<Installed, Error> {
     let kernel = KernelFacts::read()?;
     if !is_bpf_fs(directory) {
         let (maps, link, offsets) = load(&kernel, None)?;
-        return Ok(Installed { maps, kernel, offsets, pinned: false, adopted: false, _lock: None, _link: link });
+        return Ok(Installed {
+            maps,
+            kernel,
+            offsets,
+            pinned: false,
+            adopted: false,
+            _lock: None,
+            _link: link,
+        });
     }
     let root = directory.join("anole_ccp");
     let io = |what: &'static str| {
@@ -129,7 +138,9 @@ pub fn install(directory: &Path) -> Result<Installed, Error> {
     }
     let adopted = ours.exists();
     let (maps, offsets) = if adopted {
-        let maps = Maps::collect(|name| Ok(MapHandle::from_pinned_path(ours.join(name.trim_start_matches(".data.")))?))?;
+        let maps = Maps::collect(|name| {
+            Ok(MapHandle::from_pinned_path(ours.join(name.trim_start_matches(".data.")))?)
+        })?;
         let offsets = machine_offsets(&maps.flows);
         (maps, offsets)
     } else {
@@ -140,13 +151,21 @@ pub fn install(directory: &Path) -> Result<Installed, Error> {
     Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _link: None })
 }
 
+/// A map of the datapath that is registered in `directory`.
+pub fn pinned(directory: &Path, name: &str) -> Result<MapHandle, Error> {
+    let path = directory.join("anole_ccp").join(format!("{:016x}", hash(OBJECT))).join(name);
+    Ok(MapHandle::from_pinned_path(path)?)
+}
+
 fn is_bpf_fs(path: &Path) -> bool {
     nix::sys::statfs::statfs(path).is_ok_and(|fs| fs.filesystem_type().0 as i64 == BPF_FS_MAGIC)
 }
 
 /// FNV-1a, to tell versions of the object apart.
 fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Unregisters what an agent left in a folder, and removes it.
@@ -216,7 +235,8 @@ fn load(kernel: &KernelFacts, pins: Option<&Path>) -> Result<(Maps, Option<Link>
         let fd = program.as_fd().as_raw_fd();
         maps.jumps.update(&place.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)?;
     }
-    let free = object.maps().find(|map| map.name() == "free_slots").ok_or(Error::Object("free_slots".into()))?;
+    let free =
+        object.maps().find(|map| map.name() == "free_slots").ok_or(Error::Object("free_slots".into()))?;
     for slot in 0..MAX_FLOWS {
         free.update(&[], &slot.to_ne_bytes(), MapFlags::ANY)?;
     }

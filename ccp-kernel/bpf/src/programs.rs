@@ -88,7 +88,11 @@ fn load(kernel: &Installed, code: &[bpf_insn]) -> Option<OwnedFd> {
 }
 
 /// Loads byte code; `None` where the verifier refuses it.
-pub(crate) fn load_as(kind: bpf_prog_type, code: &[bpf_insn], options: bpf_prog_load_opts) -> Option<OwnedFd> {
+pub(crate) fn load_as(
+    kind: bpf_prog_type,
+    code: &[bpf_insn],
+    options: bpf_prog_load_opts,
+) -> Option<OwnedFd> {
     // SAFETY: the strings, the instructions and the options live through the call.
     let fd = unsafe {
         bpf_prog_load(

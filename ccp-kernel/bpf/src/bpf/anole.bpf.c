@@ -517,9 +517,12 @@ void BPF_PROG(anole_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 #define OPS                                                                                                  \
 	.init = (void *)anole_init, .release = (void *)anole_release, .ssthresh = (void *)anole_ssthresh,    \
 	.undo_cwnd = (void *)anole_undo_cwnd, .set_state = (void *)anole_set_state,                          \
-	.cwnd_event = (void *)anole_cwnd_event, .name = "anole_ccp"
+	.cwnd_event = (void *)anole_cwnd_event, .flags = TCP_CONG_NON_RESTRICTED, .name = "anole_ccp"
 
-/* One of these four is registered: with a link since Linux 6.4. */
+/*
+ * One of these is registered: with a link since Linux 6.4. Any user may choose it, as Reno and CUBIC: what it
+ * does to the network is bounded whoever asks for it.
+ */
 SEC(".struct_ops.link")
 struct tcp_congestion_ops linked = {OPS, .cong_control = (void *)anole_cong_control};
 SEC(".struct_ops.link")
