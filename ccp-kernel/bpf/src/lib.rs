@@ -64,7 +64,7 @@ pub enum Error {
     Load(libbpf_rs::Error),
     /// The kernel refuses the registration.
     #[error(
-        "the kernel does not register anole_ccp ({0}); if an older datapath has the name, unregister it with bpftool struct_ops unregister"
+        "the kernel does not register anole_ccp ({0}); if another datapath has the name, remove its pins or unregister it with bpftool struct_ops"
     )]
     Register(libbpf_rs::Error),
     /// Something is missing in the object.

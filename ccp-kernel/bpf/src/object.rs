@@ -8,17 +8,21 @@ use crate::Error;
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject};
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The object as it is loaded: `src/bpf/anole.bpf.c`, compiled.
 static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
 
 /// Maps of the object that the agent uses, in the order of [`Maps`].
 const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
+/// The object's map that is registered without a link.
+const UNLINKED: &str = "unlinked_2";
 /// Magic number of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
@@ -107,7 +111,7 @@ pub struct Installed {
 
 /// Registers the datapath, or takes over what an earlier agent left in `directory`.
 pub fn install(directory: &Path) -> Result<Installed, Error> {
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, s| eprint!("{s}"))));
+    libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
     if !is_bpf_fs(directory) {
         let (maps, link, offsets) = load(&kernel, None)?;
@@ -158,7 +162,7 @@ pub fn pinned(directory: &Path, name: &str) -> Result<MapHandle, Error> {
 }
 
 fn is_bpf_fs(path: &Path) -> bool {
-    nix::sys::statfs::statfs(path).is_ok_and(|fs| fs.filesystem_type().0 as i64 == BPF_FS_MAGIC)
+    nix::sys::statfs::statfs(path).is_ok_and(|fs| fs.filesystem_type().0 == BPF_FS_MAGIC)
 }
 
 /// FNV-1a, to tell versions of the object apart.
@@ -191,7 +195,7 @@ fn registered(kernel: &KernelFacts) -> &'static str {
     match (kernel.links, kernel.four_arguments) {
         (true, true) => "linked",
         (true, false) => "linked_2",
-        (false, _) => "unlinked_2",
+        (false, _) => UNLINKED,
     }
 }
 
@@ -217,6 +221,29 @@ fn choose(object: &mut OpenObject, kernel: &KernelFacts) -> Result<(), Error> {
         };
     }
     Ok(())
+}
+
+/// Registers the name. One that is taken may be free soon, when another process's end has been cleared up,
+/// or be what a killed agent left on a kernel before 6.4.
+fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
+    const TRIES: u32 = 20;
+    for _ in 0..TRIES {
+        match map.attach_struct_ops() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => unregister_stale(),
+            done => return done.map_err(Error::Register),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    map.attach_struct_ops().map_err(Error::Register)
+}
+
+/// Before 6.4 a registration is an entry in a map that keeps itself; only CAP_SYS_ADMIN may look for it.
+fn unregister_stale() {
+    for info in MapInfoIter::default().filter(|info| info.name.to_bytes() == UNLINKED.as_bytes()) {
+        if let Ok(map) = MapHandle::from_map_id(info.id) {
+            let _ = map.delete(&0u32.to_ne_bytes());
+        }
+    }
 }
 
 /// Loads and registers; pins everything in `pins`, the registration last.
@@ -250,7 +277,7 @@ fn load(kernel: &KernelFacts, pins: Option<&Path>) -> Result<(Maps, Option<Link>
     }
     let ops = registered(kernel);
     let mut map = object.maps_mut().find(|map| map.name() == ops).ok_or(Error::Object(ops.into()))?;
-    let mut link = map.attach_struct_ops().map_err(Error::Register)?;
+    let mut link = register(&mut map)?;
     let Some(pins) = pins else { return Ok((maps, Some(link), offsets)) };
     if kernel.links {
         link.pin(pins.join("registered"))?;
