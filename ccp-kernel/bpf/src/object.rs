@@ -239,7 +239,7 @@ fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
 
 /// Before 6.4 a registration is an entry in a map that keeps itself; only CAP_SYS_ADMIN may look for it.
 fn unregister_stale() {
-    for info in MapInfoIter::default().filter(|info| info.name.to_bytes() == UNLINKED.as_bytes()) {
+    for info in MapInfoIter::default().filter(|info| info.name == UNLINKED) {
         if let Ok(map) = MapHandle::from_map_id(info.id) {
             let _ = map.delete(&0u32.to_ne_bytes());
         }
