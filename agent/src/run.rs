@@ -58,7 +58,9 @@ pub fn run(options: Options) -> Result<(), Failure> {
         (IpcKind::Netlink | IpcKind::Bpf, Some(_)) => {
             return Err(Failure::Usage(anyhow!("--socket goes with --ipc unix only")));
         }
-        (IpcKind::Bpf, None) => Place::Bpf(options.bpf_fs.clone().unwrap_or_else(anole_bpf::default_directory)),
+        (IpcKind::Bpf, None) => {
+            Place::Bpf(options.bpf_fs.clone().unwrap_or_else(anole_bpf::default_directory))
+        }
     };
     if options.bpf_fs.is_some() && !matches!(place, Place::Bpf(_)) {
         return Err(Failure::Usage(anyhow!("--bpf-fs goes with --ipc bpf only")));
@@ -106,8 +108,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             serve(transport, plan, stats)
         }
         Place::Bpf(directory) => {
-            let transport =
-                Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
+            let transport = Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
             let stats = begin(Bpf::NAME)?;
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
             serve(transport, plan, stats)

@@ -5,5 +5,10 @@ fn main() {
     for file in ["src/fold.c", "src/bpf/datapath.h", "../vm"] {
         println!("cargo::rerun-if-changed={file}");
     }
-    cc::Build::new().file("src/fold.c").flag("-Wall").flag("-Wextra").warnings_into_errors(true).compile("anole_fold");
+    cc::Build::new()
+        .file("src/fold.c")
+        .flag("-Wall")
+        .flag("-Wextra")
+        .warnings_into_errors(true)
+        .compile("anole_fold");
 }

@@ -1,11 +1,14 @@
 #!/bin/sh
-# Compiles the BPF object that is in the repository; needs clang and libbpf-dev.
+# Compiles the BPF objects that are in the repository (to another folder if one is given). Needs the Debian
+# packages clang, llvm and libbpf-dev.
 set -eu
 cd "$(dirname "$0")/src/bpf"
-include=/usr/include/$(cc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)
-for name in anole; do
-    clang -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror -I"$include" \
-        -c $name.bpf.c -o prebuilt/$name.bpf.o
-    llvm-strip -g prebuilt/$name.bpf.o
+out=${1:-prebuilt}
+for name in anole harness; do
+    clang -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror \
+        -I"/usr/include/$(uname -m)-linux-gnu" -c $name.bpf.c -o "$out/$name.bpf.o"
+    llvm-strip -g "$out/$name.bpf.o"
 done
-cat ./*.c ./*.h ../../../vm/*.h | sha256sum | cut -d' ' -f1 > prebuilt/sources.sha256
+cat anole.bpf.c harness.bpf.c datapath.h fallback.bpf.h kernel.h machine.bpf.h \
+    ../../../vm/fold.h ../../../vm/machine.h ../../../vm/message.h |
+    sha256sum | cut -d' ' -f1 >"$out/sources.sha256"

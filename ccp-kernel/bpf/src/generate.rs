@@ -339,7 +339,8 @@ pub fn generate(program: &Program, place: Place) -> Result<Vec<bpf_insn>, Genera
             Target::Fold(n) => starts.get(n).copied(),
             other => ends.iter().find(|(known, _)| *known == other).map(|(_, to)| *to),
         };
-        let off = to.and_then(|to| i16::try_from(to.checked_sub(at + 1)?).ok()).ok_or(GenerateError::TooLong)?;
+        let off =
+            to.and_then(|to| i16::try_from(to.checked_sub(at + 1)?).ok()).ok_or(GenerateError::TooLong)?;
         code[at].off = off;
     }
     Ok(code)

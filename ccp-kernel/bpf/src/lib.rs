@@ -9,6 +9,8 @@
 #![allow(clippy::disallowed_methods, reason = "talks to the kernel: reads a clock, opens files")]
 
 pub mod generate;
+#[cfg(feature = "harness")]
+pub mod harness;
 #[doc(hidden)]
 #[allow(missing_docs, reason = "mirrors the C headers, which say it")]
 pub mod layout;
@@ -56,10 +58,14 @@ pub enum Error {
         reason: io::Error,
     },
     /// The kernel refuses the programs.
-    #[error("the kernel does not load the datapath ({0}); it needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")]
+    #[error(
+        "the kernel does not load the datapath ({0}); it needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+    )]
     Load(libbpf_rs::Error),
     /// The kernel refuses the registration.
-    #[error("the kernel does not register anole_ccp ({0}); if an older datapath has the name, unregister it with bpftool struct_ops unregister")]
+    #[error(
+        "the kernel does not register anole_ccp ({0}); if another datapath has the name, remove its pins or unregister it with bpftool struct_ops"
+    )]
     Register(libbpf_rs::Error),
     /// Something is missing in the object.
     #[error("the embedded object has no {0}")]
@@ -125,6 +131,25 @@ fn now_us() -> u64 {
     now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000 + now.tv_nsec() as u64 / 1000)
 }
 
+/// The counters of the datapath that is registered in `directory`, whoever runs it.
+pub fn stats(directory: &Path) -> Result<Stats, Error> {
+    let map = object::pinned(directory, "agent")?;
+    let agent = Mapping::new(map.as_fd(), 0, size_of::<Agent>().next_multiple_of(4096), false)?;
+    // SAFETY: as in `Datapath::agent`.
+    Ok(read_stats(unsafe { agent.get::<Agent>(0).expect("mapped whole").as_ref() }))
+}
+
+fn read_stats(agent: &Agent) -> Stats {
+    Stats {
+        opened: agent.opened.load(Relaxed),
+        unslotted: agent.unslotted.load(Relaxed),
+        fallbacks: agent.fallbacks.load(Relaxed),
+        adopted: agent.adopted.load(Relaxed),
+        aborts: agent.aborts.load(Relaxed),
+        unsent: agent.unsent.load(Relaxed),
+    }
+}
+
 impl Datapath {
     /// Registers the datapath, or takes over what an earlier agent left in `directory`, a BPF file system.
     /// If it is none, nothing is left there and the registration ends with this value.
@@ -166,15 +191,7 @@ impl Datapath {
 
     /// The counters.
     pub fn stats(&self) -> Stats {
-        let agent = self.agent();
-        Stats {
-            opened: agent.opened.load(Relaxed),
-            unslotted: agent.unslotted.load(Relaxed),
-            fallbacks: agent.fallbacks.load(Relaxed),
-            adopted: agent.adopted.load(Relaxed),
-            aborts: agent.aborts.load(Relaxed),
-            unsent: agent.unsent.load(Relaxed),
-        }
+        read_stats(self.agent())
     }
 
     /// Tells the kernel that the agent lives; it is lost after 500 ms without. [`Datapath::receive`] does

@@ -92,7 +92,8 @@ impl Ring {
             }
             let at = self.page + (position as usize & (self.bytes - 1));
             // SAFETY: records start at multiples of 8 with a word that holds length and state.
-            let word = unsafe { self.producer.get::<u8>(at)?.cast::<AtomicU32>().as_ref() }.load(Ordering::Acquire);
+            let word =
+                unsafe { self.producer.get::<u8>(at)?.cast::<AtomicU32>().as_ref() }.load(Ordering::Acquire);
             if word & BUSY != 0 {
                 return None;
             }

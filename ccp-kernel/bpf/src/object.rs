@@ -8,17 +8,21 @@ use crate::Error;
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject};
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The object as it is loaded: `src/bpf/anole.bpf.c`, compiled.
 static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
 
 /// Maps of the object that the agent uses, in the order of [`Maps`].
 const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
+/// The object's map that is registered without a link.
+const UNLINKED: &str = "unlinked_2";
 /// Magic number of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
@@ -76,7 +80,8 @@ impl KernelFacts {
         let function: FuncProto<'_> = pointer.referenced_type().try_into().map_err(|_| no_btf())?;
         let cubic = btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("cubictcp_acked").is_some();
         // The flag that struct_ops maps with a link carry; the enumerator came with them.
-        let links = btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_struct_ops_link_create").is_some();
+        let links =
+            btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_struct_ops_link_create").is_some();
         Ok(KernelFacts {
             ops_id: ops.type_id().into(),
             cong_control: place as u32,
@@ -106,11 +111,19 @@ pub struct Installed {
 
 /// Registers the datapath, or takes over what an earlier agent left in `directory`.
 pub fn install(directory: &Path) -> Result<Installed, Error> {
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, s| eprint!("{s}"))));
+    libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
     if !is_bpf_fs(directory) {
         let (maps, link, offsets) = load(&kernel, None)?;
-        return Ok(Installed { maps, kernel, offsets, pinned: false, adopted: false, _lock: None, _link: link });
+        return Ok(Installed {
+            maps,
+            kernel,
+            offsets,
+            pinned: false,
+            adopted: false,
+            _lock: None,
+            _link: link,
+        });
     }
     let root = directory.join("anole_ccp");
     let io = |what: &'static str| {
@@ -129,7 +142,9 @@ pub fn install(directory: &Path) -> Result<Installed, Error> {
     }
     let adopted = ours.exists();
     let (maps, offsets) = if adopted {
-        let maps = Maps::collect(|name| Ok(MapHandle::from_pinned_path(ours.join(name.trim_start_matches(".data.")))?))?;
+        let maps = Maps::collect(|name| {
+            Ok(MapHandle::from_pinned_path(ours.join(name.trim_start_matches(".data.")))?)
+        })?;
         let offsets = machine_offsets(&maps.flows);
         (maps, offsets)
     } else {
@@ -140,13 +155,21 @@ pub fn install(directory: &Path) -> Result<Installed, Error> {
     Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _link: None })
 }
 
+/// A map of the datapath that is registered in `directory`.
+pub fn pinned(directory: &Path, name: &str) -> Result<MapHandle, Error> {
+    let path = directory.join("anole_ccp").join(format!("{:016x}", hash(OBJECT))).join(name);
+    Ok(MapHandle::from_pinned_path(path)?)
+}
+
 fn is_bpf_fs(path: &Path) -> bool {
-    nix::sys::statfs::statfs(path).is_ok_and(|fs| fs.filesystem_type().0 as i64 == BPF_FS_MAGIC)
+    nix::sys::statfs::statfs(path).is_ok_and(|fs| fs.filesystem_type().0 == BPF_FS_MAGIC)
 }
 
 /// FNV-1a, to tell versions of the object apart.
 fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Unregisters what an agent left in a folder, and removes it.
@@ -172,7 +195,7 @@ fn registered(kernel: &KernelFacts) -> &'static str {
     match (kernel.links, kernel.four_arguments) {
         (true, true) => "linked",
         (true, false) => "linked_2",
-        (false, _) => "unlinked_2",
+        (false, _) => UNLINKED,
     }
 }
 
@@ -200,6 +223,29 @@ fn choose(object: &mut OpenObject, kernel: &KernelFacts) -> Result<(), Error> {
     Ok(())
 }
 
+/// Registers the name. One that is taken may be free soon, when another process's end has been cleared up,
+/// or be what a killed agent left on a kernel before 6.4.
+fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
+    const TRIES: u32 = 20;
+    for _ in 0..TRIES {
+        match map.attach_struct_ops() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => unregister_stale(),
+            done => return done.map_err(Error::Register),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    map.attach_struct_ops().map_err(Error::Register)
+}
+
+/// Before 6.4 a registration is an entry in a map that keeps itself; only CAP_SYS_ADMIN may look for it.
+fn unregister_stale() {
+    for info in MapInfoIter::default().filter(|info| info.name == UNLINKED) {
+        if let Ok(map) = MapHandle::from_map_id(info.id) {
+            let _ = map.delete(&0u32.to_ne_bytes());
+        }
+    }
+}
+
 /// Loads and registers; pins everything in `pins`, the registration last.
 fn load(kernel: &KernelFacts, pins: Option<&Path>) -> Result<(Maps, Option<Link>, Offsets), Error> {
     let mut builder = ObjectBuilder::default();
@@ -216,7 +262,8 @@ fn load(kernel: &KernelFacts, pins: Option<&Path>) -> Result<(Maps, Option<Link>
         let fd = program.as_fd().as_raw_fd();
         maps.jumps.update(&place.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)?;
     }
-    let free = object.maps().find(|map| map.name() == "free_slots").ok_or(Error::Object("free_slots".into()))?;
+    let free =
+        object.maps().find(|map| map.name() == "free_slots").ok_or(Error::Object("free_slots".into()))?;
     for slot in 0..MAX_FLOWS {
         free.update(&[], &slot.to_ne_bytes(), MapFlags::ANY)?;
     }
@@ -230,7 +277,7 @@ fn load(kernel: &KernelFacts, pins: Option<&Path>) -> Result<(Maps, Option<Link>
     }
     let ops = registered(kernel);
     let mut map = object.maps_mut().find(|map| map.name() == ops).ok_or(Error::Object(ops.into()))?;
-    let mut link = map.attach_struct_ops().map_err(Error::Register)?;
+    let mut link = register(&mut map)?;
     let Some(pins) = pins else { return Ok((maps, Some(link), offsets)) };
     if kernel.links {
         link.pin(pins.join("registered"))?;

@@ -4,7 +4,9 @@ use crate::Error;
 use crate::generate::{Lookup, Place, generate};
 use crate::layout::{MAX_PROGRAMS, Program};
 use crate::object::Installed;
-use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_STRUCT_OPS, bpf_insn, bpf_prog_load, bpf_prog_load_opts};
+use libbpf_rs::libbpf_sys::{
+    BPF_PROG_TYPE_STRUCT_OPS, bpf_insn, bpf_prog_load, bpf_prog_load_opts, bpf_prog_type,
+};
 use libbpf_rs::{MapCore, MapFlags};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -82,10 +84,19 @@ fn load(kernel: &Installed, code: &[bpf_insn]) -> Option<OwnedFd> {
         expected_attach_type: kernel.kernel.cong_control,
         ..bpf_prog_load_opts::default()
     };
+    load_as(BPF_PROG_TYPE_STRUCT_OPS, code, options)
+}
+
+/// Loads byte code; `None` where the verifier refuses it.
+pub(crate) fn load_as(
+    kind: bpf_prog_type,
+    code: &[bpf_insn],
+    options: bpf_prog_load_opts,
+) -> Option<OwnedFd> {
     // SAFETY: the strings, the instructions and the options live through the call.
     let fd = unsafe {
         bpf_prog_load(
-            BPF_PROG_TYPE_STRUCT_OPS,
+            kind,
             c"anole_fold".as_ptr(),
             c"GPL".as_ptr(),
             code.as_ptr(),

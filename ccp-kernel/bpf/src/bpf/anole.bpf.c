@@ -3,9 +3,9 @@
  * The congestion control plane's datapath for Linux TCP: a tcp_congestion_ops in BPF.
  *
  * At every ACK either the flow's fold program runs, if an agent governs it, or the fallback does. The agent
- * governs a flow from its first CHANGE_PROG until it is lost: its heartbeat is stale, or a message of the flow
- * has waited for an answer for longer than max(500 ms, 4 RTT). A flow that is not governed announces itself
- * (CREATE) every 250 ms while there is an agent.
+ * governs a flow from its first CHANGE_PROG until it is lost: its heartbeat is stale, or a message of the
+ * flow has waited for an answer for longer than max(500 ms, 4 RTT). A flow that is not governed announces
+ * itself (CREATE) every 250 ms while there is an agent.
  *
  * A program's window and rate are bounded (vm/machine.h), and what TCP knows better comes on top: after a
  * timeout, and after idle where no rate is set, the window starts small and grows by what is delivered until
@@ -33,8 +33,8 @@ char LICENSE[] SEC("license") = "GPL";
 struct agent agent SEC(".data.agent");
 
 struct flow {
-	u32 slot;    /* its mailbox, from 1; 0: none */
-	u32 epoch;   /* of the agent whose program runs */
+	u32 slot;     /* its mailbox, from 1; 0: none */
+	u32 epoch;    /* of the agent whose program runs */
 	u32 governed; /* by the agent */
 	u32 cap;      /* packets, after a timeout or idle; 0: none */
 	u32 acked;    /* packets, with the present ACK */
@@ -493,7 +493,8 @@ void BPF_PROG(anole_set_state, struct sock *sk, u8 next)
 	if (!f || !f->governed)
 		fallback_state(sk, tp, next);
 	else if (next == TCP_CA_Loss)
-		f->cap = tp->snd_cwnd; /* which the kernel has just set to one packet above what is in flight */
+		f->cap = tp->snd_cwnd; /* which the kernel has just set to one packet above what is in flight
+					*/
 }
 
 SEC("struct_ops")
@@ -517,9 +518,12 @@ void BPF_PROG(anole_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 #define OPS                                                                                                  \
 	.init = (void *)anole_init, .release = (void *)anole_release, .ssthresh = (void *)anole_ssthresh,    \
 	.undo_cwnd = (void *)anole_undo_cwnd, .set_state = (void *)anole_set_state,                          \
-	.cwnd_event = (void *)anole_cwnd_event, .name = "anole_ccp"
+	.cwnd_event = (void *)anole_cwnd_event, .flags = TCP_CONG_NON_RESTRICTED, .name = "anole_ccp"
 
-/* One of these four is registered: with a link since Linux 6.4. */
+/*
+ * One of these is registered: with a link since Linux 6.4. Any user may choose it, as Reno and CUBIC: what it
+ * does to the network is bounded whoever asks for it.
+ */
 SEC(".struct_ops.link")
 struct tcp_congestion_ops linked = {OPS, .cong_control = (void *)anole_cong_control};
 SEC(".struct_ops.link")
