@@ -20,7 +20,7 @@ case "$want" in
 build) ;;
 policy) needs="$needs $torch" ;;
 train) needs="$needs $python" ;;
-test) needs="$needs $torch $python /usr/include/gtest/gtest.h:libgtest-dev clang-format:clang-format" ;;
+test) needs="$needs $torch $python /usr/include/gtest/gtest.h:libgtest-dev clang-format:clang-format ip:iproute2" ;;
 *)
     echo "tools/setup.sh: \"$want\" is none of build, policy, train, test" >&2
     exit 2

@@ -1,5 +1,6 @@
-//! Builds the program that contains C libccp: the four C files of the `libccp` crate's source, as Cargo
-//! fetched it, and `src/harness.c`.
+//! Builds the two programs that contain a machine in C: libccp (the four C files of the `libccp` crate's
+//! source, as Cargo fetched it, and `src/harness.c`), and the machine of the kernel datapaths
+//! (`ccp-kernel/vm` and `src/kernel.c`), the latter under sanitizers.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads what cargo sets")]
 
@@ -10,19 +11,46 @@ use std::process::Command;
 /// As in libccp's Makefile, with its default log level.
 const FLAGS: [&str; 6] =
     ["-O2", "-std=gnu99", "-fgnu89-inline", "-Wno-declaration-after-statement", "-fPIC", "-D__LOG_INFO__"];
+/// Every warning of the kernel's build and more; a bad access or undefined arithmetic ends the process.
+const KERNEL_FLAGS: [&str; 9] = [
+    "-O1",
+    "-g",
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+];
+const KERNEL_VM: &str = "../../ccp-kernel/vm";
 const SOURCES: [&str; 4] = ["ccp.c", "machine.c", "serialize.c", "ccp_priv.c"];
 
 fn main() {
-    println!("cargo::rerun-if-changed=src/harness.c");
+    println!("cargo::rerun-if-changed=src");
+    println!("cargo::rerun-if-changed={KERNEL_VM}");
     println!("cargo::rerun-if-changed=Cargo.lock");
     let source = libccp_source();
-    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR")).join("libccp-oracle");
-    let mut compiler = cc::Build::new().warnings(false).get_compiler().to_command();
-    compiler.args(FLAGS).arg("-I").arg(&source).args(SOURCES.map(|file| source.join(file)));
-    compiler.arg("src/harness.c").arg("-o").arg(&out).arg("-lpthread");
-    let status = compiler.status().expect("a C compiler is installed (package build-essential)");
-    assert!(status.success(), "the C compiler refused libccp: see above");
-    println!("cargo::rustc-env=LIBCCP_ORACLE={}", out.display());
+    let files = SOURCES.map(|file| source.join(file));
+    let mut libccp = compiler();
+    libccp.args(FLAGS).arg("-I").arg(&source).args(files).args(["src/harness.c", "-lpthread"]);
+    build(libccp, "LIBCCP_ORACLE", "libccp-oracle");
+    let mut kernel = compiler();
+    kernel.args(KERNEL_FLAGS).args(["-I", KERNEL_VM, "src/kernel.c"]);
+    build(kernel, "KERNEL_VM", "kernel-vm");
+}
+
+fn compiler() -> Command {
+    cc::Build::new().warnings(false).get_compiler().to_command()
+}
+
+/// Runs the compiler and tells the crate, in the variable `name`, where the program is.
+fn build(mut compiler: Command, name: &str, file: &str) {
+    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR")).join(file);
+    let status =
+        compiler.arg("-o").arg(&out).status().expect("a C compiler is installed (package build-essential)");
+    assert!(status.success(), "the C compiler refused {file}: see above");
+    println!("cargo::rustc-env={name}={}", out.display());
 }
 
 /// Where Cargo keeps the source of the pinned `libccp` crate.

@@ -1,11 +1,12 @@
 //! Runs cases on both sides and says where they part.
 
-use crate::generate::{self, Code};
-use crate::oracle::{Oracle, Step};
+use crate::bpf::Bpf;
+use crate::generate::{self, Code, Random};
+use crate::oracle::{Machine, Oracle, Step};
 use crate::subject::{REGISTERS, Subject};
 use anyhow::{Result, bail};
 
-/// Cases that travel to libccp together.
+/// Cases that travel to the machine together.
 const BATCH: u64 = 512;
 /// Programs compiled from generated source in one run.
 const SOURCES: usize = 400;
@@ -23,10 +24,10 @@ pub struct Coverage {
     pub reports: u64,
 }
 
-/// Compares `cases` cases from `seed` on. The error names the case's seed and what differs.
-pub fn compare(seed: u64, cases: u64) -> Result<Coverage> {
+/// Compares `cases` cases from `seed` on with a machine. The error names the case's seed and what differs.
+pub fn compare(machine: Machine, seed: u64, cases: u64) -> Result<Coverage> {
     let compiled = generate::compiled_programs(seed, SOURCES);
-    let mut oracle = Oracle::start()?;
+    let mut oracle = Oracle::start(machine)?;
     let mut subject = Subject::default();
     let mut coverage = Coverage { cases, ..Coverage::default() };
     let (mut batch, mut expected) = (Vec::new(), Vec::new());
@@ -52,13 +53,78 @@ pub fn compare(seed: u64, cases: u64) -> Result<Coverage> {
     Ok(coverage)
 }
 
+/// Compares `cases` cases from `seed` on with the machine in the kernel.
+pub fn compare_bpf(machine: &mut Bpf, seed: u64, cases: u64) -> Result<Coverage> {
+    let compiled = generate::compiled_programs(seed, SOURCES);
+    let mut subject = Subject::default();
+    let mut coverage = Coverage { cases, ..Coverage::default() };
+    for case in (0..cases).map(|n| case_seed(seed, n)) {
+        for (n, step) in generate::case(case, &compiled).iter().enumerate() {
+            let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+            machine.run(step, &mut theirs)?;
+            subject.run(step, &mut ours);
+            coverage.count(step, &ours);
+            if ours != theirs {
+                machine.run(&Step::Dump, &mut theirs)?;
+                subject.run(&Step::Dump, &mut ours);
+                bail!(
+                    "case {case} differs at step {n}, {step:?}\n{}theirs {theirs:02x?}\nours   {ours:02x?}",
+                    registers_that_differ(&theirs, &ours)
+                );
+            }
+        }
+    }
+    Ok(coverage)
+}
+
 /// Compares the one case with this seed; `run_seed` is the seed of the run that named it.
-pub fn compare_one(run_seed: u64, case: u64) -> Result<()> {
-    check(case, &generate::compiled_programs(run_seed, SOURCES), &mut Oracle::start()?)
+pub fn compare_one(machine: Machine, run_seed: u64, case: u64) -> Result<()> {
+    check(case, &generate::compiled_programs(run_seed, SOURCES), &mut Oracle::start(machine)?)
+}
+
+/// Compares what becomes of damaged messages: each of `cases` cases starts with a program that runs, then
+/// the agent's messages come with bytes changed, cut off or added. Returns how many were refused.
+pub fn compare_damaged(machine: Machine, seed: u64, cases: u64) -> Result<u64> {
+    /// The kernel's machine alone refuses programs that would keep an ACK busy (`FOLD_TOO_LONG`).
+    const TOO_LONG: [u8; 4] = (-11i32).to_le_bytes();
+    let compiled = generate::compiled_programs(seed, SOURCES);
+    let mut oracle = Oracle::start(machine)?;
+    let mut refused = 0;
+    for n in 0..cases {
+        let case = case_seed(seed, n);
+        let mut random = Random(case);
+        let mut subject = Subject::default();
+        let mut undamaged = generate::case(case, &compiled);
+        let life = undamaged.clone();
+        undamaged.retain(|step| !matches!(step, Step::Ack { .. }));
+        let damaged = life.into_iter().map(|step| match step {
+            Step::Message(bytes) => Step::Message(generate::damaged(&mut random, bytes)),
+            other => other,
+        });
+        for step in undamaged.into_iter().chain(damaged.skip(1)) {
+            let (mut batch, mut ours) = (Vec::new(), Vec::new());
+            step.write(&mut batch);
+            subject.run(&step, &mut ours);
+            let theirs = oracle.run(&batch)?;
+            if let Step::Message(_) = step {
+                if theirs == TOO_LONG && ours == [0; 4] {
+                    break;
+                }
+                refused += u64::from(ours != [0; 4]);
+                if (ours == [0; 4]) == (theirs == [0; 4]) {
+                    continue;
+                }
+            }
+            if ours != theirs {
+                bail!("damaged case {case} differs at {step:?}\ntheirs {theirs:02x?}\nours   {ours:02x?}");
+            }
+        }
+    }
+    Ok(refused)
 }
 
 fn case_seed(seed: u64, n: u64) -> u64 {
-    generate::Random(seed ^ n.rotate_left(32)).bits()
+    Random(seed ^ n.rotate_left(32)).bits()
 }
 
 fn check(case: u64, compiled: &[Code], oracle: &mut Oracle) -> Result<()> {
@@ -76,7 +142,7 @@ fn check(case: u64, compiled: &[Code], oracle: &mut Oracle) -> Result<()> {
         let theirs = oracle.run(&batch)?;
         if ours != theirs {
             bail!(
-                "case {case} differs at step {n}, {step:?}\n{}libccp {theirs:02x?}\nours   {ours:02x?}",
+                "case {case} differs at step {n}, {step:?}\n{}theirs {theirs:02x?}\nours   {ours:02x?}",
                 registers_that_differ(&theirs, &ours)
             );
         }
@@ -93,7 +159,7 @@ fn registers_that_differ(theirs: &[u8], ours: &[u8]) -> String {
         answer[start..].as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()
     };
     let differing = names.zip(dump(theirs).into_iter().zip(dump(ours))).filter(|(_, (a, b))| a != b);
-    differing.map(|((kind, index), (a, b))| format!("{kind:?} {index}: libccp {a}, ours {b}\n")).collect()
+    differing.map(|((kind, index), (a, b))| format!("{kind:?} {index}: theirs {a}, ours {b}\n")).collect()
 }
 
 impl Coverage {

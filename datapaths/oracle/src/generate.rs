@@ -118,6 +118,25 @@ pub fn case(seed: u64, compiled: &[Code]) -> Vec<Step> {
     steps
 }
 
+/// A message with bytes changed, cut off or added; its header's length follows, mostly.
+pub fn damaged(r: &mut Random, mut bytes: Vec<u8>) -> Vec<u8> {
+    for _ in 0..r.below(4) {
+        let at = r.below(bytes.len() as u64) as usize;
+        match (r.below(8), bytes.get_mut(at)) {
+            (0..3, Some(byte)) => *byte = r.pick(&[0, 1, 2, 7, 110, 222, 255]),
+            (3..5, Some(byte)) => *byte ^= 1 << r.below(8),
+            (5, _) => bytes.truncate(at),
+            (6, _) => bytes.extend((0..1 + r.below(32)).map(|_| r.bits() as u8)),
+            _ => bytes.extend_from_within(at..),
+        }
+    }
+    if !r.one_in(4) && bytes.len() >= 4 {
+        let length = (bytes.len() as u16).to_le_bytes();
+        bytes[2..4].copy_from_slice(&length);
+    }
+    bytes
+}
+
 fn message(message: &Message<'_>) -> Step {
     let mut bytes = Vec::new();
     encode(message, &mut bytes).expect("the grammar keeps within the limits");

@@ -1,27 +1,11 @@
 /*
  * C libccp behind a pipe: the oracle of the differential test and the other side of the benchmark.
  *
- * stdin carries batches, each a u32 length and that many bytes of commands; every batch is answered by
- * a u32 length and that many bytes. Numbers are little-endian. Commands and their answers:
- *
- *   S u64 now_us, u32 init_cwnd, u32 mss   closes the flow and starts another       messages
- *   M u32 n, n bytes                       a datagram of the agent                  i32 result
- *   A u64 now_us, primitives               one ACK                                  outcome
- *   D                                      every register                           242 x u64
- *   B u64 now_us, u64 step_us, u32 n, primitives   n ACKs, timed                    u64 nanoseconds
- *
- *   messages:   u32 bytes, then what libccp sent
- *   outcome:    i32 result, u32 cwnd, u64 rate, u64 digest of every register, messages
- *   primitives: the fields of struct ccp_primitives in the order of read_primitives below
- *
- * The clock is virtual: it stands at now_us. The transport is one that keeps what it is told within the
- * bounds of the runtime under test, working on the raw registers, because libccp cuts both values to 32
- * bits on the way out.
+ * pipe.h describes the commands. The clock is virtual: it stands at now_us. The transport is one that keeps
+ * what it is told within the bounds of the runtime under test, working on the raw registers, because libccp
+ * cuts both values to 32 bits on the way out.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "pipe.h"
 #include "ccp.h"
 #include "ccp_priv.h"
 
@@ -36,19 +20,6 @@ static u64 clock_us;
 static u32 mss_bytes;
 static struct ccp_connection connections[1];
 static struct ccp_datapath datapath;
-
-struct buffer { char *bytes; size_t used, room; };
-static struct buffer sent, answer;
-
-static void put(struct buffer *b, const void *bytes, size_t n) {
-    if (b->used + n > b->room) {
-        b->room = (b->used + n) * 2;
-        b->bytes = realloc(b->bytes, b->room);
-        if (b->bytes == NULL) exit(3);
-    }
-    memcpy(b->bytes + b->used, bytes, n);
-    b->used += n;
-}
 
 static u64 clamp(u64 value, u64 low, u64 high) {
     return value < low ? low : value > high ? high : value;
@@ -77,28 +48,6 @@ static int send_message(struct ccp_datapath *dp, char *message, int size) {
 static u64 now(void) { return clock_us; }
 static u64 since_usecs(u64 then) { return clock_us - then; }
 static u64 after_usecs(u64 usecs) { return clock_us + usecs; }
-
-static const char *take(const char **at, const char *end, size_t n) {
-    const char *here = *at;
-    if ((size_t) (end - here) < n) {
-        fprintf(stderr, "libccp-oracle: a command is cut off\n");
-        exit(2);
-    }
-    *at += n;
-    return here;
-}
-
-static u32 take_u32(const char **at, const char *end) {
-    u32 value;
-    memcpy(&value, take(at, end, 4), 4);
-    return value;
-}
-
-static u64 take_u64(const char **at, const char *end) {
-    u64 value;
-    memcpy(&value, take(at, end, 8), 8);
-    return value;
-}
 
 static struct ccp_primitives read_primitives(const char **at, const char *end) {
     struct ccp_primitives p;
@@ -130,27 +79,13 @@ static void load(struct ccp_connection *conn, const struct ccp_primitives *fresh
 }
 
 /* Calls `f` on every register, in the order in which both sides list them. */
-static void each_register(void (*f)(u64)) {
+static void each_register(void (*f)(uint64_t)) {
     struct register_file *r = &((struct ccp_priv_state *) connections[0].state)->registers;
     for (int i = 0; i < MAX_REPORT_REG; i++) f(r->report_registers[i]);
     for (int i = 0; i < MAX_CONTROL_REG; i++) f(r->control_registers[i]);
     for (int i = 0; i < MAX_TMP_REG; i++) f(r->tmp_registers[i]);
     for (int i = 0; i < MAX_LOCAL_REG; i++) f(r->local_registers[i]);
     for (int i = 0; i < MAX_IMPLICIT_REG; i++) f(r->impl_registers[i]);
-}
-
-static u64 digest;
-static void add_to_digest(u64 value) {
-    digest = (digest ^ value) * 0x9e3779b97f4a7c15ull;
-    digest ^= digest >> 29;
-}
-static void add_to_answer(u64 value) { put(&answer, &value, 8); }
-
-static void put_messages(void) {
-    u32 bytes = sent.used;
-    put(&answer, &bytes, 4);
-    put(&answer, sent.bytes, sent.used);
-    sent.used = 0;
 }
 
 static void start(const char **at, const char *end) {
@@ -205,6 +140,17 @@ static void bench(const char **at, const char *end) {
     put(&answer, &nanos, 8);
 }
 
+static void command(char name, const char **at, const char *end) {
+    switch (name) {
+        case 'S': start(at, end); break;
+        case 'M': message(at, end); break;
+        case 'A': ack(at, end); break;
+        case 'D': each_register(add_to_answer); break;
+        case 'B': bench(at, end); break;
+        default: unknown_command(name);
+    }
+}
+
 int main(void) {
     datapath.set_cwnd = set_cwnd;
     datapath.set_rate_abs = set_rate;
@@ -218,31 +164,5 @@ int main(void) {
     datapath.fto_us = 1000000;
     if (ccp_init(&datapath, 0) < 0) return 3;
 
-    struct buffer batch = { 0 };
-    u32 length;
-    while (fread(&length, 4, 1, stdin) == 1) {
-        if (length > batch.room) {
-            batch.room = length;
-            batch.bytes = realloc(batch.bytes, length);
-            if (batch.bytes == NULL) return 3;
-        }
-        if (length > 0 && fread(batch.bytes, length, 1, stdin) != 1) return 2;
-        const char *at = batch.bytes, *end = batch.bytes + length;
-        answer.used = 0;
-        while (at < end) {
-            switch (*take(&at, end, 1)) {
-                case 'S': start(&at, end); break;
-                case 'M': message(&at, end); break;
-                case 'A': ack(&at, end); break;
-                case 'D': each_register(add_to_answer); break;
-                case 'B': bench(&at, end); break;
-                default: fprintf(stderr, "libccp-oracle: unknown command\n"); return 2;
-            }
-        }
-        u32 size = answer.used;
-        fwrite(&size, 4, 1, stdout);
-        if (size > 0) fwrite(answer.bytes, size, 1, stdout);
-        fflush(stdout);
-    }
-    return 0;
+    return serve(command);
 }

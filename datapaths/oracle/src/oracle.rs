@@ -1,4 +1,4 @@
-//! libccp in its process: commands in, answers out (the format is in `harness.c`).
+//! A machine in C in its process: commands in, answers out (the format is in `pipe.h`).
 
 use anole_datapath::AckSample;
 use anyhow::{Context, Result};
@@ -76,8 +76,27 @@ fn write_sample(sample: &AckSample, batch: &mut Vec<u8>) {
     }
 }
 
-/// The process that contains libccp.
+/// A machine in C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// libccp.
+    Libccp,
+    /// The machine of the kernel datapaths, `ccp-kernel/vm`.
+    Kernel,
+}
+
+impl Machine {
+    fn program(self) -> &'static str {
+        match self {
+            Machine::Libccp => env!("LIBCCP_ORACLE"),
+            Machine::Kernel => env!("KERNEL_VM"),
+        }
+    }
+}
+
+/// The process that contains a machine.
 pub struct Oracle {
+    machine: Machine,
     child: Child,
     stdin: ChildStdin,
     stdout: ChildStdout,
@@ -85,20 +104,22 @@ pub struct Oracle {
 
 impl Oracle {
     /// Starts the process.
-    pub fn start() -> Result<Oracle> {
-        let mut child = Command::new(env!("LIBCCP_ORACLE"))
+    pub fn start(machine: Machine) -> Result<Oracle> {
+        let program = machine.program();
+        let mut child = Command::new(program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("starting libccp-oracle, which this package's build makes")?;
-        let stdin = child.stdin.take().context("libccp-oracle has no stdin")?;
-        let stdout = child.stdout.take().context("libccp-oracle has no stdout")?;
-        Ok(Oracle { child, stdin, stdout })
+            .with_context(|| format!("starting {program}, which this package's build makes"))?;
+        let stdin = child.stdin.take().context("the process has no stdin")?;
+        let stdout = child.stdout.take().context("the process has no stdout")?;
+        Ok(Oracle { machine, child, stdin, stdout })
     }
 
     /// Runs one batch of commands.
     pub fn run(&mut self, batch: &[u8]) -> Result<Vec<u8>> {
-        self.exchange(batch).context("libccp-oracle has ended: libccp crashed or refused a command")
+        self.exchange(batch)
+            .with_context(|| format!("{}: it crashed or refused a command", self.machine.program()))
     }
 
     /// Runs `n` equal ACKs from `first_us` on, `step_us` apart; returns the nanoseconds that they took.

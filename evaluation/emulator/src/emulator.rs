@@ -1,21 +1,18 @@
-//! The thread that moves datagrams between sockets and the network.
+//! The thread that moves packets between the wire's ends and the network.
 //!
-//! Waiting: `ppoll` on the sockets until shortly before the next packet is due, with the thread's timer
+//! Waiting: `ppoll` on the ends until shortly before the next packet is due, with the thread's timer
 //! slack at its minimum instead of the default 50 µs, then a short spin on the clock. No real-time
 //! scheduling, and next to no CPU while nothing is due.
 
-use crate::measure::{Counts, FlowRecord, Record, TimerRecord};
+use crate::EmulatorError;
+use crate::measure::{Counts, FlowRecord, Record};
 use crate::network::{Due, Network};
-use crate::{EmulatorError, UDP_HEADER_BYTES};
+use crate::wire::{Arrival, Direction, Wire};
 use anole_model::{Dur, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
-use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -27,21 +24,9 @@ const SPIN_NANOS: u64 = 20_000;
 /// Longest wait, so that a request to stop is seen.
 const MAX_WAIT: Duration = Duration::from_millis(20);
 
-/// Datagrams taken from one socket before the others have their turn.
-const MAX_BATCH: usize = 64;
-
-/// Socket buffers asked of the kernel, bytes: nothing may be lost but by the links, and the thread may
-/// be kept from running for tens of milliseconds on a busy machine.
-const SOCKET_BUFFER_BYTES: usize = 4 << 20;
-
-/// Largest datagram carried.
-const MAX_DATAGRAM_BYTES: usize = 65_536;
-
 /// What an emulator is started with.
 #[derive(Clone, Copy, Debug)]
 pub struct EmulatorOptions {
-    /// Where the data goes.
-    pub server: SocketAddr,
     /// Time zero of the network and its changes.
     pub epoch: Instant,
     /// Measuring begins this long after the epoch.
@@ -50,90 +35,53 @@ pub struct EmulatorOptions {
 
 /// A running emulator; dropping it stops it.
 #[derive(Debug)]
-pub struct Emulator {
-    ports: Vec<Port>,
+pub struct Emulator<W: Wire> {
+    counts: Vec<Arc<Counts>>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Record>>,
+    thread: Option<JoinHandle<(Record, W)>>,
 }
 
-/// What the outside knows of one flow.
-#[derive(Debug)]
-struct Port {
-    entry: SocketAddr,
-    exit: SocketAddr,
-    counts: Arc<Counts>,
-}
-
-/// One flow's pair of sockets.
-struct Sockets {
-    entry: UdpSocket,
-    exit: UdpSocket,
-    client: Option<SocketAddr>,
-    counts: Arc<Counts>,
-}
-
-impl Emulator {
-    /// Opens the sockets and starts the thread.
-    pub fn start(network: Network<Vec<u8>>, options: EmulatorOptions) -> Result<Emulator, EmulatorError> {
-        let mut flows = Vec::new();
-        let mut ports = Vec::new();
-        for _ in 0..network.flows() {
-            let entry = open().map_err(EmulatorError::Socket)?;
-            let exit = open().map_err(EmulatorError::Socket)?;
-            exit.connect(options.server).map_err(EmulatorError::Socket)?;
-            let counts = Arc::new(Counts::default());
-            ports.push(Port {
-                entry: entry.local_addr().map_err(EmulatorError::Socket)?,
-                exit: exit.local_addr().map_err(EmulatorError::Socket)?,
-                counts: counts.clone(),
-            });
-            flows.push(Sockets { entry, exit, client: None, counts });
-        }
+impl<W: Wire> Emulator<W> {
+    /// Starts the thread that carries what comes in at the ends of `wire` through the network.
+    pub fn start(
+        network: Network<Vec<u8>>,
+        wire: W,
+        options: EmulatorOptions,
+    ) -> Result<Emulator<W>, EmulatorError> {
+        let flows = network.flows();
+        let counts: Vec<Arc<Counts>> = (0..flows).map(|_| Arc::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let worker = Worker {
-            record: Record {
-                flows: vec![FlowRecord::default(); flows.len()],
-                timer: TimerRecord::default(),
-                ..Record::default()
-            },
-            lost_before: vec![0; flows.len()],
-            flows,
+            record: Record { flows: vec![FlowRecord::default(); flows], ..Record::default() },
+            lost_before: vec![0; flows],
+            counts: counts.clone(),
             network,
+            wire,
             options,
-            buffer: vec![0; MAX_DATAGRAM_BYTES],
+            arrivals: Vec::new(),
             stop: stop.clone(),
         };
         let thread = std::thread::Builder::new()
             .name("anole-emulator".to_string())
             .spawn(move || worker.run())
             .map_err(|e| EmulatorError::Thread(e.to_string()))?;
-        Ok(Emulator { ports, stop, thread: Some(thread) })
-    }
-
-    /// Where the client of a flow has to send to.
-    pub fn entry(&self, flow: usize) -> SocketAddr {
-        self.ports[flow].entry
-    }
-
-    /// The address under which the server sees a flow.
-    pub fn exit(&self, flow: usize) -> SocketAddr {
-        self.ports[flow].exit
+        Ok(Emulator { counts, stop, thread: Some(thread) })
     }
 
     /// A flow's live counters.
     pub fn counts(&self, flow: usize) -> Arc<Counts> {
-        self.ports[flow].counts.clone()
+        self.counts[flow].clone()
     }
 
-    /// Stops and tells what was measured.
-    pub fn finish(mut self) -> Result<Record, EmulatorError> {
+    /// Stops; what was measured, and the wire with what it noticed.
+    pub fn finish(mut self) -> Result<(Record, W), EmulatorError> {
         self.stop.store(true, Relaxed);
         let thread = self.thread.take().ok_or_else(|| EmulatorError::Thread("already stopped".into()))?;
         thread.join().map_err(|_| EmulatorError::Thread("it panicked".into()))
     }
 }
 
-impl Drop for Emulator {
+impl<W: Wire> Drop for Emulator<W> {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -142,31 +90,20 @@ impl Drop for Emulator {
     }
 }
 
-fn open() -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    socket.set_nonblocking(true)?;
-    // The privileged form ignores net.core.{r,w}mem_max; without the privilege the maximum has to do.
-    if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER_BYTES).is_err() {
-        let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER_BYTES);
-    }
-    if setsockopt(&socket, sockopt::SndBufForce, &SOCKET_BUFFER_BYTES).is_err() {
-        let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES);
-    }
-    Ok(socket)
-}
-
-struct Worker {
+struct Worker<W> {
     network: Network<Vec<u8>>,
-    flows: Vec<Sockets>,
+    wire: W,
+    counts: Vec<Arc<Counts>>,
     options: EmulatorOptions,
     record: Record,
     lost_before: Vec<u64>,
-    buffer: Vec<u8>,
+    /// Empty between calls of [`Worker::receive`].
+    arrivals: Vec<Arrival>,
     stop: Arc<AtomicBool>,
 }
 
-impl Worker {
-    fn run(mut self) -> Record {
+impl<W: Wire> Worker<W> {
+    fn run(mut self) -> (Record, W) {
         // A refusal costs accuracy, which the record shows.
         let _ = set_timerslack(1);
         let started = Instant::now();
@@ -190,11 +127,11 @@ impl Worker {
         }
         self.record.timer.wall = duration(started.elapsed());
         self.record.timer.cpu = duration(thread_cpu().saturating_sub(cpu_before));
-        self.record
+        (self.record, self.wire)
     }
 
     fn now(&self) -> Time {
-        Time::ZERO + duration(self.options.epoch.elapsed())
+        since(self.options.epoch)
     }
 
     fn begin_measuring(&mut self) -> Time {
@@ -210,17 +147,10 @@ impl Worker {
     /// Hands over everything whose time has come.
     fn send_due(&mut self) {
         while let Some(Due { at, flow, entered, data }) = self.network.pop(self.now()) {
-            let sockets = &self.flows[flow];
-            let sent = match (entered, sockets.client) {
-                (Some(_), _) => sockets.exit.send(&data),
-                (None, Some(client)) => sockets.entry.send_to(&data, client),
-                // No client has spoken yet, so that nobody waits for this.
-                (None, None) => continue,
-            };
-            match sent {
-                Ok(_) => {}
-                // The other end's socket is closed, as at the end of every run.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+            let direction = if entered.is_some() { Direction::Forward } else { Direction::Reverse };
+            match self.wire.deliver(self.now(), flow, direction, &data) {
+                Ok(true) => {}
+                Ok(false) => continue,
                 Err(_) => {
                     self.record.timer.send_failures += 1;
                     continue;
@@ -229,9 +159,10 @@ impl Worker {
             let now = self.now();
             self.record.timer.lateness.add(now.since(at));
             if let Some(entered) = entered {
-                let bytes = u64::from(wire_size(data.len()));
-                sockets.counts.delivered_packets.fetch_add(1, Relaxed);
-                sockets.counts.delivered_bytes.fetch_add(bytes, Relaxed);
+                let counts = &self.counts[flow];
+                let bytes = u64::from(self.wire.size(&data));
+                counts.delivered_packets.fetch_add(1, Relaxed);
+                counts.delivered_bytes.fetch_add(bytes, Relaxed);
                 let record = &mut self.record.flows[flow];
                 record.delivered_packets += 1;
                 record.delivered_bytes += bytes;
@@ -247,12 +178,9 @@ impl Worker {
         let due = until_due(now);
         if due > SPIN_NANOS {
             let wait = Duration::from_nanos(due - SPIN_NANOS).min(MAX_WAIT);
-            let mut fds: Vec<PollFd<'_>> = self
-                .flows
-                .iter()
-                .flat_map(|sockets| [&sockets.entry, &sockets.exit])
-                .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
-                .collect();
+            let fds = self.wire.fds();
+            let mut fds: Vec<PollFd<'_>> =
+                fds.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             // An interrupted wait is a short one.
             if ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None).is_ok_and(|ready| ready > 0) {
                 return;
@@ -267,31 +195,27 @@ impl Worker {
         }
     }
 
-    /// Takes what waits at the sockets.
+    /// Takes what waits at the ends.
     fn receive(&mut self) {
-        for flow in 0..self.flows.len() {
-            for _ in 0..MAX_BATCH {
-                let sockets = &mut self.flows[flow];
-                let Ok((length, from)) = sockets.entry.recv_from(&mut self.buffer) else { break };
-                sockets.client = Some(from);
-                sockets.counts.entered_packets.fetch_add(1, Relaxed);
-                self.record.flows[flow].entered_packets += 1;
-                let data = self.buffer[..length].to_vec();
-                let now = self.now();
-                self.network.offer(now, flow, wire_size(length), data);
-            }
-            for _ in 0..MAX_BATCH {
-                let Ok(length) = self.flows[flow].exit.recv(&mut self.buffer) else { break };
-                let data = self.buffer[..length].to_vec();
-                let now = self.now();
-                self.network.offer_reverse(now, flow, data);
+        let Worker { wire, network, counts, record, options, arrivals, .. } = self;
+        wire.receive(&|| since(options.epoch), arrivals);
+        for Arrival { at, flow, direction, again, data } in arrivals.drain(..) {
+            match direction {
+                Direction::Forward => {
+                    counts[flow].entered_packets.fetch_add(1, Relaxed);
+                    counts[flow].repeated_packets.fetch_add(u64::from(again), Relaxed);
+                    record.flows[flow].entered_packets += 1;
+                    let size = wire.size(&data);
+                    network.offer(at, flow, size, data);
+                }
+                Direction::Reverse => network.offer_reverse(at, flow, data),
             }
         }
     }
 }
 
-fn wire_size(payload: usize) -> u32 {
-    payload as u32 + UDP_HEADER_BYTES
+fn since(epoch: Instant) -> Time {
+    Time::ZERO + duration(epoch.elapsed())
 }
 
 fn duration(duration: Duration) -> Dur {

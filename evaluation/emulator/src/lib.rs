@@ -1,36 +1,52 @@
-//! The simulator's link model in real time: a user-space UDP link emulator on loopback.
+//! The simulator's link model in real time, in user space.
 //!
 //! ```text
-//!  client ──► entry socket ─► links of the flow's path ─► extra delay ─► exit socket ──► server
-//!         ◄────────────────── delay of the reverse path ◄──────────────
+//!  client ──► entry ─► links of the flow's path ─► extra delay ─► exit ──► server
+//!         ◄─────────── delay of the reverse path ◄─────────────
 //! ```
 //!
-//! Every flow has a pair of sockets of its own, so that the client's datagrams tell their flow by where
-//! they come in, and the server sees every flow under a different address. [`Network`] is the pure part:
-//! links, routes and their changes, with time as an argument. [`Emulator`] drives it from one thread with
-//! the monotonic clock. Links compute in nominal time: a thread that wakes late sends late, but the rate
-//! of a link does not suffer.
+//! [`Network`] is the pure part: links, routes and their changes, with time as an argument. [`Emulator`]
+//! drives it from one thread with the monotonic clock. Links compute in nominal time: a thread that wakes
+//! late sends late, but the rate of a link does not suffer. Entry and exit are a [`Wire`], of which there
+//! are two:
 //!
-//! A datagram counts with its real size on an IPv4 wire: its payload + 28 bytes (IPv4 20, UDP 8). A
-//! scenario's full packet of mss + 52 bytes is therefore a datagram of mss + 24 bytes.
+//! - [`UdpPorts`]: a pair of UDP sockets on loopback per flow, for transports in user space. The client's
+//!   datagrams tell their flow by where they come in, and the server sees every flow under a different
+//!   address.
+//! - [`TunPair`]: two hosts, each a network namespace with a TUN device, for the kernel's TCP. The emulator
+//!   is the router between them, and a packet's port tells its flow.
 //!
-//! Deviations: ECN marks are not carried, so that queues that would mark drop; the loopback itself adds
-//! tens of microseconds each way.
+//! A packet counts with its real size on an IPv4 wire: a datagram's is its payload + 28 bytes (IPv4 20,
+//! UDP 8), that of a packet of a TUN device its length.
+//!
+//! Deviations: ECN marks are not carried, so that queues that would mark drop; the ways into the emulator
+//! and out of it add tens of microseconds each way.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "real time and real sockets are what this crate is for")]
 
 mod emulator;
 mod error;
+mod hosts;
 mod measure;
+mod namespace;
 mod network;
 mod self_test;
+mod tun;
+mod udp;
+mod watch;
+mod wire;
 
 pub use emulator::{Emulator, EmulatorOptions};
 pub use error::EmulatorError;
+pub use hosts::{Hosts, TunPair};
 pub use measure::{Counts, FlowRecord, Record, TimerRecord};
+pub use namespace::Namespace;
 pub use network::{Network, NetworkLink, Route};
-pub use self_test::{SelfTest, self_test};
+pub use self_test::{SelfTest, Through, self_test};
+pub use udp::UdpPorts;
+pub use watch::RoundTrip;
+pub use wire::{Arrival, Direction, Wire};
 
 /// Bytes that IPv4 and UDP add to a datagram's payload.
 pub const UDP_HEADER_BYTES: u32 = 28;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Debug, Default)]
 pub struct Counts {
     pub(crate) entered_packets: AtomicU64,
+    pub(crate) repeated_packets: AtomicU64,
     pub(crate) delivered_packets: AtomicU64,
     pub(crate) delivered_bytes: AtomicU64,
 }
@@ -17,6 +18,10 @@ impl Counts {
     /// Data packets that came in.
     pub fn entered_packets(&self) -> u64 {
         self.entered_packets.load(Relaxed)
+    }
+    /// Those of them whose data the flow had sent before, as far as the wire can tell.
+    pub fn repeated_packets(&self) -> u64 {
+        self.repeated_packets.load(Relaxed)
     }
     /// Data packets handed to the server.
     pub fn delivered_packets(&self) -> u64 {

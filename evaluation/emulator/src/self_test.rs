@@ -1,16 +1,21 @@
 //! How accurate the emulator is on this machine.
 
 use crate::emulator::{Emulator, EmulatorOptions};
+use crate::hosts::Hosts;
 use crate::measure::Record;
 use crate::network::{Network, NetworkLink, Route};
+use crate::udp::UdpPorts;
+use crate::wire::Wire;
 use crate::{EmulatorError, UDP_HEADER_BYTES};
 use anole_model::{Dur, Rate};
 use anole_sim::link::{Capacity, LinkConfig, QueueKind};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Payload of the test's datagrams: a full packet of 1500 bytes.
-const PAYLOAD_BYTES: usize = 1500 - UDP_HEADER_BYTES as usize;
+/// A full packet of the test.
+const PACKET_BYTES: u32 = 1500;
+/// Payload of the test's datagrams.
+const PAYLOAD_BYTES: usize = (PACKET_BYTES - UDP_HEADER_BYTES) as usize;
 
 /// Rates tried for the highest one carried, Mbps.
 const LADDER_MBPS: [f64; 8] = [50.0, 100.0, 200.0, 400.0, 700.0, 1000.0, 1500.0, 2000.0];
@@ -20,6 +25,15 @@ const LONE_PACKETS_MBPS: f64 = 6.0;
 
 /// A rate counts as carried when at most this share of its packets is missing.
 const CARRIED_LOSS: f64 = 0.001;
+
+/// By which way packets reach the emulator and leave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// UDP sockets on loopback.
+    Udp,
+    /// TUN devices of two network namespaces; takes root.
+    Tun,
+}
 
 /// The figures of a self-test.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,13 +57,13 @@ pub struct SelfTest {
 
 /// Measures for about `time` in all: an overloaded link, a lightly loaded one, and rising rates over a
 /// link that limits nothing.
-pub fn self_test(link_mbps: f64, time: Duration) -> Result<SelfTest, EmulatorError> {
+pub fn self_test(through: Through, link_mbps: f64, time: Duration) -> Result<SelfTest, EmulatorError> {
     let part = time / (3 + LADDER_MBPS.len() as u32);
-    let full = blast(link_mbps, link_mbps * 1.1, 2 * part)?;
-    let light = blast(link_mbps, LONE_PACKETS_MBPS.min(link_mbps * 0.5), part)?;
+    let full = blast(through, link_mbps, link_mbps * 1.1, 2 * part)?;
+    let light = blast(through, link_mbps, LONE_PACKETS_MBPS.min(link_mbps * 0.5), part)?;
     let mut highest = None;
     for mbps in LADDER_MBPS {
-        let run = blast(10_000.0, mbps, part)?;
+        let run = blast(through, 10_000.0, mbps, part)?;
         if run.missing() > CARRIED_LOSS {
             break;
         }
@@ -93,9 +107,39 @@ impl Blast {
 }
 
 /// Sends at `mbps` through a link of `link_mbps` for `time`.
-fn blast(link_mbps: f64, mbps: f64, time: Duration) -> Result<Blast, EmulatorError> {
-    let any: SocketAddr = ([127, 0, 0, 1], 0).into();
-    let sink = UdpSocket::bind(any).map_err(EmulatorError::Socket)?;
+fn blast(through: Through, link_mbps: f64, mbps: f64, time: Duration) -> Result<Blast, EmulatorError> {
+    let socket = |address: SocketAddr| UdpSocket::bind(address).map_err(EmulatorError::Socket);
+    let connected = |from: SocketAddr, to: SocketAddr| {
+        let source = socket(from)?;
+        source.connect(to).map_err(EmulatorError::Socket)?;
+        Ok(source)
+    };
+    match through {
+        Through::Udp => {
+            let any: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+            let sink = socket(any)?;
+            let ports = UdpPorts::open(1, sink.local_addr().map_err(EmulatorError::Socket)?)?;
+            let source = connected(any, ports.entries()?[0])?;
+            blast_from(&source, ports, link_mbps, mbps, time)
+        }
+        Through::Tun => {
+            let (hosts, pair) = Hosts::new(1, PACKET_BYTES)?;
+            let _sink = hosts.receiver.run(|| socket(Hosts::destination().into()))?;
+            let source =
+                hosts.sender.run(|| connected(Hosts::source(0).into(), Hosts::destination().into()))?;
+            blast_from(&source, pair, link_mbps, mbps, time)
+        }
+    }
+}
+
+/// The same from an open socket.
+fn blast_from<W: Wire>(
+    source: &UdpSocket,
+    wire: W,
+    link_mbps: f64,
+    mbps: f64,
+    time: Duration,
+) -> Result<Blast, EmulatorError> {
     let config = LinkConfig {
         capacity: Capacity::Fixed(Rate::from_mbps(link_mbps)),
         delay: DELAY,
@@ -103,7 +147,7 @@ fn blast(link_mbps: f64, mbps: f64, time: Duration) -> Result<Blast, EmulatorErr
         buffer_bytes: (link_mbps * 1e6 / 8.0 * 0.02) as u64,
         random_loss: 0.0,
         queue: QueueKind::DropTail,
-        full_packet: 1500,
+        full_packet: PACKET_BYTES,
         seed: 1,
     };
     let network = Network::new(
@@ -112,18 +156,15 @@ fn blast(link_mbps: f64, mbps: f64, time: Duration) -> Result<Blast, EmulatorErr
         Vec::new(),
     );
     let options = EmulatorOptions {
-        server: sink.local_addr().map_err(EmulatorError::Socket)?,
         epoch: Instant::now(),
         // The first quarter fills the link.
         warmup: Dur::from_secs_f64(time.as_secs_f64() / 4.0),
     };
-    let emulator = Emulator::start(network, options)?;
-    let source = UdpSocket::bind(any).map_err(EmulatorError::Socket)?;
-    source.connect(emulator.entry(0)).map_err(EmulatorError::Socket)?;
+    let emulator = Emulator::start(network, wire, options)?;
     let counts = emulator.counts(0);
-    let sent = pace(&source, mbps, time);
+    let sent = pace(source, mbps, time);
     let before = counts.entered_packets();
-    let record = emulator.finish()?;
+    let (record, _wire) = emulator.finish()?;
     // What was sent before the warm-up ended is not in the record: compare with what was counted then.
     let unmeasured = before.saturating_sub(record.flows[0].entered_packets);
     Ok(Blast { sent: sent.saturating_sub(unmeasured), record })
@@ -158,7 +199,7 @@ mod tests {
     // computes in nominal time, so that its rate holds all the same.
     #[test]
     fn an_overloaded_link_delivers_its_rate() {
-        let run = blast(20.0, 24.0, Duration::from_millis(800)).unwrap();
+        let run = blast(Through::Udp, 20.0, 24.0, Duration::from_millis(800)).unwrap();
         let delivered = run.delivered_mbps();
         assert!((delivered / 20.0 - 1.0).abs() < 0.03, "{delivered} Mbps");
         assert!(run.missing() < 0.01, "missing {}", run.missing());

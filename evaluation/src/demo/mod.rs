@@ -57,7 +57,8 @@ pub fn main(args: Args) -> Result<()> {
     let run = |scenario: &Scenario, alg: &str| -> Result<RunResult> {
         let choice = Choice { alg: Some(alg.to_string()), classic: None, policy: None };
         let bar = emulate::progress_bar(scenario, 1);
-        let result = emulate::run_one(scenario, &choice, &loader, args.seed, &args.agent, &bar)?;
+        let datapath = emulate::DatapathKind::Quic;
+        let result = emulate::run_one(scenario, &choice, datapath, &loader, args.seed, &args.agent, &bar)?;
         bar.finish_and_clear();
         Ok(result)
     };

@@ -1,5 +1,7 @@
 //! The agent as a child process: started, watched, stopped and reaped.
 
+use super::DatapathKind;
+use super::bpf_fs::BpfFs;
 use super::govern::AgentSpec;
 use crate::options::usage;
 use anole_inference::Settings;
@@ -17,6 +19,10 @@ use std::time::{Duration, Instant};
 const PROGRAM: &str = "anole-ccp";
 /// Where else to look for it.
 const VARIABLE: &str = "ANOLE_CCP";
+/// The name by which the kernel knows an agent's algorithms.
+pub const CONGESTION_CONTROL: &str = "anole_ccp";
+/// Congestion controls that the kernel has.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// How long an agent may take to open its socket, and to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
@@ -25,6 +31,9 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug, Deserialize)]
 pub struct FlowLine {
     pub flow: u32,
+    pub src_port: u32,
+    pub reports: u64,
+    pub updates: u64,
     pub decisions: u64,
     pub inferences: u64,
     pub applied: Option<Shares>,
@@ -43,6 +52,12 @@ impl From<Shares> for Applied {
     fn from(s: Shares) -> Applied {
         Applied { rule: s.rule, learned: s.learned, inferred: s.inferred, previous: s.previous }
     }
+}
+
+/// The names of the congestion controls that this machine's kernel has.
+pub fn available() -> impl Iterator<Item = String> {
+    let text = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+    text.split_whitespace().map(str::to_string).collect::<Vec<_>>().into_iter()
 }
 
 /// Finds the agent's program.
@@ -75,21 +90,34 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf> {
 #[derive(Debug)]
 pub struct Agent {
     child: Child,
+    datapath: DatapathKind,
     socket: PathBuf,
     stats: PathBuf,
     log: PathBuf,
 }
 
 impl Agent {
-    /// Starts an agent whose files lie in `folder`, and waits until it listens.
-    pub fn start(binary: &Path, folder: &Path, index: usize, spec: &AgentSpec, seed: u64) -> Result<Agent> {
+    /// Starts an agent whose files lie in `folder`, and waits until it is ready for flows.
+    pub fn start(
+        binary: &Path,
+        folder: &Path,
+        bpf_fs: Option<&BpfFs>,
+        index: usize,
+        spec: &AgentSpec,
+        seed: u64,
+    ) -> Result<Agent> {
         let file = |kind: &str| folder.join(format!("agent{index}.{kind}"));
         let (socket, stats, log) = (Agent::socket(folder, index), file("stats"), file("log"));
         // What a killed agent left; the new one's has to be told from it.
-        let _ = std::fs::remove_file(&socket);
+        for left in [&socket, &stats] {
+            let _ = std::fs::remove_file(left);
+        }
         let mut command = Command::new(binary);
-        command.args(["--ipc", "unix", "--log-level", "warn", "--alg", &spec.alg]);
-        command.arg("--socket").arg(&socket).arg("--stats").arg(&stats);
+        match bpf_fs {
+            None => command.args(["--ipc", "unix"]).arg("--socket").arg(&socket),
+            Some(bpf_fs) => command.args(["--ipc", "bpf"]).arg("--bpf-fs").arg(bpf_fs.folder()),
+        };
+        command.args(["--log-level", "warn", "--alg", &spec.alg]).arg("--stats").arg(&stats);
         command.args(["--seed", &seed.to_string()]);
         for (flag, value) in [("--classic", &spec.classic), ("--policy", &spec.policy)] {
             if let Some(value) = value {
@@ -110,10 +138,13 @@ impl Agent {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(File::create(&log).context("cannot write the agent's log")?);
-        let child =
-            command.spawn().with_context(|| format!("cannot start the agent {}", binary.display()))?;
-        let mut agent = Agent { child, socket, stats, log };
-        agent.await_socket()?;
+        let child = match bpf_fs {
+            None => command.spawn().map_err(anyhow::Error::from),
+            Some(bpf_fs) => bpf_fs.spawn(&mut command),
+        };
+        let child = child.with_context(|| format!("cannot start the agent {}", binary.display()))?;
+        let mut agent = Agent { child, datapath: spec.datapath, socket, stats, log };
+        agent.await_ready()?;
         Ok(agent)
     }
 
@@ -122,18 +153,27 @@ impl Agent {
         folder.join(format!("agent{index}.sock"))
     }
 
-    fn await_socket(&mut self) -> Result<()> {
+    /// Flows can reach it.
+    fn is_ready(&self) -> bool {
+        match self.datapath {
+            DatapathKind::Quic => self.socket.exists(),
+            // It opens its statistics when the datapath is loaded.
+            DatapathKind::Kernel => self.stats.exists() && available().any(|name| name == CONGESTION_CONTROL),
+        }
+    }
+
+    fn await_ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while !self.socket.exists() {
+        while !self.is_ready() {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the agent ended at once ({status}): {}", self.last_words());
             }
             if Instant::now() > deadline {
-                bail!(
-                    "the agent did not open its socket within {} s: {}",
-                    PATIENCE.as_secs(),
-                    self.last_words()
-                );
+                let what = match self.datapath {
+                    DatapathKind::Quic => "open its socket",
+                    DatapathKind::Kernel => "load the kernel's datapath",
+                };
+                bail!("the agent did not {what} within {} s: {}", PATIENCE.as_secs(), self.last_words());
             }
             std::thread::sleep(LOOK);
         }

@@ -1,11 +1,10 @@
 //! From what was counted in a run to its result.
 
 use super::agent::FlowLine;
-use super::govern::{Governed, Governor};
-use super::run::{Notes, since_epoch};
-use anole_emulator::Record;
+use super::govern::Governed;
+use super::timeline::{Notes, since_epoch};
+use anole_emulator::{Record, RoundTrip};
 use anole_model::{Dur, Rate, Time};
-use anole_quic::{Reading, RttSample};
 use anole_sim::histogram::Histogram;
 use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
 use anole_sim::scenario::Scenario;
@@ -38,13 +37,23 @@ pub struct FlowEnd {
 
 /// What was counted in a run.
 pub struct Raw {
+    /// `quic` or `kernel`, as in results.
+    pub mode: &'static str,
     pub record: Record,
-    pub ends: Vec<FlowEnd>,
-    pub rtts: Vec<Vec<RttSample>>,
-    pub readings: Vec<Option<Reading>>,
     pub notes: Notes,
-    /// What each agent told of its flows.
-    pub lines: Vec<Vec<FlowLine>>,
+    /// And per flow:
+    pub ends: Vec<FlowEnd>,
+    pub round_trips: Vec<Vec<RoundTrip>>,
+    pub exchanges: Vec<Exchange>,
+}
+
+/// What datapath and agent exchanged about one flow, if they did.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    pub reports: Option<u64>,
+    pub updates: Option<u64>,
+    /// What the agent told of it.
+    pub line: Option<FlowLine>,
 }
 
 /// The result of a run, but for the time it took and what was asked for.
@@ -54,7 +63,7 @@ pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instan
     let measured = raw.record.measured;
     RunResult {
         scenario: scenario.name.clone(),
-        mode: "quic",
+        mode: raw.mode,
         alg: governed.algs.get(under_test).cloned().unwrap_or_default(),
         seed,
         version: env!("CARGO_PKG_VERSION"),
@@ -104,10 +113,9 @@ fn flow_result(
         (!active.is_zero()).then(|| Rate::from_bytes_in(now.saturating_sub(before), active).mbps())
     };
     let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-    let rtt = rtt_histogram(scenario, epoch, &raw.rtts[flow]);
-    let reading = raw.readings[flow];
-    let line = agent_line(governed, raw, flow);
-    let with_agent = |value: fn(&Reading) -> u64| reading.filter(|r| r.updates > 0).map(|r| value(&r));
+    let rtt = rtt_histogram(scenario, &raw.round_trips[flow]);
+    let Exchange { reports, updates, line } = &raw.exchanges[flow];
+    let line = line.as_ref();
     FlowResult {
         alg: governed.algs[flow].clone(),
         start_s: spec.start.as_secs_f64(),
@@ -127,38 +135,31 @@ fn flow_result(
         applied: line.and_then(|line| line.applied).map(Into::into),
         decisions: line.map(|line| line.decisions),
         inferences: line.map(|line| line.inferences),
-        reports: with_agent(|reading| reading.reports),
-        updates: with_agent(|reading| reading.updates),
-        series: series(epoch, raw, flow),
+        reports: *reports,
+        updates: *updates,
+        series: series(raw, flow),
     }
 }
 
-/// What its agent told of a flow. After an agent's time-out a flow may have more than one line; the last
-/// one is the one that ran to the end.
-fn agent_line<'a>(governed: &Governed, raw: &'a Raw, flow: usize) -> Option<&'a FlowLine> {
-    let Governor::Agent(agent) = governed.governors[flow] else { return None };
-    let id = raw.readings[flow]?.flow_id?;
-    raw.lines.get(agent)?.iter().rev().find(|line| line.flow == id)
-}
-
-fn rtt_histogram(scenario: &Scenario, epoch: Instant, samples: &[RttSample]) -> Histogram {
+fn rtt_histogram(scenario: &Scenario, round_trips: &[RoundTrip]) -> Histogram {
+    let warm = Time::ZERO + scenario.warmup;
     let mut histogram = Histogram::new();
-    for sample in samples.iter().filter(|sample| since_epoch(epoch, sample.at) >= scenario.warmup) {
-        histogram.add(Dur::from_secs_f64(sample.rtt.as_secs_f64()));
+    for round_trip in round_trips.iter().filter(|round_trip| round_trip.at >= warm) {
+        histogram.add(round_trip.rtt);
     }
     histogram
 }
 
-fn series(epoch: Instant, raw: &Raw, flow: usize) -> Series {
+fn series(raw: &Raw, flow: usize) -> Series {
     let dt_s = SERIES_STEP.as_secs_f64();
     let totals: Vec<u64> = raw.notes.steps.iter().map(|step| step[flow]).collect();
     let before = std::iter::once(0).chain(totals.iter().copied());
     let throughput = totals.iter().zip(before).map(|(now, before)| (now - before) as f64 * 8.0 / 1e6 / dt_s);
     let mut rtt = vec![(0.0, 0u32); totals.len()];
-    for sample in &raw.rtts[flow] {
-        let index = since_epoch(epoch, sample.at).as_nanos() / SERIES_STEP.as_nanos();
+    for round_trip in &raw.round_trips[flow] {
+        let index = round_trip.at.as_nanos() / SERIES_STEP.as_nanos();
         if let Some((sum, count)) = rtt.get_mut(index as usize) {
-            *sum += sample.rtt.as_secs_f64() * 1e3;
+            *sum += round_trip.rtt.as_millis_f64();
             *count += 1;
         }
     }

@@ -1,5 +1,6 @@
 //! Who governs each flow of a scenario, checked before anything starts.
 
+use super::DatapathKind;
 use crate::options::usage;
 use anole_inference::{Loader, Settings};
 use anole_policies::Policies;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 /// What an agent process is started with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSpec {
+    pub datapath: DatapathKind,
     pub alg: String,
     pub classic: Option<String>,
     pub policy: Option<String>,
@@ -28,7 +30,7 @@ pub enum Stack {
 }
 
 /// Who governs one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Governor {
     /// The agent with this index.
     Agent(usize),
@@ -36,6 +38,8 @@ pub enum Governor {
     Native,
     /// The QUIC stack.
     Stack(Stack),
+    /// The kernel's TCP, with its congestion control of this name.
+    Linux(String),
 }
 
 /// A scenario's flows with their governors.
@@ -51,7 +55,13 @@ pub struct Governed {
 
 /// Chooses and checks the governor of every flow; `loader` stands in for that of the agents, which will
 /// have the same settings.
-pub fn govern(scenario: &Scenario, choice: &Choice, loader: &Arc<Loader>, seed: u64) -> Result<Governed> {
+pub fn govern(
+    scenario: &Scenario,
+    choice: &Choice,
+    datapath: DatapathKind,
+    loader: &Arc<Loader>,
+    seed: u64,
+) -> Result<Governed> {
     let nothing = Choice::default();
     let asked = |under_test: bool| if under_test { choice } else { &nothing };
     let algs: Vec<String> = scenario
@@ -63,18 +73,28 @@ pub fn govern(scenario: &Scenario, choice: &Choice, loader: &Arc<Loader>, seed: 
     let mut agents: Vec<AgentSpec> = Vec::new();
     let mut governors = Vec::new();
     for (flow, alg) in scenario.flows.iter().zip(&algs) {
-        governors.push(match alg.strip_prefix("quic:") {
-            Some(name) => Governor::Stack(stack(name)?),
-            None if alg.starts_with("linux:") => {
+        let transport = alg.split_once(':');
+        governors.push(match (transport, datapath) {
+            (Some(("quic", name)), DatapathKind::Quic) => Governor::Stack(stack(name)?),
+            (Some(("linux", name)), DatapathKind::Kernel) => Governor::Linux(name.to_string()),
+            (Some(("quic", name)), DatapathKind::Kernel) => {
+                return Err(usage(format!("{alg:?} needs --datapath quic; the kernel has \"linux:{name}\"")));
+            }
+            (Some(("linux", name)), DatapathKind::Quic) => {
                 return Err(usage(format!(
-                    "{alg:?} needs --datapath kernel, which is not part of this build; use {:?} or the stack's own \"quic:cubic\"",
-                    alg.trim_start_matches("linux:")
+                    "{alg:?} needs --datapath kernel; use {name:?} or the stack's own \"quic:cubic\""
                 )));
             }
-            None if alg == NATIVE => Governor::Native,
-            None => {
+            _ if alg == NATIVE && datapath == DatapathKind::Kernel => {
+                return Err(usage(format!(
+                    "{NATIVE:?} is the datapath without an agent, and the kernel's is loaded by the agent; use --datapath quic, or \"linux:cubic\""
+                )));
+            }
+            _ if alg == NATIVE => Governor::Native,
+            _ => {
                 let choice = asked(flow.under_test);
                 let spec = AgentSpec {
+                    datapath,
                     alg: alg.clone(),
                     classic: choice.classic.clone().or_else(|| flow.classic.clone()),
                     policy: choice.policy.clone().or_else(|| flow.policy.clone()),
@@ -148,8 +168,12 @@ alg = "quic:cubic"
     }
 
     fn govern(scenario: &Scenario, choice: &Choice) -> Result<Governed> {
+        govern_on(DatapathKind::Quic, scenario, choice)
+    }
+
+    fn govern_on(datapath: DatapathKind, scenario: &Scenario, choice: &Choice) -> Result<Governed> {
         let loader = Loader::new(Settings::default(), anole_inference::Serving::Immediate).unwrap();
-        super::govern(scenario, choice, &Arc::new(loader), 1)
+        super::govern(scenario, choice, datapath, &Arc::new(loader), 1)
     }
 
     fn choice(alg: Option<&str>) -> Choice {
@@ -182,6 +206,20 @@ alg = "quic:cubic"
             let error = govern(&scenario(), &choice(Some(alg))).unwrap_err();
             assert!(error.is::<crate::options::UsageError>());
             assert!(error.to_string().contains(hint), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_has_algorithms_of_its_own() {
+        let alone = SCENARIO.replace("alg = \"quic:cubic\"", "alg = \"linux:reno\"");
+        let alone = Scenario::parse(&alone, "two.toml", &[], &mut |_| Err("no traces".into())).unwrap();
+        let on_kernel = |alg| govern_on(DatapathKind::Kernel, &alone, &choice(alg));
+        let governed = on_kernel(Some("linux:cubic")).unwrap();
+        assert_eq!(governed.governors[1..], ["cubic", "reno"].map(|name| Governor::Linux(name.to_string())));
+        assert_eq!(on_kernel(None).unwrap().agents[0].datapath, DatapathKind::Kernel);
+        for (alg, hint) in [("quic:bbr", "\"linux:bbr\""), (NATIVE, "linux:cubic")] {
+            let error = on_kernel(Some(alg)).unwrap_err();
+            assert!(error.is::<crate::options::UsageError>() && error.to_string().contains(hint), "{error}");
         }
     }
 }

@@ -4,18 +4,26 @@
 //!  QUIC clients ──► emulated links ──► QUIC server          one process, three threads
 //!      ▲ window, pacing
 //!  datapath host ◄── Unix datagrams ──► anole-ccp           one agent process per set of options
+//!
+//!  TCP sockets ──► tun ──► emulated links ──► tun ──► TCP sockets     --datapath kernel: two namespaces,
+//!      ▲ window, pacing                                                 as root
+//!  BPF in the kernel ◄── ring buffer, maps ──► anole-ccp
 //! ```
 
 mod agent;
+mod bpf_fs;
 mod figures;
 mod flood;
 mod govern;
+mod kernel;
 mod outage;
-mod run;
+mod quic;
 mod server;
+mod timeline;
 
 use crate::options::{PolicyArgs, ScenarioArgs, usage};
 use crate::{output, table};
+use anole_emulator::Through;
 use anole_inference::Loader;
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
@@ -28,6 +36,7 @@ use std::time::Duration;
 
 /// Options of `anole-eval emulate`.
 #[derive(clap::Args)]
+#[command(mut_arg("file", |file| file.required(false).required_unless_present("self_test")))]
 pub struct Args {
     #[command(flatten)]
     scenario: Option<ScenarioArgs>,
@@ -39,7 +48,7 @@ pub struct Args {
     #[command(flatten)]
     agent: AgentArgs,
     /// Measure how accurate the emulator is on this machine, and nothing else
-    #[arg(long, exclusive = true)]
+    #[arg(long)]
     self_test: bool,
 }
 
@@ -60,10 +69,10 @@ pub struct AgentArgs {
 
 /// What carries the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum DatapathKind {
+pub enum DatapathKind {
     /// QUIC over loopback through the user-space link emulator
     Quic,
-    /// TCP of this machine's kernel; not part of this build
+    /// TCP of this machine's kernel, between two network namespaces; takes root
     Kernel,
 }
 
@@ -75,24 +84,27 @@ const SELF_TEST_TIME: Duration = Duration::from_secs(5);
 /// Runs the subcommand.
 pub fn main(args: Args) -> Result<()> {
     if args.self_test {
-        return self_test();
+        return match args.scenario {
+            None => self_test(args.datapath),
+            Some(_) => Err(usage("--self-test measures the emulator alone; leave the scenario out")),
+        };
     }
     let options = args.scenario.ok_or_else(|| usage("name a scenario file, or give --self-test"))?;
-    if args.datapath == DatapathKind::Kernel {
-        return Err(usage("--datapath kernel is not part of this build; use --datapath quic"));
-    }
     let scenario = options.scenario()?;
     let runs = options.runs(&scenario);
     let loader = args.policies.loader()?;
     for (choice, seed) in &runs {
         // Every mistake is told before the first run begins.
-        govern::govern(&scenario, choice, &loader, *seed)?;
+        let governed = govern::govern(&scenario, choice, args.datapath, &loader, *seed)?;
+        if args.datapath == DatapathKind::Kernel {
+            kernel::check(&scenario, &governed, &args.agent)?;
+        }
     }
     outage::check(&args.agent.agent_outage).map_err(usage)?;
     let bar = progress_bar(&scenario, runs.len());
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
-        let result = run_one(&scenario, choice, &loader, *seed, &args.agent, &bar)?;
+        let result = run_one(&scenario, choice, args.datapath, &loader, *seed, &args.agent, &bar)?;
         let result = options.label(&scenario, &loader, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
@@ -110,25 +122,35 @@ pub fn main(args: Args) -> Result<()> {
 pub fn run_one(
     scenario: &Scenario,
     choice: &Choice,
+    datapath: DatapathKind,
     loader: &Arc<Loader>,
     seed: u64,
     agent: &AgentArgs,
     bar: &ProgressBar,
 ) -> Result<RunResult> {
-    let governed = govern::govern(scenario, choice, loader, seed)?;
+    let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
     let binary = match governed.agents.is_empty() {
         true => None,
         false => Some(agent::find(agent.agent_binary.as_deref())?),
     };
-    run::run(scenario, &governed, seed, binary.as_deref(), agent, bar)
+    let run = match datapath {
+        DatapathKind::Quic => quic::run,
+        DatapathKind::Kernel => kernel::run,
+    };
+    run(scenario, &governed, seed, binary.as_deref(), agent, bar)
 }
 
-fn self_test() -> Result<()> {
+fn self_test(datapath: DatapathKind) -> Result<()> {
+    let through = match datapath {
+        DatapathKind::Quic => Through::Udp,
+        DatapathKind::Kernel => Through::Tun,
+    };
     output::print_line(
         "link Mbps  rate error %  delay error us  jitter p50/p99 us  CPU %  highest rate carried Mbps",
     )?;
     for mbps in SELF_TEST_MBPS {
-        let test = anole_emulator::self_test(mbps, SELF_TEST_TIME).map_err(|error| anyhow!("{error}"))?;
+        let test =
+            anole_emulator::self_test(through, mbps, SELF_TEST_TIME).map_err(|error| anyhow!("{error}"))?;
         output::print_line(&format!(
             "{:>9.0}  {:>12.3}  {:>14.0}  {:>8.0} / {:<6.0}  {:>5.1}  {:>25}",
             test.link_mbps,

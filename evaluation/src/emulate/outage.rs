@@ -1,6 +1,8 @@
 //! Agents that come late, die and come back while the flows run.
 
+use super::DatapathKind;
 use super::agent::{Agent, FlowLine};
+use super::bpf_fs::BpfFs;
 use super::govern::AgentSpec;
 use anyhow::{Result, anyhow};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,13 @@ use std::time::{Duration, Instant};
 pub struct Outage {
     from: Duration,
     to: Duration,
+}
+
+impl Outage {
+    /// Agents come late.
+    pub fn is_at_start(&self) -> bool {
+        self.from.is_zero()
+    }
 }
 
 /// Reads `FROM:TO` in seconds.
@@ -38,18 +47,22 @@ pub fn check(outages: &[Outage]) -> Result<(), String> {
 }
 
 /// How agents are started.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Recipe {
     binary: PathBuf,
     folder: PathBuf,
+    /// What the datapath in the kernel lives in; none for datapaths in processes.
+    bpf_fs: Option<BpfFs>,
     specs: Vec<AgentSpec>,
     seed: u64,
 }
 
 impl Recipe {
     fn start(&self) -> Result<Vec<Agent>> {
-        let specs = self.specs.iter().enumerate();
-        specs.map(|(index, spec)| Agent::start(&self.binary, &self.folder, index, spec, self.seed)).collect()
+        let start = |(index, spec)| {
+            Agent::start(&self.binary, &self.folder, self.bpf_fs.as_ref(), index, spec, self.seed)
+        };
+        self.specs.iter().enumerate().map(start).collect()
     }
 }
 
@@ -74,8 +87,10 @@ impl Agents {
             None if specs.is_empty() => PathBuf::new(),
             None => return Err(anyhow!("no agent's program was named")),
         };
-        let recipe = Recipe { binary, folder: folder.to_path_buf(), specs: specs.to_vec(), seed };
-        let late = outages.first().is_some_and(|outage| outage.from.is_zero());
+        let in_kernel = specs.iter().any(|spec| spec.datapath == DatapathKind::Kernel);
+        let bpf_fs = in_kernel.then(|| BpfFs::mount_in(folder)).transpose()?;
+        let recipe = Recipe { binary, folder: folder.to_path_buf(), bpf_fs, specs: specs.to_vec(), seed };
+        let late = outages.first().is_some_and(Outage::is_at_start);
         let running = if late { Vec::new() } else { recipe.start()? };
         Ok(Agents { recipe, running, outages: outages.to_vec() })
     }

@@ -1,6 +1,6 @@
 //! The receiving end of every flow.
 
-use super::run::IDLE_TIMEOUT;
+use super::quic::IDLE_TIMEOUT;
 use anole_quic::{Server, ServerOptions};
 use anyhow::{Result, bail};
 use std::net::Ipv4Addr;

@@ -9,7 +9,7 @@
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Install, Message, encode};
 use anole_datapath::{AckSample, Flow, FlowConfig, FlowMessage, Outbox, Program, SendError};
 use anole_model::{Bounds, Dur, Time};
-use anole_oracle::oracle::{Oracle, Step};
+use anole_oracle::oracle::{Machine, Oracle, Step};
 use anyhow::{Context, Result};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ struct Theirs {
 
 impl Theirs {
     fn start(install: Install<'_>) -> Result<Theirs> {
-        let mut oracle = Oracle::start()?;
+        let mut oracle = Oracle::start(Machine::Libccp)?;
         let mut batch = Vec::new();
         Step::Start { now_us: 0, init_cwnd: INIT_CWND, mss: MSS }.write(&mut batch);
         for message in

@@ -1,29 +1,29 @@
-//! One run: agents, server, emulator and clients brought up, driven in real time, and taken down.
+//! One run over QUIC: agents, server, emulator and clients brought up, driven in real time, and taken down.
 
 use super::AgentArgs;
-use super::figures::{self, FlowEnd, Raw, Snapshot};
+use super::agent::FlowLine;
+use super::figures::{self, Exchange, FlowEnd, Raw, Snapshot};
 use super::flood::Flood;
 use super::govern::{Governed, Governor, Stack};
 use super::outage::Agents;
 use super::server::ServerThread;
+use super::timeline::{Timeline, interrupted, network, since_epoch};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
-use anole_emulator::{Emulator, EmulatorOptions, Network, NetworkLink, Route, UDP_HEADER_BYTES};
+use anole_emulator::{Emulator, EmulatorOptions, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
 use anole_model::{Dur, Time};
 use anole_quic::{
-    AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, RttSample,
-    Server, Transfer,
+    AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, Reading,
+    RttSample, Server, Transfer,
 };
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
-use anole_sim::{SERIES_STEP, changes, link_configs};
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 /// A peer that is silent for this long is an error: everything runs on this machine.
@@ -49,20 +49,22 @@ pub fn run(
     let hosts = sockets.iter().map(|socket| Host::connect(socket, HostOptions::default()).map(Arc::new));
     let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
     let server = ServerThread::start()?;
+    let ports = UdpPorts::open(scenario.flows.len(), server.server.address()?)?;
+    let (entries, exits) = (ports.entries()?, ports.exits()?);
     let epoch = Instant::now();
-    let options = EmulatorOptions { server: server.server.address()?, epoch, warmup: scenario.warmup };
-    let emulator = Emulator::start(network(scenario, seed), options)?;
+    let options = EmulatorOptions { epoch, warmup: scenario.warmup };
+    let emulator = Emulator::start(network(scenario, seed), ports, options)?;
 
     let stage = Arc::new(Stage {
-        scenario: scenario.clone(),
-        epoch,
+        timeline: Timeline::new(scenario, epoch),
         datagram,
         certificate: server.server.certificate().clone(),
         controls: controls(governed, &hosts)?,
         meters: scenario.flows.iter().map(|_| OnceLock::new()).collect(),
         server: server.server.clone(),
         emulator,
-        notes: Mutex::default(),
+        entries,
+        exits,
     });
     drop(hosts);
     let agents = agents.play(epoch)?;
@@ -86,18 +88,24 @@ pub fn run(
         let outcome = flood.finish()?;
         bar.suspend(|| eprintln!("{outcome}"));
     }
-    let (ends, rtts) = driven?;
+    let (ends, samples) = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
-    let record = stage.emulator.finish()?;
+    let (record, _ports) = stage.emulator.finish()?;
     drop((stage.controls, server));
     let lines = agents.finish()?;
+    let readings = stage.meters.iter().map(|meter| meter.get().map(|meter| meter.read()));
+    let flows = readings.zip(&governed.governors);
+    let round_trip = |sample: &RttSample| RoundTrip {
+        at: Time::ZERO + since_epoch(epoch, sample.at),
+        rtt: Dur::from_secs_f64(sample.rtt.as_secs_f64()),
+    };
     let raw = Raw {
+        mode: "quic",
         record,
         ends,
-        rtts,
-        readings: stage.meters.iter().map(|meter| meter.get().map(|meter| meter.read())).collect(),
-        notes: stage.notes.into_inner().unwrap_or_else(PoisonError::into_inner),
-        lines,
+        round_trips: samples.iter().map(|samples| samples.iter().map(round_trip).collect()).collect(),
+        exchanges: flows.map(|(reading, governor)| exchange(reading, governor, &lines)).collect(),
+        notes: stage.timeline.into_notes(),
     };
     let wall_s = started.elapsed().as_secs_f64();
     Ok(RunResult { wall_s, ..figures::result(scenario, governed, seed, epoch, &raw) })
@@ -105,102 +113,62 @@ pub fn run(
 
 /// What the tasks of a run share.
 struct Stage {
-    scenario: Scenario,
-    epoch: Instant,
+    timeline: Timeline,
     datagram: u16,
     certificate: Certificate,
     controls: Vec<CongestionControl>,
     meters: Vec<OnceLock<Arc<Meter>>>,
     server: Arc<Server>,
-    emulator: Emulator,
-    notes: Mutex<Notes>,
-}
-
-/// What was noted at certain moments.
-#[derive(Debug, Default)]
-pub struct Notes {
-    /// Every flow at the end of the warm-up.
-    pub warm: Vec<Snapshot>,
-    /// Every flow when all had started, and when the first was over.
-    pub all_active: Option<Vec<Snapshot>>,
-    pub one_over: Option<Vec<Snapshot>>,
-    /// Bytes delivered per flow at the end of each step of the series.
-    pub steps: Vec<Vec<u64>>,
+    emulator: Emulator<UdpPorts>,
+    /// Per flow: where its client sends to, and under which address the server sees it.
+    entries: Vec<SocketAddr>,
+    exits: Vec<SocketAddr>,
 }
 
 impl Stage {
-    fn at(&self, time: Time) -> Instant {
-        self.epoch + Duration::from_nanos(time.as_nanos())
-    }
-
     fn snapshot(&self, flow: usize) -> Snapshot {
         let reading = self.meters[flow].get().map(|meter| meter.read()).unwrap_or_default();
         Snapshot {
             wire_bytes: self.emulator.counts(flow).delivered_bytes(),
-            payload_bytes: self
-                .server
-                .received_from(self.emulator.exit(flow))
-                .map_or(0, |received| received.bytes()),
+            payload_bytes: self.server.received_from(self.exits[flow]).map_or(0, |received| received.bytes()),
             sent_packets: reading.sent_packets,
             lost_packets: reading.lost_packets,
         }
     }
 
     fn snapshots(&self) -> Vec<Snapshot> {
-        (0..self.scenario.flows.len()).map(|flow| self.snapshot(flow)).collect()
-    }
-
-    fn notes(&self) -> std::sync::MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        (0..self.timeline.scenario.flows.len()).map(|flow| self.snapshot(flow)).collect()
     }
 }
 
-/// Runs every flow and takes every note, until the scenario's end.
+/// Runs every flow until the scenario's end; how each ended, and what its sender measured.
 async fn drive(stage: &Arc<Stage>, bar: &ProgressBar) -> Result<(Vec<FlowEnd>, Vec<Vec<RttSample>>)> {
-    let mut tasks = JoinSet::new();
-    let mut samples = Vec::new();
-    for index in 0..stage.scenario.flows.len() {
+    let samples: Mutex<Vec<mpsc::Receiver<RttSample>>> = Mutex::default();
+    let flow = |index| {
         let (sender, receiver) = mpsc::channel();
-        samples.push(receiver);
+        samples.lock().unwrap_or_else(PoisonError::into_inner).push(receiver);
         let stage = stage.clone();
-        tasks.spawn(async move {
-            let end = drive_flow(&stage, index, sender).await;
-            end.map(|end| (index, end)).with_context(|| format!("flow {}", index + 1))
-        });
-    }
-    let flows = async {
-        let mut ends = Vec::new();
-        while let Some(ended) = tasks.join_next().await {
-            ends.push(ended.context("a flow's task failed")??);
-        }
-        ends.sort_by_key(|&(index, _)| index);
-        anyhow::Ok(ends.into_iter().map(|(_, end)| end).collect())
+        async move { drive_flow(&stage, index, sender).await }
     };
-    let notes = async {
-        tokio::join!(take_notes(stage), take_steps(stage, bar));
-        anyhow::Ok(())
-    };
-    let (ends, ()) = tokio::try_join!(flows, notes)?;
+    let ends = stage.timeline.drive(flow, || stage.snapshots(), bar).await?;
+    let samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((ends, samples.into_iter().map(|receiver| receiver.try_iter().collect()).collect()))
 }
 
 /// One flow from its start to its stop.
 async fn drive_flow(stage: &Stage, index: usize, rtt_samples: mpsc::Sender<RttSample>) -> Result<FlowEnd> {
-    let spec: &FlowSpec = &stage.scenario.flows[index];
-    let (start, stop) = (stage.at(spec.start), stage.at(spec.stop.min(stage.scenario.end())));
+    let spec: &FlowSpec = &stage.timeline.scenario.flows[index];
+    let (start, stop) = stage.timeline.span(index);
     sleep_until(start.into()).await;
     let options = ClientOptions {
-        remote: stage.emulator.entry(index),
+        remote: stage.entries[index],
         certificate: stage.certificate.clone(),
         idle_timeout: IDLE_TIMEOUT,
         datagram: DatagramSize::Fixed(stage.datagram),
         rtt_samples: Some(rtt_samples),
     };
     let note_end = |at: Instant, complete: bool| {
-        let mut notes = stage.notes();
-        if notes.one_over.is_none() {
-            notes.one_over = Some(stage.snapshots());
-        }
+        stage.timeline.note_over(|| stage.snapshots());
         FlowEnd { at, complete, snapshot: stage.snapshot(index) }
     };
     let transfer = tokio::select! {
@@ -230,40 +198,6 @@ async fn drive_flow(stage: &Stage, index: usize, rtt_samples: mpsc::Sender<RttSa
     }
 }
 
-async fn take_notes(stage: &Stage) {
-    let warm = Time::ZERO + stage.scenario.warmup;
-    sleep_until(stage.at(warm).into()).await;
-    stage.notes().warm = stage.snapshots();
-    let all_started = stage.scenario.flows.iter().map(|flow| flow.start).fold(warm, Time::max);
-    sleep_until(stage.at(all_started).into()).await;
-    stage.notes().all_active = Some(stage.snapshots());
-}
-
-async fn take_steps(stage: &Stage, bar: &ProgressBar) {
-    let mut at = Time::ZERO;
-    while at < stage.scenario.end() {
-        let step = SERIES_STEP.min(stage.scenario.end().since(at));
-        at += step;
-        sleep_until(stage.at(at).into()).await;
-        let bytes = (0..stage.scenario.flows.len()).map(|flow| stage.emulator.counts(flow).delivered_bytes());
-        stage.notes().steps.push(bytes.collect());
-        bar.inc(step.as_micros() / 1000);
-    }
-}
-
-async fn interrupted() {
-    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
-        (Ok(mut interrupt), Ok(mut terminate)) => {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        // Without handlers the system's own apply.
-        _ => std::future::pending().await,
-    }
-}
-
 /// A full packet of the scenario as a UDP payload.
 fn datagram(scenario: &Scenario) -> Result<u16> {
     let bytes = scenario.full_packet() - UDP_HEADER_BYTES;
@@ -283,18 +217,20 @@ fn datagram(scenario: &Scenario) -> Result<u16> {
     }
 }
 
-fn network(scenario: &Scenario, seed: u64) -> Network<Vec<u8>> {
-    let links = link_configs(scenario, seed)
-        .into_iter()
-        .zip(&scenario.links)
-        .map(|(config, spec)| NetworkLink { config, reverse_delay: spec.reverse_delay })
-        .collect();
-    let routes = scenario
-        .flows
-        .iter()
-        .map(|flow| Route { path: flow.path.clone(), extra_delay: flow.extra_delay })
-        .collect();
-    Network::new(links, routes, changes(scenario, seed))
+/// What was exchanged about a flow. After an agent's time-out a flow may have more than one line; the last
+/// one is the one that ran to the end.
+fn exchange(reading: Option<Reading>, governor: &Governor, lines: &[Vec<FlowLine>]) -> Exchange {
+    let with_agent = reading.filter(|reading| reading.updates > 0);
+    let line = || {
+        let Governor::Agent(agent) = governor else { return None };
+        let id = reading?.flow_id?;
+        lines.get(*agent)?.iter().rev().find(|line| line.flow == id)
+    };
+    Exchange {
+        reports: with_agent.map(|reading| reading.reports),
+        updates: with_agent.map(|reading| reading.updates),
+        line: line().cloned(),
+    }
 }
 
 fn controls(governed: &Governed, hosts: &[Arc<Host>]) -> Result<Vec<CongestionControl>> {
@@ -309,6 +245,9 @@ fn controls(governed: &Governed, hosts: &[Arc<Host>]) -> Result<Vec<CongestionCo
                 Governor::Native => {
                     CongestionControl::AnoleCcp { host: native.clone(), algorithm: AlgorithmName::NONE }
                 }
+                Governor::Linux(name) => {
+                    return Err(usage(format!("\"linux:{name}\" needs --datapath kernel")));
+                }
                 Governor::Agent(index) => CongestionControl::AnoleCcp {
                     host: hosts[*index].clone(),
                     algorithm: AlgorithmName::new(alg)
@@ -317,9 +256,4 @@ fn controls(governed: &Governed, hosts: &[Arc<Host>]) -> Result<Vec<CongestionCo
             })
         })
         .collect()
-}
-
-/// How long after the epoch.
-pub fn since_epoch(epoch: Instant, at: Instant) -> Dur {
-    Dur::from_secs_f64(at.saturating_duration_since(epoch).as_secs_f64())
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The netlink datapath: what its files share.
+ *
+ *   netlink.c   messages from and to the agent
+ *   flow.c      the table of flows and of programs; mail from the agent
+ *   tcp.c       the tcp_congestion_ops: who governs, what an ACK tells, what TCP obeys
+ *   fallback.c  Reno, which governs while no agent answers
+ */
+#ifndef CCP_H
+#define CCP_H
+
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/version.h>
+#include <net/tcp.h>
+#include "message.h"
+
+#define CCP_NAME "anole_ccp"
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 19, 0)
+static inline u32 tcp_snd_cwnd(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd;
+}
+
+static inline void tcp_snd_cwnd_set(struct tcp_sock *tp, u32 cwnd)
+{
+	tp->snd_cwnd = cwnd;
+}
+#endif
+
+/* An installed program: the table, the flows that run it and their mail hold references. */
+struct ccp_program {
+	refcount_t references;
+	struct fold_program fold;
+};
+
+/* One connection. All but the mail belongs to who holds the socket. */
+struct ccp_flow {
+	u32 sid;
+
+	/* Mail: what the agent sent since the latest ACK. */
+	spinlock_t lock;
+	bool has_mail; /* read without the lock */
+	struct ccp_program *mail_program;
+	struct fold_staged mail;
+
+	struct ccp_program *program;
+	struct fold_staged staged;
+	struct fold_state state;
+	struct fold_control control;
+
+	bool governed;	   /* by the agent */
+	bool was_timeout;  /* since the latest ACK */
+	u32 cap;	   /* packets, after a timeout or idle; 0: none */
+	u32 leniency;	   /* how many times the usual time this agent may take */
+	u64 waiting_since; /* us; 0: nothing waits for an answer */
+	u64 lost_at;	   /* us; 0: not lost */
+	u64 next_create;   /* us */
+
+	/* The kernel's counters at the latest ACK, and the rates of the latest valid sample, bytes/s. */
+	u32 lost;
+	u32 sacked;
+	u32 delivered_ce;
+	u64 bytes_acked;
+	u64 rate_incoming;
+	u64 rate_outgoing;
+
+	struct rcu_head rcu;
+};
+
+/* What lies in the socket. */
+struct ccp_ca {
+	struct ccp_flow *flow; /* NULL: no memory or no id was left, the fallback governs for good */
+	u32 prr_delivered;     /* packets since the reduction began */
+};
+
+static inline struct ccp_ca *ccp_ca(const struct sock *sk)
+{
+	BUILD_BUG_ON(sizeof(struct ccp_ca) > ICSK_CA_PRIV_SIZE);
+	return inet_csk_ca(sk);
+}
+
+/* flow.c */
+struct ccp_flow *ccp_flow_open(void);
+void ccp_flow_close(struct ccp_flow *flow);
+bool ccp_take_mail(struct ccp_flow *flow, bool *start);
+int ccp_receive(const u8 *bytes, u32 length);
+void ccp_flows_exit(void);
+
+/* netlink.c */
+bool ccp_agent_listens(void);
+void ccp_send_create(u32 sid, const struct fold_create *create);
+void ccp_send_measure(u32 sid, u32 uid, const struct fold_state *state, u32 values);
+int ccp_netlink_init(void);
+void ccp_netlink_exit(void);
+
+/* fallback.c: for a socket's whole life, whoever governs, so that it can take over at any time */
+u32 ccp_packets_allowed(const struct tcp_sock *tp, u32 cwnd);
+u32 ccp_window_after_idle(const struct sock *sk);
+void ccp_pace(struct sock *sk);
+void ccp_fallback_resume(struct sock *sk, u32 cwnd);
+void ccp_fallback_ack(struct sock *sk, const struct rate_sample *rs);
+void ccp_fallback_state(struct sock *sk, u8 next);
+void ccp_fallback_restart(struct sock *sk);
+
+#endif

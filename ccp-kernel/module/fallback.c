@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The fallback: the kernel's Reno (RFC 5681). TCP leaves an algorithm with cong_control() alone, so what it
+ * does around others is done here: proportional rate reduction while a loss is repaired (RFC 6937), the
+ * window afterwards, restart after idle (RFC 5681, section 4.1) and the pacing rate.
+ */
+#include "ccp.h"
+
+/* Within TCP's own limits; never 0. */
+u32 ccp_packets_allowed(const struct tcp_sock *tp, u32 cwnd)
+{
+	return max_t(u32, min_t(u32, cwnd, tp->snd_cwnd_clamp), 1);
+}
+
+static void set_window(struct tcp_sock *tp, u32 cwnd)
+{
+	tcp_snd_cwnd_set(tp, ccp_packets_allowed(tp, cwnd));
+}
+
+/* Congestion avoidance from `cwnd` packets on. */
+void ccp_fallback_resume(struct sock *sk, u32 cwnd)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	set_window(tp, max_t(u32, cwnd, 2));
+	tp->snd_ssthresh = tcp_snd_cwnd(tp);
+	tp->snd_cwnd_cnt = 0;
+}
+
+/* What leaves during a reduction: in proportion to what is delivered while more than ssthresh is in flight,
+ * then in slow start up to it. */
+static void reduce(struct sock *sk, u32 delivered)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct ccp_ca *ca = ccp_ca(sk);
+	u32 pipe = tcp_packets_in_flight(tp);
+	s64 send;
+
+	if (!delivered || !tp->prior_cwnd)
+		return;
+	ca->prr_delivered += delivered;
+	if (pipe > tp->snd_ssthresh) {
+		u64 share = (u64)tp->snd_ssthresh * ca->prr_delivered + tp->prior_cwnd - 1;
+
+		send = (s64)div_u64(share, tp->prior_cwnd) - tp->prr_out;
+	} else {
+		send = max_t(s64, (s64)ca->prr_delivered - tp->prr_out, delivered);
+		send = min_t(s64, send, tp->snd_ssthresh - pipe);
+	}
+	/* The first packet of a recovery always leaves (fast retransmit). */
+	send = max_t(s64, send, tp->prr_out ? 0 : 1);
+	set_window(tp, pipe + (u32)send);
+}
+
+/* The kernel's pacing without an algorithm's own: two windows per RTT in slow start, then 1.2. */
+void ccp_pace(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 rate = (u64)tp->mss_cache * ((USEC_PER_SEC / 100) << 3);
+	u32 cwnd = tcp_snd_cwnd(tp);
+
+	rate *= cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
+	rate *= max(cwnd, tp->packets_out);
+	if (tp->srtt_us)
+		rate = div_u64(rate, tp->srtt_us);
+	WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
+}
+
+void ccp_fallback_ack(struct sock *sk, const struct rate_sample *rs)
+{
+	u8 state = inet_csk(sk)->icsk_ca_state;
+
+	if (state == TCP_CA_CWR || state == TCP_CA_Recovery)
+		reduce(sk, rs->acked_sacked);
+	else if (rs->acked_sacked)
+		tcp_reno_cong_avoid(sk, tcp_sk(sk)->snd_una, rs->acked_sacked);
+	ccp_pace(sk);
+}
+
+/* Before the state becomes `next`: a reduction ends at ssthresh, unless it was undone. */
+void ccp_fallback_state(struct sock *sk, u8 next)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u8 state = inet_csk(sk)->icsk_ca_state;
+
+	if (next >= TCP_CA_CWR) {
+		ccp_ca(sk)->prr_delivered = 0;
+		return;
+	}
+	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH &&
+	    (state == TCP_CA_CWR || (state == TCP_CA_Recovery && tp->undo_marker)))
+		set_window(tp, tp->snd_ssthresh);
+}
+
+/* Half of the window for each timeout without sending, down to the initial one, packets. */
+u32 ccp_window_after_idle(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = tcp_snd_cwnd(tp), least = min_t(u32, cwnd, TCP_INIT_CWND);
+	s32 idle = tcp_jiffies32 - tp->lsndtime;
+	s32 rto = inet_csk(sk)->icsk_rto;
+
+	if (!sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle || rto <= 0)
+		return cwnd;
+	for (; idle > rto && cwnd > least; idle -= rto)
+		cwnd >>= 1;
+	return max(cwnd, least);
+}
+
+void ccp_fallback_restart(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = tcp_snd_cwnd(tp), restart = ccp_window_after_idle(sk);
+
+	if (restart >= cwnd)
+		return;
+	tp->snd_ssthresh = max_t(u32, tp->snd_ssthresh, (cwnd >> 1) + (cwnd >> 2));
+	set_window(tp, restart);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Flows by their id, and the programs that the agent installed.
+ *
+ * Messages are read in the sender's context, under one mutex. They find a flow under RCU and leave their
+ * content in its mail, which the flow's next ACK takes: an ACK that finds none reads one word.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/slab.h>
+#include <linux/xarray.h>
+#include "ccp.h"
+#include "program.h"
+
+/* Ids of libccp's flows have 16 bits; an id is used again only when all others have been. */
+#define MAX_SID	     0xffff
+#define MAX_PROGRAMS 256
+/* The id that a new agent gives its first program. */
+#define FIRST_UID 1
+
+static DEFINE_XARRAY_FLAGS(flows, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH);
+static u32 next_sid;
+
+static DEFINE_MUTEX(programs_lock);
+static struct ccp_program *programs[MAX_PROGRAMS];
+
+static void put_program(struct ccp_program *program)
+{
+	if (program && refcount_dec_and_test(&program->references))
+		kfree(program);
+}
+
+struct ccp_flow *ccp_flow_open(void)
+{
+	struct ccp_flow *flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!flow)
+		return NULL;
+	spin_lock_init(&flow->lock);
+	if (xa_alloc_cyclic_bh(&flows, &flow->sid, flow, XA_LIMIT(1, MAX_SID), &next_sid,
+			       GFP_ATOMIC | __GFP_NOWARN) < 0) {
+		kfree(flow);
+		return NULL;
+	}
+	return flow;
+}
+
+static void free_flow(struct rcu_head *rcu)
+{
+	struct ccp_flow *flow = container_of(rcu, struct ccp_flow, rcu);
+
+	put_program(flow->mail_program);
+	put_program(flow->program);
+	kfree(flow);
+}
+
+void ccp_flow_close(struct ccp_flow *flow)
+{
+	xa_erase_bh(&flows, flow->sid);
+	call_rcu(&flow->rcu, free_flow);
+}
+
+/* Takes what the agent sent, if anything; `start`: a program is among it. Returns whether there was. */
+bool ccp_take_mail(struct ccp_flow *flow, bool *start)
+{
+	u32 n;
+
+	*start = false;
+	if (!READ_ONCE(flow->has_mail))
+		return false;
+	spin_lock_bh(&flow->lock);
+	if (flow->mail_program) {
+		put_program(flow->program);
+		flow->program = flow->mail_program;
+		flow->mail_program = NULL;
+		flow->staged.present[0] = flow->staged.present[1] = 0;
+		*start = true;
+	}
+	for (n = 0; n < FOLD_FIELDS; n++)
+		if (flow->mail.present[n >> 6] >> (n & 63) & 1)
+			flow->staged.value[n] = flow->mail.value[n];
+	for (n = 0; n < 2; n++) {
+		flow->staged.present[n] |= flow->mail.present[n];
+		flow->mail.present[n] = 0;
+	}
+	WRITE_ONCE(flow->has_mail, false);
+	spin_unlock_bh(&flow->lock);
+	return true;
+}
+
+static struct ccp_program **find_program(u32 uid)
+{
+	u32 n;
+
+	for (n = 0; n < MAX_PROGRAMS; n++)
+		if (programs[n] && programs[n]->fold.uid == uid)
+			return &programs[n];
+	return NULL;
+}
+
+static void clear_programs(void)
+{
+	u32 n;
+
+	for (n = 0; n < MAX_PROGRAMS; n++) {
+		put_program(programs[n]);
+		programs[n] = NULL;
+	}
+}
+
+/* A program with id 1 is the first of a new agent and clears the table; one whose id is taken replaces the
+ * older one. Flows keep what they run. */
+static int install(const struct fold_message *message)
+{
+	struct ccp_program *program, **place;
+	int refusal;
+	u32 n;
+
+	program = kmalloc(sizeof(*program), GFP_KERNEL);
+	if (!program)
+		return -ENOMEM;
+	refcount_set(&program->references, 1);
+	refusal = fold_install(message, &program->fold);
+	if (refusal) {
+		kfree(program);
+		pr_warn_ratelimited("program %u refused: %s\n", message->uid, fold_refusal_text(refusal));
+		return -EINVAL;
+	}
+	if (message->uid == FIRST_UID)
+		clear_programs();
+	place = find_program(message->uid);
+	for (n = 0; !place && n < MAX_PROGRAMS; n++)
+		if (!programs[n])
+			place = &programs[n];
+	if (!place) {
+		kfree(program);
+		return -ENOSPC;
+	}
+	put_program(*place);
+	*place = program;
+	return 0;
+}
+
+/* Leaves an UPDATE or CHANGE_PROG in the flow's mail. */
+static int deliver(const struct fold_message *message)
+{
+	struct ccp_program **place = NULL;
+	struct ccp_flow *flow;
+
+	if (message->type == FOLD_CHANGE_PROG) {
+		place = find_program(message->uid);
+		if (!place)
+			return -ENOENT;
+	}
+	rcu_read_lock();
+	flow = xa_load(&flows, message->sid);
+	if (!flow) {
+		rcu_read_unlock();
+		return -ENOENT;
+	}
+	spin_lock_bh(&flow->lock);
+	if (place) {
+		put_program(flow->mail_program);
+		flow->mail_program = *place;
+		refcount_inc(&flow->mail_program->references);
+	}
+	fold_stage(message, &flow->mail);
+	WRITE_ONCE(flow->has_mail, true);
+	spin_unlock_bh(&flow->lock);
+	rcu_read_unlock();
+	return 0;
+}
+
+/* Takes one datagram, which may hold several messages; one that is refused does not keep the ones behind it
+ * from being taken. Returns the first error. May sleep. */
+int ccp_receive(const u8 *bytes, u32 length)
+{
+	struct fold_message message;
+	int first = 0, error;
+
+	mutex_lock(&programs_lock);
+	do {
+		int refusal = fold_read(bytes, length, &message);
+
+		if (refusal)
+			error = -EINVAL;
+		else if (message.type == FOLD_INSTALL)
+			error = install(&message);
+		else
+			error = deliver(&message);
+		if (!first)
+			first = error;
+		bytes += message.length;
+		length -= message.length;
+	} while (message.length && length);
+	mutex_unlock(&programs_lock);
+	return first;
+}
+
+/* When no socket uses the module any more and no message can come. */
+void ccp_flows_exit(void)
+{
+	rcu_barrier();
+	clear_programs();
+	xa_destroy(&flows);
+}

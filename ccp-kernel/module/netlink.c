@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Messages from and to the agent: NETLINK_USERSOCK, multicast group 22, one CCP datagram in each netlink
+ * message, as in the CCP project's kernel module.
+ *
+ * Any process may send to this protocol. Heard is only who has CAP_NET_ADMIN over the machine, in the process
+ * and when the socket was opened. Listening to the group needs CAP_NET_ADMIN by itself.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/netlink.h>
+#include <net/netlink.h>
+#include <net/sock.h>
+#include "ccp.h"
+
+#define GROUP  22
+#define GROUPS 32
+
+static struct sock *agent;
+
+static void receive(struct sk_buff *skb)
+{
+	const struct nlmsghdr *header = nlmsg_hdr(skb);
+
+	if (!NETLINK_CB(skb).portid || !netlink_capable(skb, CAP_NET_ADMIN)) {
+		pr_warn_ratelimited("a message from port %u without CAP_NET_ADMIN is not heard\n",
+				    NETLINK_CB(skb).portid);
+		return;
+	}
+	if (skb_is_nonlinear(skb) || !nlmsg_ok(header, skb->len))
+		return;
+	if (ccp_receive(nlmsg_data(header), nlmsg_len(header)))
+		pr_debug_ratelimited("a message from port %u is refused\n", NETLINK_CB(skb).portid);
+}
+
+bool ccp_agent_listens(void)
+{
+	return netlink_has_listeners(agent, GROUP);
+}
+
+/* Room for a message of `length` bytes; send_out() sends it. NULL if there is none. */
+static struct sk_buff *message(u32 length, u8 **at)
+{
+	struct sk_buff *skb = nlmsg_new(length, GFP_ATOMIC | __GFP_NOWARN);
+	struct nlmsghdr *header;
+
+	if (!skb)
+		return NULL;
+	header = nlmsg_put(skb, 0, 0, NLMSG_DONE, length, 0);
+	if (!header) {
+		nlmsg_free(skb);
+		return NULL;
+	}
+	*at = nlmsg_data(header);
+	return skb;
+}
+
+/* An agent whose queue is full misses a message; it is then waited for as if it had got it. */
+static void send_out(struct sk_buff *skb)
+{
+	nlmsg_multicast(agent, skb, 0, GROUP, GFP_ATOMIC);
+}
+
+void ccp_send_create(u32 sid, const struct fold_create *create)
+{
+	struct sk_buff *skb;
+	u8 *at;
+
+	skb = message(FOLD_CREATE_BYTES, &at);
+	if (!skb)
+		return;
+	fold_write_create(at, sid, create, "");
+	send_out(skb);
+}
+
+void ccp_send_measure(u32 sid, u32 uid, const struct fold_state *state, u32 values)
+{
+	struct sk_buff *skb;
+	u8 *at;
+
+	values = min_t(u32, values, FOLD_MAX_REPORTS);
+	if (!ccp_agent_listens())
+		return;
+	skb = message(FOLD_HEADER_BYTES + 8 + 8 * values, &at);
+	if (!skb)
+		return;
+	fold_write_measure(at, sid, uid, state, values);
+	send_out(skb);
+}
+
+static void send_ready(void)
+{
+	struct sk_buff *skb;
+	u8 *at;
+
+	skb = message(FOLD_READY_BYTES, &at);
+	if (!skb)
+		return;
+	fold_write_ready(at, 0);
+	send_out(skb);
+}
+
+int ccp_netlink_init(void)
+{
+	struct netlink_kernel_cfg config = {.groups = GROUPS, .input = receive};
+
+	agent = netlink_kernel_create(&init_net, NETLINK_USERSOCK, &config);
+	if (!agent)
+		return -ENOMEM;
+	send_ready();
+	return 0;
+}
+
+void ccp_netlink_exit(void)
+{
+	netlink_kernel_release(agent);
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The congestion control plane's datapath for Linux TCP as a kernel module.
+ *
+ * At every ACK either the flow's fold program runs, if the agent governs it, or the fallback does. The agent
+ * governs a flow from its first CHANGE_PROG until it is lost: a message of the flow has waited for an answer
+ * for longer than max(500 ms, 4 RTT). A flow that is not governed announces itself (CREATE) every 250 ms
+ * while somebody listens.
+ *
+ * A program's window and rate are bounded (vm/machine.h), and what TCP knows better comes on top: after a
+ * timeout, and after idle where no rate is set, the window starts small and grows by what is delivered until
+ * it reaches the program's.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+#include "ccp.h"
+#include "machine.h"
+
+/* The same figures as in the other datapaths. */
+#define AGENT_TIMEOUT_US   (500 * USEC_PER_MSEC)
+#define LOST_AFTER_RTTS	   4
+#define CREATE_INTERVAL_US (250 * USEC_PER_MSEC)
+#define MAX_LENIENCY	   8
+
+static void wait_for_answer(struct ccp_flow *flow, u64 now_us)
+{
+	if (!flow->waiting_since)
+		flow->waiting_since = now_us;
+}
+
+static void announce(struct sock *sk, struct ccp_flow *flow, u64 now_us)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct fold_create create = {
+		.init_cwnd = tcp_snd_cwnd(tp) * tp->mss_cache,
+		.mss = tp->mss_cache,
+		.src_port = ntohs(inet->inet_sport),
+		.dst_port = ntohs(inet->inet_dport),
+	};
+
+	if (!ccp_agent_listens())
+		return;
+	if (sk->sk_family == AF_INET) {
+		create.src_ip = (__force u32)inet->inet_saddr;
+		create.dst_ip = (__force u32)inet->inet_daddr;
+	}
+	ccp_send_create(flow->sid, &create);
+	wait_for_answer(flow, now_us);
+}
+
+static void ccp_init(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct ccp_ca *ca = ccp_ca(sk);
+	struct ccp_flow *flow = ccp_flow_open();
+	u64 now_us = tp->tcp_mstamp;
+
+	ca->flow = flow;
+	ca->prr_delivered = 0;
+	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
+	if (!flow)
+		return;
+	flow->leniency = 1;
+	flow->lost = tp->lost;
+	flow->sacked = tp->sacked_out;
+	flow->delivered_ce = tp->delivered_ce;
+	flow->bytes_acked = tp->bytes_acked;
+	announce(sk, flow, now_us);
+	/* An agent that is merely slow must not see the flow twice. */
+	flow->next_create = now_us + AGENT_TIMEOUT_US;
+}
+
+static void ccp_release(struct sock *sk)
+{
+	struct ccp_ca *ca = ccp_ca(sk);
+	struct ccp_flow *flow = ca->flow;
+
+	if (!flow)
+		return;
+	ca->flow = NULL;
+	ccp_send_measure(flow->sid, 0, &flow->state, 0);
+	ccp_flow_close(flow);
+}
+
+/* What this ACK tells, in the language's terms. The kernel's counters rather than the sample's, which leave
+ * out what a timeout found lost. */
+static void measure(const struct tcp_sock *tp, const struct rate_sample *rs, struct ccp_flow *flow,
+		    struct fold_sample *sample)
+{
+	u32 mss = tp->mss_cache;
+	s32 newly_sacked = tp->sacked_out - flow->sacked;
+	s64 bytes = (s64)(tp->bytes_acked - flow->bytes_acked) + (s64)newly_sacked * mss;
+
+	/* Cumulatively or selectively, each byte counts once; selective ones are whole packets. */
+	sample->bytes_acked = clamp_t(s64, bytes, 0, U32_MAX);
+	sample->packets_acked = rs->acked_sacked;
+	if (newly_sacked > 0) {
+		sample->packets_misordered = newly_sacked;
+		sample->bytes_misordered = newly_sacked * mss;
+	}
+	sample->ecn_packets = tp->delivered_ce - flow->delivered_ce;
+	sample->ecn_bytes = sample->ecn_packets * mss;
+	sample->lost_packets = tp->lost - flow->lost;
+	sample->was_timeout = flow->was_timeout;
+	sample->rtt_us = rs->rtt_us > 0 ? rs->rtt_us : 0;
+	/* A sample that is not valid leaves the rates as they were. */
+	if (rs->delivered > 0 && rs->interval_us > 0) {
+		u64 delivered = (u64)rs->delivered * mss * USEC_PER_SEC;
+
+		if (rs->snd_interval_us)
+			flow->rate_outgoing = div_u64(delivered, rs->snd_interval_us);
+		if (rs->rcv_interval_us)
+			flow->rate_incoming = div_u64(delivered, rs->rcv_interval_us);
+	}
+	sample->rate_outgoing = flow->rate_outgoing;
+	sample->rate_incoming = flow->rate_incoming;
+	sample->packets_in_flight = tcp_packets_in_flight(tp);
+	sample->bytes_in_flight = sample->packets_in_flight * mss;
+	/* 0 while the application has nothing to send. */
+	sample->bytes_pending = READ_ONCE(tp->write_seq) - tp->snd_nxt;
+	flow->lost = tp->lost;
+	flow->sacked = tp->sacked_out;
+	flow->delivered_ce = tp->delivered_ce;
+	flow->bytes_acked = tp->bytes_acked;
+	flow->was_timeout = false;
+}
+
+/* The agent has answered; one that answers the first CREATE after it was given up was not lost. */
+static void answered(struct ccp_flow *flow, u64 now_us)
+{
+	flow->waiting_since = 0;
+	if (!flow->lost_at)
+		return;
+	if (now_us - flow->lost_at < CREATE_INTERVAL_US)
+		flow->leniency = min_t(u32, 2 * flow->leniency, MAX_LENIENCY);
+	else
+		flow->leniency = 1;
+	flow->lost_at = 0;
+}
+
+static bool is_lost(const struct ccp_flow *flow, const struct tcp_sock *tp, u64 now_us)
+{
+	u64 patience = max_t(u64, AGENT_TIMEOUT_US, (u64)(tp->srtt_us >> 3) * LOST_AFTER_RTTS);
+
+	return flow->waiting_since && now_us - flow->waiting_since > patience * flow->leniency;
+}
+
+/* Hands the flow's window and rate to TCP. */
+static void obey(struct sock *sk, struct ccp_flow *flow, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = ccp_packets_allowed(tp, flow->control.cwnd / max_t(u32, tp->mss_cache, 1));
+
+	if (flow->cap) {
+		flow->cap += acked;
+		if (flow->cap < cwnd)
+			cwnd = flow->cap;
+		else
+			flow->cap = 0;
+	}
+	if (cwnd != tcp_snd_cwnd(tp)) {
+		tcp_snd_cwnd_set(tp, cwnd);
+		tp->snd_ssthresh = max_t(u32, cwnd, 2);
+	}
+	if (flow->control.rate) {
+		/* TCP paces by itself, unless the fq queue discipline does. */
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+		WRITE_ONCE(sk->sk_pacing_rate,
+			   min_t(u64, flow->control.rate, READ_ONCE(sk->sk_max_pacing_rate)));
+	} else {
+		ccp_pace(sk);
+	}
+}
+
+static void run_program(struct sock *sk, struct ccp_flow *flow, const struct fold_sample *sample, bool start,
+			u64 now_us)
+{
+	const struct fold_program *program = &flow->program->fold;
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 abort;
+
+	if (!flow->governed) {
+		flow->governed = true;
+		flow->control.cwnd = tcp_snd_cwnd(tp) * tp->mss_cache;
+		flow->control.rate = 0;
+	}
+	switch (fold_ack(&flow->state, program, start, &flow->staged, now_us, sample, tp->mss_cache,
+			 &flow->control, &abort)) {
+	case FOLD_REPORTS:
+		ccp_send_measure(flow->sid, program->uid, &flow->state, program->n_reports);
+		fold_reset(&flow->state, program);
+		wait_for_answer(flow, now_us);
+		break;
+	case FOLD_ABORTED:
+		/* A program that always aborts sends nothing, and must not hold the flow. */
+		wait_for_answer(flow, now_us);
+		break;
+	}
+	obey(sk, flow, sample->packets_acked);
+}
+
+/* The fallback takes over from what the flow really used, since a window may be a loose cap. */
+static void lose_agent(struct sock *sk, struct ccp_flow *flow, const struct fold_sample *sample, u64 now_us)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = tcp_snd_cwnd(tp), flight = sample->packets_in_flight + sample->packets_acked;
+	u64 used = div_u64(flow->rate_incoming * (tp->srtt_us >> 3), USEC_PER_SEC);
+
+	used = max_t(u64, div_u64(used, max_t(u32, tp->mss_cache, 1)), flight);
+	if (used && used < cwnd)
+		cwnd = used;
+	flow->governed = false;
+	flow->cap = 0;
+	flow->lost_at = now_us;
+	flow->next_create = now_us;
+	ccp_fallback_resume(sk, cwnd);
+	pr_info_ratelimited("flow %u: the agent has not answered, Reno takes over\n", flow->sid);
+}
+
+static void on_ack(struct sock *sk, const struct rate_sample *rs)
+{
+	struct ccp_flow *flow = ccp_ca(sk)->flow;
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fold_sample sample = {};
+	u64 now_us = tp->tcp_mstamp;
+	bool start;
+
+	if (!flow) {
+		ccp_fallback_ack(sk, rs);
+		return;
+	}
+	measure(tp, rs, flow, &sample);
+	if (ccp_take_mail(flow, &start))
+		answered(flow, now_us);
+	if (flow->program && !is_lost(flow, tp, now_us)) {
+		run_program(sk, flow, &sample, start, now_us);
+		return;
+	}
+	if (flow->governed)
+		lose_agent(sk, flow, &sample, now_us);
+	ccp_fallback_ack(sk, rs);
+	if (now_us >= flow->next_create) {
+		announce(sk, flow, now_us);
+		flow->next_create = now_us + CREATE_INTERVAL_US;
+	}
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+static void ccp_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	on_ack(sk, rs);
+}
+#else
+static void ccp_cong_control(struct sock *sk, const struct rate_sample *rs)
+{
+	on_ack(sk, rs);
+}
+#endif
+
+static bool is_governed(const struct sock *sk)
+{
+	const struct ccp_flow *flow = ccp_ca(sk)->flow;
+
+	return flow && flow->governed;
+}
+
+/* A program answers losses by itself. */
+static u32 ccp_ssthresh(struct sock *sk)
+{
+	return is_governed(sk) ? max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), 2) : tcp_reno_ssthresh(sk);
+}
+
+static u32 ccp_undo_cwnd(struct sock *sk)
+{
+	return is_governed(sk) ? tcp_snd_cwnd(tcp_sk(sk)) : tcp_reno_undo_cwnd(sk);
+}
+
+static void ccp_set_state(struct sock *sk, u8 next)
+{
+	struct ccp_flow *flow = ccp_ca(sk)->flow;
+
+	if (next == TCP_CA_Loss && flow) {
+		flow->was_timeout = true;
+		if (flow->governed)
+			flow->cap = max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), 1);
+	}
+	if (!is_governed(sk))
+		ccp_fallback_state(sk, next);
+}
+
+static void ccp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	struct ccp_flow *flow = ccp_ca(sk)->flow;
+	u32 restart;
+
+	if (event != CA_EVENT_TX_START)
+		return;
+	if (!is_governed(sk)) {
+		ccp_fallback_restart(sk);
+		return;
+	}
+	/* A pacing rate keeps a burst from leaving; without one the window has to. */
+	restart = ccp_window_after_idle(sk);
+	if (!flow->control.rate && restart < tcp_snd_cwnd(tcp_sk(sk))) {
+		flow->cap = max_t(u32, restart, 1);
+		tcp_snd_cwnd_set(tcp_sk(sk), ccp_packets_allowed(tcp_sk(sk), flow->cap));
+	}
+}
+
+static struct tcp_congestion_ops ccp_ops __read_mostly = {
+	.name = CCP_NAME,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.owner = THIS_MODULE,
+	.init = ccp_init,
+	.release = ccp_release,
+	.cong_control = ccp_cong_control,
+	.ssthresh = ccp_ssthresh,
+	.undo_cwnd = ccp_undo_cwnd,
+	.set_state = ccp_set_state,
+	.cwnd_event = ccp_cwnd_event,
+};
+
+static int __init ccp_module_init(void)
+{
+	int error = ccp_netlink_init();
+
+	if (error)
+		return error;
+	error = tcp_register_congestion_control(&ccp_ops);
+	if (error)
+		ccp_netlink_exit();
+	return error;
+}
+
+static void __exit ccp_module_exit(void)
+{
+	tcp_unregister_congestion_control(&ccp_ops);
+	ccp_netlink_exit();
+	ccp_flows_exit();
+}
+
+module_init(ccp_module_init);
+module_exit(ccp_module_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("TCP congestion control by fold programs and an agent in user space (CCP)");
+MODULE_AUTHOR("anole-ccp maintainers");

@@ -1,0 +1,152 @@
+//! The moments of a run: when flows start and stop, and what is noted when. The same for every transport.
+
+use super::figures::{FlowEnd, Snapshot};
+use anole_emulator::{Network, NetworkLink, Route};
+use anole_model::{Dur, Time};
+use anole_sim::scenario::Scenario;
+use anole_sim::{SERIES_STEP, changes, link_configs};
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+/// What was noted at certain moments.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// Every flow at the end of the warm-up.
+    pub warm: Vec<Snapshot>,
+    /// Every flow when all had started, and when the first was over.
+    pub all_active: Option<Vec<Snapshot>>,
+    pub one_over: Option<Vec<Snapshot>>,
+    /// Bytes delivered per flow at the end of each step of the series.
+    pub steps: Vec<Vec<u64>>,
+}
+
+/// A scenario in real time.
+pub struct Timeline {
+    pub scenario: Scenario,
+    pub epoch: Instant,
+    notes: Mutex<Notes>,
+}
+
+impl Timeline {
+    /// Time zero is `epoch`.
+    pub fn new(scenario: &Scenario, epoch: Instant) -> Timeline {
+        Timeline { scenario: scenario.clone(), epoch, notes: Mutex::default() }
+    }
+
+    /// When a flow has to start and to stop.
+    pub fn span(&self, flow: usize) -> (Instant, Instant) {
+        let spec = &self.scenario.flows[flow];
+        (self.at(spec.start), self.at(spec.stop.min(self.scenario.end())))
+    }
+
+    fn at(&self, time: Time) -> Instant {
+        self.epoch + Duration::from_nanos(time.as_nanos())
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A flow is over; tells every flow's counters if it is the first.
+    pub fn note_over(&self, snapshots: impl FnOnce() -> Vec<Snapshot>) {
+        self.notes().one_over.get_or_insert_with(snapshots);
+    }
+
+    /// What was noted.
+    pub fn into_notes(self) -> Notes {
+        self.notes.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs every flow and takes every note, until the scenario's end.
+    pub async fn drive<F>(
+        &self,
+        flow: impl Fn(usize) -> F,
+        snapshots: impl Fn() -> Vec<Snapshot>,
+        bar: &ProgressBar,
+    ) -> Result<Vec<FlowEnd>>
+    where
+        F: Future<Output = Result<FlowEnd>> + Send + 'static,
+    {
+        let mut tasks = JoinSet::new();
+        for index in 0..self.scenario.flows.len() {
+            let running = flow(index);
+            tasks.spawn(async move {
+                let end = running.await;
+                end.map(|end| (index, end)).with_context(|| format!("flow {}", index + 1))
+            });
+        }
+        let flows = async {
+            let mut ends = Vec::new();
+            while let Some(ended) = tasks.join_next().await {
+                ends.push(ended.context("a flow's task failed")??);
+            }
+            ends.sort_by_key(|&(index, _)| index);
+            anyhow::Ok(ends.into_iter().map(|(_, end)| end).collect())
+        };
+        let notes = async {
+            tokio::join!(self.take_notes(&snapshots), self.take_steps(&snapshots, bar));
+            anyhow::Ok(())
+        };
+        tokio::try_join!(flows, notes).map(|(ends, ())| ends)
+    }
+
+    async fn take_notes(&self, snapshots: impl Fn() -> Vec<Snapshot>) {
+        let warm = Time::ZERO + self.scenario.warmup;
+        sleep_until(self.at(warm).into()).await;
+        self.notes().warm = snapshots();
+        let all_started = self.scenario.flows.iter().map(|flow| flow.start).fold(warm, Time::max);
+        sleep_until(self.at(all_started).into()).await;
+        self.notes().all_active = Some(snapshots());
+    }
+
+    async fn take_steps(&self, snapshots: impl Fn() -> Vec<Snapshot>, bar: &ProgressBar) {
+        let mut at = Time::ZERO;
+        while at < self.scenario.end() {
+            let step = SERIES_STEP.min(self.scenario.end().since(at));
+            at += step;
+            sleep_until(self.at(at).into()).await;
+            let bytes = snapshots().into_iter().map(|snapshot| snapshot.wire_bytes);
+            self.notes().steps.push(bytes.collect());
+            bar.inc(step.as_micros() / 1000);
+        }
+    }
+}
+
+/// Returns when the user wants the run to end.
+pub async fn interrupted() {
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        // Without handlers the system's own apply.
+        _ => std::future::pending().await,
+    }
+}
+
+/// The links of a scenario, idle.
+pub fn network(scenario: &Scenario, seed: u64) -> Network<Vec<u8>> {
+    let links = link_configs(scenario, seed)
+        .into_iter()
+        .zip(&scenario.links)
+        .map(|(config, spec)| NetworkLink { config, reverse_delay: spec.reverse_delay })
+        .collect();
+    let routes = scenario
+        .flows
+        .iter()
+        .map(|flow| Route { path: flow.path.clone(), extra_delay: flow.extra_delay })
+        .collect();
+    Network::new(links, routes, changes(scenario, seed))
+}
+
+/// How long after the epoch.
+pub fn since_epoch(epoch: Instant, at: Instant) -> Dur {
+    Dur::from_secs_f64(at.saturating_duration_since(epoch).as_secs_f64())
+}

@@ -1,0 +1,254 @@
+//! `anole-eval emulate --datapath kernel` from the outside: the kernel's own TCP between two namespaces.
+//! Takes root, TUN devices and iproute2; where they are missing, the tests say so and pass.
+#![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = r#"
+name = "short"
+source = "test"
+duration_s = 6.0
+warmup_s = 1.0
+[[link]]
+name = "bottleneck"
+capacity_mbps = 16.0
+one_way_delay_ms = 10.0
+buffer_bdp = 2.0
+[[flow]]
+alg = "linux:cubic"
+under_test = true
+"#;
+
+/// Who may do nothing: `nobody` on Debian.
+const NOBODY: u32 = 65_534;
+
+/// Runs in real time take turns: they would disturb each other.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A folder with the scenario, also the place of every temporary file.
+struct Place {
+    folder: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Place {
+    /// `None`, with the reason told, where the kernel's TCP cannot be emulated.
+    fn new() -> Option<Place> {
+        let reason = if !geteuid().is_root() {
+            Some("they take root")
+        } else if !Path::new("/dev/net/tun").exists() {
+            Some("there is no /dev/net/tun")
+        } else if Command::new("ip").arg("-V").output().is_err() {
+            Some("there is no program ip (iproute2)")
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            eprintln!("skipped: namespaces with TUN devices cannot be made here: {reason}");
+            return None;
+        }
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("short.toml"), SCENARIO).unwrap();
+        std::fs::create_dir(folder.path().join("tmp")).unwrap();
+        Some(Place { folder, _turn: turn })
+    }
+
+    fn command(&self, mode: &[&str], args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+        command.args(mode).arg(self.folder.path().join("short.toml")).args(args);
+        command.env("TMPDIR", self.temporary()).env_remove("ANOLE_CCP");
+        command
+    }
+
+    fn emulate(&self, args: &[&str]) -> Command {
+        self.command(&["emulate", "--datapath", "kernel"], args)
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.folder.path().join("tmp")
+    }
+
+    fn leftovers(&self) -> usize {
+        std::fs::read_dir(self.temporary()).unwrap().count()
+    }
+}
+
+/// The agent, built if it is not there yet; `None`, with the reason told, where BPF cannot be its datapath.
+fn agent() -> Option<PathBuf> {
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        eprintln!("skipped: this kernel tells no BTF (CONFIG_DEBUG_INFO_BTF)");
+        return None;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
+    if !program.is_file() {
+        let build = ["build", "--package", "anole-agent", "--bin", "anole-ccp"];
+        let built = Command::new(env!("CARGO")).args(build).status().unwrap();
+        assert!(built.success() && program.is_file());
+    }
+    Some(program)
+}
+
+/// Devices, named namespaces and congestion controls of this machine.
+fn host() -> BTreeSet<String> {
+    let names = |folder: &str| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path().display().to_string()).collect::<Vec<_>>()
+    };
+    let controls = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let controls = controls.split_whitespace().map(str::to_string);
+    names("/sys/class/net").into_iter().chain(names("/run/netns")).chain(controls).collect()
+}
+
+fn objects(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn figure(flow: &Value, key: &str) -> f64 {
+    flow[key].as_f64().unwrap_or_else(|| panic!("{key} in {flow}"))
+}
+
+#[test]
+fn cubic_of_the_kernel_is_like_the_simulators() {
+    let Some(place) = Place::new() else { return };
+    let before = host();
+    let kernel = &objects(&place.emulate(&["--json"]).output().unwrap())[0];
+    let sim = &objects(&place.command(&["sim"], &["--alg", "cubic", "--json"]).output().unwrap())[0];
+    assert_eq!((kernel["mode"].as_str(), kernel["alg"].as_str()), (Some("kernel"), Some("linux:cubic")));
+    let (flow, simulated) = (&kernel["flows"][0], &sim["flows"][0]);
+    let (got, wanted) = (figure(flow, "throughput_mbps"), figure(simulated, "throughput_mbps"));
+    assert!((got / wanted - 1.0).abs() < 0.1, "{got} Mbps where the simulator has {wanted}");
+    // A full packet has 1448 bytes of payload and 52 of headers.
+    let payload = figure(flow, "goodput_mbps") / got;
+    assert!((payload - 1448.0 / 1500.0).abs() < 0.02, "{payload}: {flow}");
+    // 20 ms of propagation, at most 40 ms of queue, and what a busy machine adds.
+    assert!(figure(flow, "owd_mean_ms") > 10.0 && figure(flow, "rtt_mean_ms") > 20.0, "{flow}");
+    assert!(figure(flow, "rtt_p95_ms") < 90.0, "{flow}");
+    // What the queue drops is sent again.
+    assert!(figure(flow, "loss_rate") > 0.0 && figure(flow, "retransmit_rate") > 0.0, "{flow}");
+    assert_eq!(flow["series"]["throughput_mbps"].as_array().unwrap().len(), 60);
+    assert_eq!(flow["reports"], Value::Null);
+    assert_eq!((place.leftovers(), host()), (0, before));
+}
+
+#[test]
+fn flows_share_the_link_and_sizes_end_them() {
+    let Some(place) = Place::new() else { return };
+    let options = ["--set", "duration_s=4", "--set", "flow.count=2", "--set", "flow.start_spacing_s=0.5"];
+    let sized = ["--set", "flow.bytes=1000000", "--set", "warmup_s=0", "--json"];
+    let result = &objects(&place.emulate(&[&options[..], &sized].concat()).output().unwrap())[0];
+    for (index, flow) in result["flows"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(figure(flow, "start_s"), index as f64 * 0.5);
+        // 8 Mbit alone take 0.5 s at 16 Mbps, and start-up.
+        let fct = figure(flow, "fct_s");
+        assert!(fct > 0.5 && fct < 3.0, "{flow}");
+        let payload = figure(flow, "goodput_mbps") * fct / 8.0;
+        assert!((payload - 1.0).abs() < 0.01, "{payload} MB: {flow}");
+    }
+    assert!(result["jain_index"].is_f64(), "{result}");
+}
+
+#[test]
+fn an_agent_governs_the_kernels_flows_dies_and_returns() {
+    let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
+    let before = host();
+    let options = ["--json", "--set", "duration_s=8", "--agent-binary", agent.to_str().unwrap()];
+    let outage = ["--alg", "cubic", "--agent-outage", "2.5:4"];
+    for faults in [&["--alg", "reno"][..], &outage] {
+        let run = &objects(&place.emulate(&[&options[..], faults].concat()).output().unwrap())[0];
+        let flow = &run["flows"][0];
+        // With the outage this is the second agent's line: it has taken the flow.
+        assert!(figure(flow, "reports") > 10.0 && figure(flow, "updates") > 10.0, "{faults:?}: {flow}");
+        assert!(flow["decisions"].is_u64(), "{faults:?}: {flow}");
+        assert!(figure(flow, "goodput_mbps") > 12.0, "{faults:?}: {flow}");
+        let series: Vec<f64> = serde_json::from_value(flow["series"]["throughput_mbps"].clone()).unwrap();
+        let outage = series[25..40].iter().sum::<f64>() / 15.0;
+        assert!(outage > 10.0, "{faults:?}: {outage} Mbps from 2.5 to 4 s");
+        assert_eq!((place.leftovers(), host()), (0, before.clone()));
+    }
+}
+
+#[test]
+fn two_hundred_connections_come_and_go() {
+    let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
+    let many = ["flow.count=200", "flow.start_spacing_s=0.02", "flow.bytes=20000", "warmup_s=0"];
+    let many = many.iter().flat_map(|value| ["--set", value]);
+    let options = ["--json", "--alg", "reno", "--agent-binary", agent.to_str().unwrap()];
+    let run = &objects(&place.emulate(&options).args(many).output().unwrap())[0];
+    let flows = run["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 200);
+    for flow in flows {
+        assert!(figure(flow, "fct_s") < 2.0, "{flow}");
+    }
+    let governed = flows.iter().filter(|flow| flow["decisions"].is_u64()).count();
+    assert!(governed >= 190, "the agent knows {governed} of 200 flows");
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    let Some(place) = Place::new() else { return };
+    let before = host();
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let mut command = place.emulate(&["--set", "duration_s=30"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let started = Instant::now();
+        while place.leftovers() == 0 && started.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(host(), before, "nothing shows even during the run");
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(started.elapsed() < Duration::from_secs(20));
+        assert_eq!(host(), before, "after {signal}");
+        if signal == Signal::SIGINT {
+            assert_eq!(output.status.code(), Some(1));
+            assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
+            assert_eq!(place.leftovers(), 0);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_run_says_why() {
+    let Some(place) = Place::new() else { return };
+    for (args, code, hint) in [
+        (&["--alg", "linux:none"][..], 2, "linux:cubic"),
+        (&["--alg", "quic:cubic"], 2, "--datapath quic"),
+        (&["--alg", "native"], 2, "--datapath quic"),
+        (&["--set", "mss_bytes=100"], 2, "mss_bytes"),
+        (&["--agent-flood", "10"], 2, "--agent-flood"),
+        (&["--alg", "reno", "--agent-outage", "0:1"], 2, "--agent-outage"),
+        (&["--alg", "reno", "--agent-binary", "/bin/false"], 1, "the agent ended at once"),
+    ] {
+        let output = place.emulate(args).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).to_string();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.contains(hint) && message.lines().count() == 1, "{args:?}: {message}");
+    }
+    assert_eq!(place.leftovers(), 0);
+}
+
+#[test]
+fn who_is_not_root_is_told() {
+    let Some(place) = Place::new() else { return };
+    // The program and its scenario have to be where everybody may read.
+    let program = place.folder.path().join("anole-eval");
+    std::fs::copy(env!("CARGO_BIN_EXE_anole-eval"), &program).unwrap();
+    std::os::unix::fs::chown(place.folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut command = Command::new(program);
+    command.args(["emulate", "--datapath", "kernel"]).arg(place.folder.path().join("short.toml"));
+    let output = command.env_remove("ANOLE_CCP").uid(NOBODY).gid(NOBODY).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).to_string();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("sudo") && message.lines().count() == 1, "{message}");
+}
