@@ -284,6 +284,15 @@ impl Datapath {
         Ok(staged?)
     }
 
+    /// The flow has taken every message that it was sent, or there is no such flow.
+    pub fn is_taken(&self, sid: u32) -> bool {
+        let mailbox = self.mailbox((sid & 0xffff).wrapping_sub(1));
+        // SAFETY: within the map; both words are atomic.
+        mailbox.is_none_or(|at| unsafe {
+            (*at).sid.load(Acquire) != sid || (*at).state.load(Acquire) == MAIL_EMPTY
+        })
+    }
+
     fn agent(&self) -> &Agent {
         // SAFETY: the map has one value, all words of which are atomic on both sides.
         unsafe { self.agent.get::<Agent>(0).expect("mapped whole").as_ref() }
