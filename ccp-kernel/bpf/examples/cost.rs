@@ -93,7 +93,7 @@ fn fields(fields: &[(u32, u64)]) -> Vec<u8> {
 /// Runs and nanoseconds of the callback for ACKs so far.
 fn counters() -> (u64, u64) {
     let ours = ProgInfoIter::default().filter(|info| info.name == "anole_cong_cont");
-    ours.fold((0, 0), |(runs, ns), info| (runs + u64::from(info.run_cnt), ns + info.run_time_ns))
+    ours.fold((0, 0), |(runs, ns), info| (runs + info.run_cnt, ns + info.run_time_ns))
 }
 
 fn transfer(name: &str, mode: Mode, program: Option<Vec<u8>>) {
