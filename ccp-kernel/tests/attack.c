@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * attack nobody | root: sends spoofed and malformed CCP messages to the kernel module and to the agent.
+ * attack nobody | root | agent: sends spoofed and malformed CCP messages to the kernel module and to the
+ * agent.
  *
  *   nobody  gives up every privilege, also as root of a user namespace of its own where that is allowed:
  *           well-formed messages that would stall every flow, and all below
  *   root    what a privileged sender may get wrong: short, long, inconsistent messages, registers and
  *           programs that do not exist
+ *   agent   as root, the well-formed messages: what would happen if they were heard
  *
  * Ends by itself after about two seconds. Fails if nothing could be sent.
  */
@@ -152,10 +154,11 @@ static void to_agent(void)
 
 int main(int arguments, char **argument)
 {
-	int nobody = arguments == 2 && !strcmp(argument[1], "nobody"), round;
+	const char *as = arguments == 2 ? argument[1] : "";
+	int nobody = !strcmp(as, "nobody"), root = !strcmp(as, "root"), round;
 
-	if (!nobody && (arguments != 2 || strcmp(argument[1], "root"))) {
-		fprintf(stderr, "usage: attack nobody|root\n");
+	if (!nobody && !root && strcmp(as, "agent")) {
+		fprintf(stderr, "usage: attack nobody|root|agent\n");
 		return 2;
 	}
 	if (nobody && (setgid(NOBODY) || setuid(NOBODY))) {
@@ -171,14 +174,15 @@ int main(int arguments, char **argument)
 			perror("attack: a netlink socket");
 			return 1;
 		}
-		if (nobody) {
+		if (!root)
 			spoof();
+		if (nobody)
 			to_agent();
-		}
-		malformed();
+		if (nobody || root)
+			malformed();
 		close(fd);
 		usleep(ROUND_US);
 	}
-	printf("attack: %d messages sent as %s\n", sent, argument[1]);
+	printf("attack: %d messages sent as %s\n", sent, as);
 	return sent > 0 ? 0 : 1;
 }

@@ -113,6 +113,7 @@ add_program() { # FILE
 }
 add_program "$(command -v ip)"
 add_program "$(command -v tc)"
+add_program "$(command -v ss)"
 add_program "$(command -v iperf3)"
 gcc -Wall -Wextra -Werror -O1 -static "$here/attack.c" -o "$initrd/bin/attack"
 for agent in "${AGENT:-}" "$here/../../target/release/anole-ccp" "$here/../../target/debug/anole-ccp"; do
@@ -123,7 +124,7 @@ for agent in "${AGENT:-}" "$here/../../target/release/anole-ccp" "$here/../../ta
         break
     fi
 done
-for name in veth sch_netem tcp_bbr; do
+for name in veth sch_netem tcp_diag; do
     modprobe -d "$cache/root" -S "$version" --show-depends "$name" | while read -r command file rest; do
         [ "$command" = insmod ] || continue
         base=$(basename "${file%.xz}")
