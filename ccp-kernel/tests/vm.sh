@@ -8,14 +8,14 @@
 #
 # AGENT=FILE   the agent's program; ../target/{release,debug}/anole-ccp by default. Without one, the part of
 #              the test that needs it is left out.
-# TIMEOUT_S=N  the virtual machine is ended after this (300)
+# TIMEOUT_S=N  the virtual machine is ended after this (900)
 #
 # Exits with 0 if every check passes, 77 if something that it needs is missing.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 which=${1:-stable}
-timeout_s=${TIMEOUT_S:-300}
+timeout_s=${TIMEOUT_S:-900}
 cache=$here/../target/vm/$which
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 mirror=http://deb.debian.org
