@@ -136,6 +136,10 @@ with_an_agent() {
     wait "$agent"
 }
 
+if [ -x /bin/bpf-loopback ]; then
+    ip link set lo up
+    check "the verifier takes the eBPF datapath, and a flow obeys it" /bin/bpf-loopback --test-threads 1
+fi
 network
 insmod /modules/tcp_anole_ccp.ko
 check "the module loads" grep -q anole_ccp /proc/sys/net/ipv4/tcp_available_congestion_control
