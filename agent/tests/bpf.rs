@@ -1,6 +1,8 @@
 //! `--ipc bpf` end to end: TCP between network namespaces over a 20 Mbit/s link, the agent killed and
 //! started again. Needs root and a kernel with BPF's struct_ops; skipped with the reason elsewhere.
 
+#![allow(clippy::disallowed_methods, reason = "real links, in real time")]
+
 use anole_bpf::Stats;
 use nix::mount::{MsFlags, mount, umount};
 use nix::sched::{CloneFlags, setns};

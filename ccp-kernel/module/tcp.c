@@ -290,24 +290,30 @@ static void ccp_set_state(struct sock *sk, u8 next)
 		ccp_fallback_state(sk, next);
 }
 
-static void ccp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+/* After idle. A pacing rate keeps a burst from leaving; without one the window has to. */
+static void restart_after_idle(struct sock *sk)
 {
 	struct ccp_flow *flow = ccp_ca(sk)->flow;
 	u32 restart;
 
-	if (event != CA_EVENT_TX_START)
-		return;
 	if (!is_governed(sk)) {
 		ccp_fallback_restart(sk);
 		return;
 	}
-	/* A pacing rate keeps a burst from leaving; without one the window has to. */
 	restart = ccp_window_after_idle(sk);
 	if (!flow->control.rate && restart < tcp_snd_cwnd(tcp_sk(sk))) {
 		flow->cap = max_t(u32, restart, 1);
 		tcp_snd_cwnd_set(tcp_sk(sk), ccp_packets_allowed(tcp_sk(sk), flow->cap));
 	}
 }
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+static void ccp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	if (event == CA_EVENT_TX_START)
+		restart_after_idle(sk);
+}
+#endif
 
 static struct tcp_congestion_ops ccp_ops __read_mostly = {
 	.name = CCP_NAME,
@@ -319,7 +325,11 @@ static struct tcp_congestion_ops ccp_ops __read_mostly = {
 	.ssthresh = ccp_ssthresh,
 	.undo_cwnd = ccp_undo_cwnd,
 	.set_state = ccp_set_state,
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 	.cwnd_event = ccp_cwnd_event,
+#else
+	.cwnd_event_tx_start = restart_after_idle,
+#endif
 };
 
 static int __init ccp_module_init(void)

@@ -176,7 +176,6 @@ impl Datapath {
             }
         }
         while self.ring.read(&mut []).is_some() {}
-        self.beat();
     }
 
     /// It stays registered when this value goes, and the next agent takes it over.
@@ -201,15 +200,17 @@ impl Datapath {
     }
 
     /// Waits for a message of the kernel, at most for `wait`, and copies it to `buffer`. Returns its
-    /// length, which is more than `buffer` has if it does not fit.
+    /// length, which is more than `buffer` has if it does not fit. The first is READY; from the next call
+    /// on the agent counts as alive.
     pub fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> Option<usize> {
-        self.beat();
+        // Flows that announce themselves before the programs are there would do so again and again.
         if std::mem::take(&mut self.greet) {
             let ready = [5, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0];
             let room = ready.len().min(buffer.len());
             buffer[..room].copy_from_slice(&ready[..room]);
             return Some(ready.len());
         }
+        self.beat();
         if let Some(length) = self.ring.read(buffer) {
             return Some(length);
         }
@@ -282,6 +283,15 @@ impl Datapath {
         let staged = message::stage(bytes, &mut mailbox.staged);
         mailbox.state.store(MAIL_FULL, SeqCst);
         Ok(staged?)
+    }
+
+    /// The flow has taken every message that it was sent, or there is no such flow.
+    pub fn is_taken(&self, sid: u32) -> bool {
+        let mailbox = self.mailbox((sid & 0xffff).wrapping_sub(1));
+        // SAFETY: within the map; both words are atomic.
+        mailbox.is_none_or(|at| unsafe {
+            (*at).sid.load(Acquire) != sid || (*at).state.load(Acquire) == MAIL_EMPTY
+        })
     }
 
     fn agent(&self) -> &Agent {

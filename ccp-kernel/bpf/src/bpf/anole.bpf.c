@@ -101,6 +101,14 @@ static __always_inline void count(u64 *counter)
 	__sync_fetch_and_add(counter, 1);
 }
 
+/* The window that TCP obeys now, bytes. */
+static __always_inline u32 window(const struct tcp_sock *tp)
+{
+	u64 bytes = (u64)tp->snd_cwnd * tp->mss_cache;
+
+	return bytes < FOLD_MAX_CWND_BYTES ? bytes : FOLD_MAX_CWND_BYTES;
+}
+
 struct create {
 	u16 type, length;
 	u32 sid, init_cwnd, mss, src_ip, src_port, dst_ip, dst_port;
@@ -129,7 +137,7 @@ static __noinline int announce(struct sock *sk, struct flow *f)
 	if (!f)
 		return 0;
 	create.sid = f->machine.head.sid;
-	create.init_cwnd = tp->snd_cwnd * tp->mss_cache;
+	create.init_cwnd = window(tp);
 	create.mss = tp->mss_cache;
 	if (sk->__sk_common.skc_family == AF_INET) {
 		create.src_ip = sk->__sk_common.skc_rcv_saddr;
@@ -382,7 +390,7 @@ static __always_inline void on_ack(unsigned long long *ctx, struct sock *sk, con
 	alive = agent_lives(f->machine.now_us);
 	if (alive && f->slot) {
 		if (!f->governed) {
-			f->machine.control.cwnd = tp->snd_cwnd * f->machine.mss;
+			f->machine.control.cwnd = window(tp);
 			f->machine.control.rate = 0;
 		}
 		took = take_mail(f);

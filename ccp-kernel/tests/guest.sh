@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The test inside of the virtual machine: a sender, a router with a link of 60 ms RTT, a receiver. Prints one
+# PASS or FAIL line for each check, and DONE at its end.
+#
+# The link is slow, and a quarter of it enough: software emulation on a busy host forwards few packets. A flow
+# that is stuck at the least window or rate carries less.
+
+LINK_KBIT=4000
+ENOUGH_KBIT=1000
+AGENT="/bin/anole-ccp --ipc netlink --log-level debug --alg cubic"
+
+# busybox's shell prefers its own applets to programs.
+ip() { /bin/ip "$@"; }
+tc() { /bin/tc "$@"; }
+
+check() { # NAME COMMAND...: passes if the command does
+    name=$1
+    shift
+    if "$@"; then echo "PASS $name"; else echo "FAIL $name: $*"; fi
+}
+
+eventually() { # COMMAND...: tries for a minute
+    for _ in $(seq 60); do
+        "$@" && return 0
+        sleep 1
+    done
+    return 1
+}
+
+not() { ! "$@"; }
+enough() { [ "${1:-0}" -ge $ENOUGH_KBIT ]; }
+logged() { dmesg | grep -E "$1" >/tmp/logged; }
+more_flows_than() { [ "$(grep -c 'flow starts' "$2")" -gt "$1" ]; } # NUMBER LOG
+
+# A flow is paced at 1500 bytes/s, the least rate that there is.
+stalled() { ip netns exec a ss -tin | grep -qE 'pacing_rate 12(000bps|(\.0)?Kbps)'; }
+
+network() {
+    for ns in a r b; do
+        ip netns add $ns
+        ip -n $ns link set lo up
+    done
+    ip link add a-r netns a type veth peer name r-a netns r
+    ip link add b-r netns b type veth peer name r-b netns r
+    ip -n a addr add 10.77.1.1/24 dev a-r
+    ip -n r addr add 10.77.1.2/24 dev r-a
+    ip -n r addr add 10.77.2.2/24 dev r-b
+    ip -n b addr add 10.77.2.1/24 dev b-r
+    for ends in "a a-r" "r r-a" "r r-b" "b b-r"; do
+        # shellcheck disable=SC2086
+        set -- $ends
+        ip -n "$1" link set "$2" gso_max_segs 1
+        ip -n "$1" link set "$2" up
+    done
+    ip -n a route add default via 10.77.1.2
+    ip -n b route add default via 10.77.2.2
+    ip netns exec r sysctl -qw net.ipv4.ip_forward=1
+    tc -n r qdisc add dev r-b root netem rate ${LINK_KBIT}kbit delay 30ms limit 60
+    tc -n r qdisc add dev r-a root netem delay 30ms
+    ip netns exec b iperf3 -s -D >/dev/null
+    sleep 1
+}
+
+send() { # IPERF3-FLAGS
+    ip netns exec a timeout 90 iperf3 -c 10.77.2.1 -C anole_ccp -f k "$@" >/tmp/iperf 2>&1
+}
+
+transfer() { # SECONDS: leaves in $rate what arrived, kbit/s
+    send -t "$1"
+    rate=$(awk '/receiver/ { rate = int($7) } END { print rate + 0 }' /tmp/iperf)
+    [ "$rate" -gt 0 ] || cat /tmp/iperf
+}
+
+begin_transfer() { # SECONDS; wait_for_transfer leaves its $rate
+    (
+        transfer "$1"
+        echo "$rate" >/tmp/rate
+    ) &
+    job=$!
+}
+
+wait_for_transfer() {
+    wait "$job"
+    rate=$(cat /tmp/rate)
+}
+
+start_agent() { # LOG
+    $AGENT 2>"$1" &
+    agent=$!
+    eventually grep -q "agent starts" "$1" || cat "$1"
+}
+
+with_an_agent() {
+    start_agent /tmp/agent1
+    transfer 6
+    check "under the agent's CUBIC: $rate kbit/s" enough "$rate"
+    check "the agent saw the flow" more_flows_than 0 /tmp/agent1
+    check "and had reports of it" eventually grep -q "flow ends.*reports=[1-9]" /tmp/agent1
+
+    begin_transfer 30
+    eventually more_flows_than 1 /tmp/agent1
+    sleep 3
+    check "the agent is not given up while it lives" not logged "has not answered"
+    kill -9 "$agent"
+    check "the agent is given up when it is killed" eventually logged "has not answered"
+    start_agent /tmp/agent2
+    check "a new agent gets the flow back" eventually more_flows_than 0 /tmp/agent2
+    wait_for_transfer
+    check "over the agent's death: $rate kbit/s" enough "$rate"
+
+    # The agent's CUBIC leaves the rate alone, so a spoofed one would stay.
+    begin_transfer 20
+    eventually more_flows_than 1 /tmp/agent2
+    check "attacks as nobody" /bin/attack nobody
+    check "they have no effect" not stalled
+    check "malformed messages as root" /bin/attack root
+    check "they have no effect" not stalled
+    wait_for_transfer
+    check "under attack: $rate kbit/s" enough "$rate"
+
+    begin_transfer 10
+    eventually more_flows_than 2 /tmp/agent2
+    /bin/attack agent &
+    check "the same messages from root are heard" eventually stalled
+    wait_for_transfer
+    check "the agent survives" kill -0 "$agent"
+    check "the agent refuses what does not come from the kernel" grep -q "datagram dropped" /tmp/agent2
+    check "the module refuses who may not" logged "without CAP_NET_ADMIN is not heard"
+    check "the module refuses a malformed program" logged "program 7 refused"
+
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        send -P 20 -n 200K
+    done
+    check "200 connections come and go" eventually more_flows_than 200 /tmp/agent2
+    kill "$agent"
+    wait "$agent"
+}
+
+if [ -x /bin/bpf-loopback ]; then
+    ip link set lo up
+    check "the verifier takes the eBPF datapath, and a flow obeys it" /bin/bpf-loopback --test-threads 1
+fi
+network
+insmod /modules/tcp_anole_ccp.ko
+check "the module loads" grep -q anole_ccp /proc/sys/net/ipv4/tcp_available_congestion_control
+transfer 6
+check "without an agent the fallback fills the link: $rate kbit/s" enough "$rate"
+if [ -x /bin/anole-ccp ]; then
+    with_an_agent
+else
+    echo "skipped: there is no agent in the virtual machine"
+    check "attacks as nobody" /bin/attack nobody
+    check "malformed messages as root" /bin/attack root
+fi
+sleep 1
+check "the module unloads" eventually rmmod tcp_anole_ccp
+check "the kernel has no complaint" not logged "BUG:|WARNING:|Oops|Call Trace"
+cat /tmp/logged
+echo DONE

@@ -1,0 +1,164 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Boots a Debian kernel in a virtual machine (software emulation), with the module built against its headers,
+# and runs guest.sh there. Nothing of the host is changed: packages are unpacked into target/vm.
+#
+#   tests/vm.sh stable      Debian 12's kernel, 6.1
+#   tests/vm.sh backports   that of bookworm-backports, 6.12
+#
+# AGENT=FILE   the agent's program; ../target/{release,debug}/anole-ccp by default. Without one, the part of
+#              the test that needs it is left out.
+# BPF_TEST=FILE  the eBPF datapath's test program over loopback (bpf/tests/loopback.rs, compiled), to be run there
+#              too, before the module takes the name anole_ccp
+# TIMEOUT_S=N  the virtual machine is ended after this (900)
+#
+# Exits with 0 if every check passes, 77 if something that it needs is missing.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+which=${1:-stable}
+timeout_s=${TIMEOUT_S:-900}
+cache=$here/../target/vm/$which
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+mirror=http://deb.debian.org
+
+skip() {
+    echo "skipped: $1"
+    exit 77
+}
+
+case "$which" in
+stable) suites="debian bookworm main
+debian-security bookworm-security main" ;;
+backports) suites="debian bookworm-backports main" ;;
+*)
+    echo "usage: tests/vm.sh stable|backports" >&2
+    exit 2
+    ;;
+esac
+
+export PATH="$PATH:/usr/sbin:/sbin"
+[ "$(uname -m)" = x86_64 ] || skip "this is no x86_64 machine"
+for need in qemu-system-x86_64:qemu-system-x86 cpio:cpio depmod:kmod busybox:busybox-static xz:xz-utils \
+    iperf3:iperf3 ip:iproute2 tc:iproute2 gcc:build-essential make:build-essential apt-get:apt dpkg-deb:dpkg; do
+    command -v "${need%%:*}" >/dev/null || skip "${need%%:*} is missing (package ${need##*:})"
+done
+[ -e $keyring ] || skip "$keyring is missing (package debian-archive-keyring)"
+[ -e /usr/include/libelf.h ] || [ -e /usr/lib/x86_64-linux-gnu/libelf.so.1 ] || skip "libelf is missing (package libelf1)"
+
+# apt with a state of its own.
+apt() {
+    tool=$1
+    shift
+    "$tool" -q -o Dir::State="$cache/apt/state" -o Dir::State::status="$cache/apt/status" \
+        -o Dir::Cache="$cache/apt/cache" -o Dir::Etc::SourceList="$cache/apt/sources.list" \
+        -o Dir::Etc::SourceParts=/dev/null -o APT::Sandbox::User="$(id -un)" -o APT::Architecture=amd64 "$@"
+}
+
+# Unpacks kernel, modules and headers into $cache/root, once.
+fetch() {
+    rm -rf "$cache"
+    mkdir -p "$cache/apt/state/lists/partial" "$cache/apt/cache/archives/partial" "$cache/debs" "$cache/root"
+    : >"$cache/apt/status"
+    echo "$suites" | while read -r archive suite component; do
+        echo "deb [signed-by=$keyring] $mirror/$archive $suite $component"
+    done >"$cache/apt/sources.list"
+    apt apt-get update >"$cache/apt.log" 2>&1 || skip "Debian's packages are out of reach ($cache/apt.log)"
+    version=$(apt apt-cache show --no-all-versions linux-image-amd64 |
+        sed -n 's/^Depends: linux-image-\([^ ]*\)-amd64 .*/\1/p' | head -1)
+    [ -n "$version" ] || skip "$which has no linux-image-amd64"
+    kbuild=$(apt apt-cache show --no-all-versions "linux-headers-$version-amd64" |
+        sed -n 's/^Depends:.*\(linux-kbuild-[^ ,]*\).*/\1/p' | head -1)
+    (cd "$cache/debs" && apt apt-get download "linux-image-$version-amd64" "linux-headers-$version-amd64" \
+        "linux-headers-$version-common" "$kbuild" >>"$cache/apt.log" 2>&1) ||
+        skip "the packages of $version cannot be fetched ($cache/apt.log)"
+    for package in "$cache"/debs/*.deb; do
+        dpkg-deb -x "$package" "$cache/root"
+    done
+    # The headers name each other by absolute paths; without vmlinux no BTF is asked for, which needs pahole.
+    sed -i "s,include /usr/src,include $cache/root/usr/src," "$cache"/root/usr/src/linux-headers-*-amd64/Makefile
+    rm -f "$cache"/root/usr/src/linux-headers-*-amd64/vmlinux
+    rm -rf "$cache/debs" "$cache/apt"
+    depmod -b "$cache/root" "$version-amd64"
+    echo "$version-amd64" >"$cache/version"
+}
+
+[ -s "$cache/version" ] || fetch
+cache=$(cd "$cache" && pwd)
+version=$(cat "$cache/version")
+headers=$cache/root/usr/src/linux-headers-$version
+echo "kernel $version"
+
+# The module, from a copy, so that nothing is built between the sources.
+rm -rf "$cache/module"
+make -s -C "$here/../module" dkms-source DESTDIR="$cache/module"
+module=$(echo "$cache"/module/usr/src/*)
+cc=gcc
+command -v gcc-12 >/dev/null && cc=gcc-12
+make -s -C "$module" KDIR="$headers" CC=$cc
+
+# The initial file system: busybox, tools with their libraries, the kernel's modules, the test.
+initrd=$cache/initrd
+rm -rf "$initrd"
+mkdir -p "$initrd/bin" "$initrd/modules" "$initrd/proc" "$initrd/sys" "$initrd/dev" "$initrd/run" "$initrd/tmp" "$initrd/etc"
+cp "$(command -v busybox)" "$initrd/bin/busybox"
+for applet in $("$initrd/bin/busybox" --list | grep -vx busybox); do
+    ln -sf busybox "$initrd/bin/$applet"
+done
+add_program() { # FILE
+    rm -f "$initrd/bin/$(basename "$1")"
+    cp -L "$1" "$initrd/bin/"
+    ldd "$1" 2>/dev/null | grep -o '/[^ ]*' | while read -r library; do
+        mkdir -p "$initrd$(dirname "$library")"
+        cp -Ln "$library" "$initrd$library"
+    done
+}
+add_program "$(command -v ip)"
+add_program "$(command -v tc)"
+add_program "$(command -v ss)"
+add_program "$(command -v iperf3)"
+gcc -Wall -Wextra -Werror -O1 -static "$here/attack.c" -o "$initrd/bin/attack"
+for agent in "${AGENT:-}" "$here/../../target/release/anole-ccp" "$here/../../target/debug/anole-ccp"; do
+    if [ -x "$agent" ]; then
+        add_program "$agent"
+        strip "$initrd/bin/anole-ccp"
+        echo "agent $agent"
+        break
+    fi
+done
+if [ -n "${BPF_TEST:-}" ]; then
+    add_program "$BPF_TEST"
+    mv "$initrd/bin/$(basename "$BPF_TEST")" "$initrd/bin/bpf-loopback"
+fi
+for name in veth sch_netem tcp_diag; do
+    modprobe -d "$cache/root" -S "$version" --show-depends "$name" | while read -r command file rest; do
+        [ "$command" = insmod ] || continue
+        base=$(basename "${file%.xz}")
+        grep -qx "$base" "$initrd/modules/order" 2>/dev/null && continue
+        case "$file" in
+        *.xz) xz -dc "$file" >"$initrd/modules/$base" ;;
+        *) cp "$file" "$initrd/modules/$base" ;;
+        esac
+        echo "$base" >>"$initrd/modules/order"
+    done
+done
+cp "$module/tcp_anole_ccp.ko" "$initrd/modules/"
+cp "$here/init" "$here/guest.sh" "$initrd/"
+chmod +x "$initrd/init"
+printf 'root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n' >"$initrd/etc/passwd"
+(cd "$initrd" && find . | cpio -o -H newc --quiet | gzip -1) >"$cache/initrd.gz"
+
+log=$cache/console.log
+timeout "$timeout_s" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m 1024 -smp 2 \
+    -kernel "$cache/root/boot/vmlinuz-$version" -initrd "$cache/initrd.gz" \
+    -append "console=ttyS0 quiet panic=-1 oops=panic" -nographic -no-reboot -nodefaults -serial stdio -monitor none \
+    </dev/null >"$log" 2>&1 || echo "the virtual machine was ended after $timeout_s s"
+tr -d '\r' <"$log"
+if ! grep -q '^DONE' "$log"; then
+    echo "The virtual machine did not come to its end; see $log"
+    exit 1
+fi
+if grep -q '^FAIL' "$log"; then
+    exit 1
+fi
+echo "every check passed"
