@@ -57,8 +57,7 @@ static void ccp_init(struct sock *sk)
 	struct ccp_flow *flow = ccp_flow_open();
 	u64 now_us = tp->tcp_mstamp;
 
-	ca->flow = flow;
-	ca->prr_delivered = 0;
+	*ca = (struct ccp_ca){.flow = flow};
 	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
 	if (!flow)
 		return;
@@ -216,7 +215,7 @@ static void lose_agent(struct sock *sk, struct ccp_flow *flow, const struct fold
 	flow->lost_at = now_us;
 	flow->next_create = now_us;
 	ccp_fallback_resume(sk, cwnd);
-	pr_info_ratelimited("flow %u: the agent has not answered, Reno takes over\n", flow->sid);
+	pr_info_ratelimited("flow %u: the agent has not answered, CUBIC takes over\n", flow->sid);
 }
 
 static void on_ack(struct sock *sk, const struct rate_sample *rs)
@@ -269,7 +268,7 @@ static bool is_governed(const struct sock *sk)
 /* A program answers losses by itself. */
 static u32 ccp_ssthresh(struct sock *sk)
 {
-	return is_governed(sk) ? max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), 2) : tcp_reno_ssthresh(sk);
+	return is_governed(sk) ? max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), 2) : ccp_cubic_ssthresh(sk);
 }
 
 static u32 ccp_undo_cwnd(struct sock *sk)
