@@ -2,6 +2,7 @@
 /*
  * The netlink datapath: what its files share.
  *
+ *   main.c      the module's names, its beginning and end
  *   netlink.c   messages from and to the agent
  *   flow.c      the table of flows and of programs; mail from the agent
  *   tcp.c       the tcp_congestion_ops: who governs, what an ACK tells, what TCP obeys
@@ -16,7 +17,9 @@
 #include <net/tcp.h>
 #include "message.h"
 
-#define CCP_NAME "anole_ccp"
+/* A connection under anole_ccp leaves the choice to the agent; one under anole_x asks it for x. */
+#define CCP_PREFIX "anole_"
+#define CCP_NAME   CCP_PREFIX "ccp"
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 19, 0)
 static inline u32 tcp_snd_cwnd(const struct tcp_sock *tp)
@@ -93,6 +96,9 @@ static inline struct ccp_ca *ccp_ca(const struct sock *sk)
 	return inet_csk_ca(sk);
 }
 
+/* tcp.c: all but the name */
+extern const struct tcp_congestion_ops ccp_template;
+
 /* flow.c */
 struct ccp_flow *ccp_flow_open(void);
 void ccp_flow_close(struct ccp_flow *flow);
@@ -102,7 +108,7 @@ void ccp_flows_exit(void);
 
 /* netlink.c */
 bool ccp_agent_listens(void);
-void ccp_send_create(u32 sid, const struct fold_create *create);
+void ccp_send_create(u32 sid, const struct fold_create *create, const char *algorithm);
 void ccp_send_measure(u32 sid, u32 uid, const struct fold_state *state, u32 values);
 int ccp_netlink_init(void);
 void ccp_netlink_exit(void);
