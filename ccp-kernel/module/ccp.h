@@ -2,10 +2,11 @@
 /*
  * The netlink datapath: what its files share.
  *
+ *   main.c      the module's names, its beginning and end
  *   netlink.c   messages from and to the agent
  *   flow.c      the table of flows and of programs; mail from the agent
  *   tcp.c       the tcp_congestion_ops: who governs, what an ACK tells, what TCP obeys
- *   fallback.c  Reno, which governs while no agent answers
+ *   fallback.c  what governs while no agent answers, by the window of cubic.c
  */
 #ifndef CCP_H
 #define CCP_H
@@ -16,7 +17,9 @@
 #include <net/tcp.h>
 #include "message.h"
 
-#define CCP_NAME "anole_ccp"
+/* A connection under anole_ccp leaves the choice to the agent; one under anole_x asks it for x. */
+#define CCP_PREFIX "anole_"
+#define CCP_NAME   CCP_PREFIX "ccp"
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 19, 0)
 static inline u32 tcp_snd_cwnd(const struct tcp_sock *tp)
@@ -70,10 +73,21 @@ struct ccp_flow {
 	struct rcu_head rcu;
 };
 
+/* CUBIC's window: see cubic.c. */
+struct ccp_cubic {
+	u64 epoch_us; /* when congestion avoidance began; 0: it begins at the next ACK */
+	u64 estimate; /* Reno's window, packets / 2^16 */
+	u32 k_ms;     /* from the epoch to the plateau */
+	u32 plateau;  /* packets */
+	u32 max;      /* window before the latest loss, packets; 0: none, or a timeout since */
+	u32 prior;    /* the same without fast convergence */
+};
+
 /* What lies in the socket. */
 struct ccp_ca {
 	struct ccp_flow *flow; /* NULL: no memory or no id was left, the fallback governs for good */
 	u32 prr_delivered;     /* packets since the reduction began */
+	struct ccp_cubic cubic;
 };
 
 static inline struct ccp_ca *ccp_ca(const struct sock *sk)
@@ -81,6 +95,9 @@ static inline struct ccp_ca *ccp_ca(const struct sock *sk)
 	BUILD_BUG_ON(sizeof(struct ccp_ca) > ICSK_CA_PRIV_SIZE);
 	return inet_csk_ca(sk);
 }
+
+/* tcp.c: all but the name */
+extern const struct tcp_congestion_ops ccp_template;
 
 /* flow.c */
 struct ccp_flow *ccp_flow_open(void);
@@ -91,10 +108,16 @@ void ccp_flows_exit(void);
 
 /* netlink.c */
 bool ccp_agent_listens(void);
-void ccp_send_create(u32 sid, const struct fold_create *create);
+void ccp_send_create(u32 sid, const struct fold_create *create, const char *algorithm);
 void ccp_send_measure(u32 sid, u32 uid, const struct fold_state *state, u32 values);
 int ccp_netlink_init(void);
 void ccp_netlink_exit(void);
+
+/* cubic.c */
+void ccp_cubic_ack(struct sock *sk, u32 acked);
+void ccp_cubic_reset(struct sock *sk);
+void ccp_cubic_skip_idle(struct sock *sk);
+u32 ccp_cubic_ssthresh(struct sock *sk);
 
 /* fallback.c: for a socket's whole life, whoever governs, so that it can take over at any time */
 u32 ccp_packets_allowed(const struct tcp_sock *tp, u32 cwnd);

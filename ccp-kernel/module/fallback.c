@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The fallback: the kernel's Reno (RFC 5681). TCP leaves an algorithm with cong_control() alone, so what it
- * does around others is done here: proportional rate reduction while a loss is repaired (RFC 6937), the
- * window afterwards, restart after idle (RFC 5681, section 4.1) and the pacing rate.
+ * The fallback, by CUBIC's window. TCP leaves an algorithm with cong_control() alone, so what it does around
+ * others is done here: proportional rate reduction while a loss is repaired (RFC 6937), the window
+ * afterwards, restart after idle (RFC 5681, section 4.1) and the pacing rate.
  */
 #include "ccp.h"
 
@@ -25,6 +25,7 @@ void ccp_fallback_resume(struct sock *sk, u32 cwnd)
 	set_window(tp, max_t(u32, cwnd, 2));
 	tp->snd_ssthresh = tcp_snd_cwnd(tp);
 	tp->snd_cwnd_cnt = 0;
+	ccp_cubic_reset(sk);
 }
 
 /* What leaves during a reduction: in proportion to what is delivered while more than ssthresh is in flight,
@@ -73,7 +74,7 @@ void ccp_fallback_ack(struct sock *sk, const struct rate_sample *rs)
 	if (state == TCP_CA_CWR || state == TCP_CA_Recovery)
 		reduce(sk, rs->acked_sacked);
 	else if (rs->acked_sacked)
-		tcp_reno_cong_avoid(sk, tcp_sk(sk)->snd_una, rs->acked_sacked);
+		ccp_cubic_ack(sk, rs->acked_sacked);
 	ccp_pace(sk);
 }
 
@@ -85,6 +86,8 @@ void ccp_fallback_state(struct sock *sk, u8 next)
 
 	if (next >= TCP_CA_CWR) {
 		ccp_ca(sk)->prr_delivered = 0;
+		if (next == TCP_CA_Loss)
+			ccp_cubic_reset(sk);
 		return;
 	}
 	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH &&
@@ -112,6 +115,7 @@ void ccp_fallback_restart(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = tcp_snd_cwnd(tp), restart = ccp_window_after_idle(sk);
 
+	ccp_cubic_skip_idle(sk);
 	if (restart >= cwnd)
 		return;
 	tp->snd_ssthresh = max_t(u32, tp->snd_ssthresh, (cwnd >> 1) + (cwnd >> 2));

@@ -61,7 +61,7 @@ static void send_out(struct sk_buff *skb)
 	nlmsg_multicast(agent, skb, 0, GROUP, GFP_ATOMIC);
 }
 
-void ccp_send_create(u32 sid, const struct fold_create *create)
+void ccp_send_create(u32 sid, const struct fold_create *create, const char *algorithm)
 {
 	struct sk_buff *skb;
 	u8 *at;
@@ -69,7 +69,7 @@ void ccp_send_create(u32 sid, const struct fold_create *create)
 	skb = message(FOLD_CREATE_BYTES, &at);
 	if (!skb)
 		return;
-	fold_write_create(at, sid, create, "");
+	fold_write_create(at, sid, create, algorithm);
 	send_out(skb);
 }
 

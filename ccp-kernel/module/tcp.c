@@ -39,6 +39,7 @@ static void announce(struct sock *sk, struct ccp_flow *flow, u64 now_us)
 		.src_port = ntohs(inet->inet_sport),
 		.dst_port = ntohs(inet->inet_dport),
 	};
+	const char *name;
 
 	if (!ccp_agent_listens())
 		return;
@@ -46,7 +47,8 @@ static void announce(struct sock *sk, struct ccp_flow *flow, u64 now_us)
 		create.src_ip = (__force u32)inet->inet_saddr;
 		create.dst_ip = (__force u32)inet->inet_daddr;
 	}
-	ccp_send_create(flow->sid, &create);
+	name = inet_csk(sk)->icsk_ca_ops->name;
+	ccp_send_create(flow->sid, &create, strcmp(name, CCP_NAME) ? name + strlen(CCP_PREFIX) : "");
 	wait_for_answer(flow, now_us);
 }
 
@@ -57,8 +59,7 @@ static void ccp_init(struct sock *sk)
 	struct ccp_flow *flow = ccp_flow_open();
 	u64 now_us = tp->tcp_mstamp;
 
-	ca->flow = flow;
-	ca->prr_delivered = 0;
+	*ca = (struct ccp_ca){.flow = flow};
 	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
 	if (!flow)
 		return;
@@ -216,7 +217,7 @@ static void lose_agent(struct sock *sk, struct ccp_flow *flow, const struct fold
 	flow->lost_at = now_us;
 	flow->next_create = now_us;
 	ccp_fallback_resume(sk, cwnd);
-	pr_info_ratelimited("flow %u: the agent has not answered, Reno takes over\n", flow->sid);
+	pr_info_ratelimited("flow %u: the agent has not answered, CUBIC takes over\n", flow->sid);
 }
 
 static void on_ack(struct sock *sk, const struct rate_sample *rs)
@@ -269,7 +270,7 @@ static bool is_governed(const struct sock *sk)
 /* A program answers losses by itself. */
 static u32 ccp_ssthresh(struct sock *sk)
 {
-	return is_governed(sk) ? max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), 2) : tcp_reno_ssthresh(sk);
+	return is_governed(sk) ? max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), 2) : ccp_cubic_ssthresh(sk);
 }
 
 static u32 ccp_undo_cwnd(struct sock *sk)
@@ -315,8 +316,7 @@ static void ccp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 }
 #endif
 
-static struct tcp_congestion_ops ccp_ops __read_mostly = {
-	.name = CCP_NAME,
+const struct tcp_congestion_ops ccp_template = {
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.owner = THIS_MODULE,
 	.init = ccp_init,
@@ -331,29 +331,3 @@ static struct tcp_congestion_ops ccp_ops __read_mostly = {
 	.cwnd_event_tx_start = restart_after_idle,
 #endif
 };
-
-static int __init ccp_module_init(void)
-{
-	int error = ccp_netlink_init();
-
-	if (error)
-		return error;
-	error = tcp_register_congestion_control(&ccp_ops);
-	if (error)
-		ccp_netlink_exit();
-	return error;
-}
-
-static void __exit ccp_module_exit(void)
-{
-	tcp_unregister_congestion_control(&ccp_ops);
-	ccp_netlink_exit();
-	ccp_flows_exit();
-}
-
-module_init(ccp_module_init);
-module_exit(ccp_module_exit);
-
-MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("TCP congestion control by fold programs and an agent in user space (CCP)");
-MODULE_AUTHOR("anole-ccp maintainers");

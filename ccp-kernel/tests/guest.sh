@@ -61,8 +61,9 @@ network() {
     sleep 1
 }
 
+control=anole_ccp
 send() { # IPERF3-FLAGS
-    ip netns exec a timeout 90 iperf3 -c 10.77.2.1 -C anole_ccp -f k "$@" >/tmp/iperf 2>&1
+    ip netns exec a timeout 90 iperf3 -c 10.77.2.1 -C $control -f k "$@" >/tmp/iperf 2>&1
 }
 
 transfer() { # SECONDS: leaves in $rate what arrived, kbit/s
@@ -97,8 +98,13 @@ with_an_agent() {
     check "the agent saw the flow" more_flows_than 0 /tmp/agent1
     check "and had reports of it" eventually grep -q "flow ends.*reports=[1-9]" /tmp/agent1
 
+    control=anole_reno
+    transfer 3
+    control=anole_ccp
+    check "a name of its own asks for an algorithm" grep -q "flow starts.*algorithm=.*reno" /tmp/agent1
+
     begin_transfer 30
-    eventually more_flows_than 1 /tmp/agent1
+    eventually more_flows_than 2 /tmp/agent1
     sleep 3
     check "the agent is not given up while it lives" not logged "has not answered"
     kill -9 "$agent"
@@ -141,7 +147,7 @@ if [ -x /bin/bpf-loopback ]; then
     check "the verifier takes the eBPF datapath, and a flow obeys it" /bin/bpf-loopback --test-threads 1
 fi
 network
-insmod /modules/tcp_anole_ccp.ko
+insmod /modules/tcp_anole_ccp.ko algorithms=reno
 check "the module loads" grep -q anole_ccp /proc/sys/net/ipv4/tcp_available_congestion_control
 transfer 6
 check "without an agent the fallback fills the link: $rate kbit/s" enough "$rate"

@@ -95,7 +95,7 @@ make -s -C "$here/../module" dkms-source DESTDIR="$cache/module"
 module=$(echo "$cache"/module/usr/src/*)
 cc=gcc
 command -v gcc-12 >/dev/null && cc=gcc-12
-make -s -C "$module" KDIR="$headers" CC=$cc
+make -s -C "$module" KDIR="$headers" CC=$cc CCP_WERROR=1
 
 # The initial file system: busybox, tools with their libraries, the kernel's modules, the test.
 initrd=$cache/initrd
