@@ -3,7 +3,7 @@
 
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::{Host, HostOptions};
-use anole_emulator::{Emulator, EmulatorOptions, Network, NetworkLink, Record, Route};
+use anole_emulator::{Emulator, EmulatorOptions, Network, NetworkLink, Record, Route, UdpPorts};
 use anole_model::{Dur, Rate};
 use anole_quic::{
     Amount, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Server, ServerOptions,
@@ -67,11 +67,12 @@ where
     });
     let route = Route { path: vec![0], extra_delay: Dur::ZERO };
     let network = Network::new(vec![link], vec![route], Vec::new());
-    let options =
-        EmulatorOptions { server: server.address().unwrap(), epoch: Instant::now(), warmup: Dur::ZERO };
-    let emulator = Emulator::start(network, options).unwrap();
+    let ports = UdpPorts::open(1, server.address().unwrap()).unwrap();
+    let (entry, exit) = (ports.entries().unwrap()[0], ports.exits().unwrap()[0]);
+    let options = EmulatorOptions { epoch: Instant::now(), warmup: Dur::ZERO };
+    let emulator = Emulator::start(network, ports, options).unwrap();
     let options = ClientOptions {
-        remote: emulator.entry(0),
+        remote: entry,
         certificate: server.certificate().clone(),
         idle_timeout,
         datagram: DatagramSize::Fixed(1472),
@@ -81,8 +82,8 @@ where
     let watch = watch(transfer.meter());
     let (report, watched) = tokio::join!(transfer.run(amount), watch);
     let _ = tokio::time::timeout(Duration::from_secs(1), ends.recv()).await;
-    let received = server.received_from(emulator.exit(0)).map_or(0, |received| received.bytes());
-    let record = emulator.finish().unwrap();
+    let received = server.received_from(exit).map_or(0, |received| received.bytes());
+    let (record, _) = emulator.finish().unwrap();
     task.abort();
     (Run { report, received, record }, watched)
 }
