@@ -88,6 +88,10 @@ fn agent() -> Option<PathBuf> {
         eprintln!("skipped: this kernel tells no BTF (CONFIG_DEBUG_INFO_BTF)");
         return None;
     }
+    if host().contains("anole_ccp") {
+        eprintln!("skipped: another agent governs this kernel's TCP (anole_ccp)");
+        return None;
+    }
     let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
     if !program.is_file() {
         let build = ["build", "--package", "anole-agent", "--bin", "anole-ccp"];
