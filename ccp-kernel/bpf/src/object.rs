@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
-use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
@@ -21,6 +21,15 @@ static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
 
 /// Maps of the object that the agent uses, in the order of [`Maps`].
 const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
+/// The kernel's functions that the fallback calls; where one is missing, it is Reno.
+const CUBIC: [&str; 6] = [
+    "cubictcp_init",
+    "cubictcp_recalc_ssthresh",
+    "cubictcp_cong_avoid",
+    "cubictcp_state",
+    "cubictcp_acked",
+    "cubictcp_cwnd_event",
+];
 /// The object's map that is registered without a link.
 const UNLINKED: &str = "unlinked_2";
 /// Names beside anole_ccp that the object has room for.
@@ -84,10 +93,8 @@ impl KernelFacts {
             .ok_or_else(no_btf)?;
         let pointer: Ptr<'_> = btf.type_by_id(member.ty).ok_or_else(no_btf)?;
         let function: FuncProto<'_> = pointer.referenced_type().try_into().map_err(|_| no_btf())?;
-        let cubic = btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("cubictcp_acked").is_some();
-        // The flag that struct_ops maps with a link carry; the enumerator came with them.
-        let links =
-            btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_struct_ops_link_create").is_some();
+        let cubic = CUBIC.iter().all(|name| btf.type_by_name::<Func<'_>>(name).is_some());
+        let links = btf.type_by_name::<Func<'_>>("bpf_struct_ops_link_create").is_some();
         Ok(KernelFacts {
             ops_id: ops.type_id().into(),
             cong_control: place as u32,
