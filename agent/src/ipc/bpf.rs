@@ -15,7 +15,8 @@ pub struct Bpf(RefCell<Datapath>);
 impl Bpf {
     /// Registers the congestion control, or takes over what an earlier agent left in `directory`.
     pub fn open(directory: &Path) -> Result<Bpf, Error> {
-        let datapath = Datapath::open(directory, Mode::Generated)?;
+        let names: Vec<&str> = anole_algorithms::all().iter().map(|spec| spec.name).collect();
+        let datapath = Datapath::open(directory, &names, Mode::Generated)?;
         let stats = datapath.stats();
         if datapath.is_adopted() {
             let Stats { opened, fallbacks, unsent, .. } = stats;

@@ -97,7 +97,8 @@ fn counters() -> (u64, u64) {
 }
 
 fn transfer(name: &str, mode: Mode, program: Option<Vec<u8>>) {
-    let mut datapath = Datapath::open(Path::new("/nowhere"), mode).expect("root, and a kernel from 6.1 on");
+    let mut datapath =
+        Datapath::open(Path::new("/nowhere"), &[], mode).expect("root, and a kernel from 6.1 on");
     if let Some(program) = &program {
         datapath.send(program).unwrap();
     }

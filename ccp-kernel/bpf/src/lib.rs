@@ -151,10 +151,12 @@ fn read_stats(agent: &Agent) -> Stats {
 }
 
 impl Datapath {
-    /// Registers the datapath, or takes over what an earlier agent left in `directory`, a BPF file system.
+    /// Registers the datapath, or takes over what an earlier agent left in `directory`, a BPF file system. For
+    /// each of `algorithms` (up to 16, of up to 9 letters) it also registers `anole_NAME`, whose flows ask the
+    /// agent for that one.
     /// If it is none, nothing is left there and the registration ends with this value.
-    pub fn open(directory: &Path, mode: Mode) -> Result<Datapath, Error> {
-        let installed = object::install(directory)?;
+    pub fn open(directory: &Path, algorithms: &[&str], mode: Mode) -> Result<Datapath, Error> {
+        let installed = object::install(directory, algorithms)?;
         let maps = &installed.maps;
         let agent = Mapping::new(maps.agent.as_fd(), 0, size_of::<Agent>().next_multiple_of(4096), true)?;
         let bytes = size_of::<Mailbox>() * MAX_FLOWS as usize;

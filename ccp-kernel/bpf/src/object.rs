@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
-use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
@@ -21,8 +21,23 @@ static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
 
 /// Maps of the object that the agent uses, in the order of [`Maps`].
 const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
+/// The kernel's functions that the fallback calls; where one is missing, it is Reno.
+const CUBIC: [&str; 6] = [
+    "cubictcp_init",
+    "cubictcp_recalc_ssthresh",
+    "cubictcp_cong_avoid",
+    "cubictcp_state",
+    "cubictcp_acked",
+    "cubictcp_cwnd_event",
+];
 /// The object's map that is registered without a link.
 const UNLINKED: &str = "unlinked_2";
+/// Names beside anole_ccp that the object has room for.
+const MAX_NAMES: usize = 16;
+/// A congestion control's name has 16 bytes with its NUL, of which "anole_" takes six.
+const MAX_NAME_BYTES: usize = 9;
+/// The pin of the registration, made last; those of further names begin with it.
+const LAST_PIN: &str = "registered";
 /// Magic number of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
@@ -78,10 +93,8 @@ impl KernelFacts {
             .ok_or_else(no_btf)?;
         let pointer: Ptr<'_> = btf.type_by_id(member.ty).ok_or_else(no_btf)?;
         let function: FuncProto<'_> = pointer.referenced_type().try_into().map_err(|_| no_btf())?;
-        let cubic = btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("cubictcp_acked").is_some();
-        // The flag that struct_ops maps with a link carry; the enumerator came with them.
-        let links =
-            btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_struct_ops_link_create").is_some();
+        let cubic = CUBIC.iter().all(|name| btf.type_by_name::<Func<'_>>(name).is_some());
+        let links = btf.type_by_name::<Func<'_>>("bpf_struct_ops_link_create").is_some();
         Ok(KernelFacts {
             ops_id: ops.type_id().into(),
             cong_control: place as u32,
@@ -106,15 +119,16 @@ pub struct Installed {
     /// Keeps other agents away.
     _lock: Option<Flock<File>>,
     /// Registers while it is there, if nothing is pinned.
-    _link: Option<Link>,
+    _links: Vec<Link>,
 }
 
-/// Registers the datapath, or takes over what an earlier agent left in `directory`.
-pub fn install(directory: &Path) -> Result<Installed, Error> {
+/// Registers the datapath under its own name and one for each of `algorithms`, or takes over what an earlier
+/// agent left in `directory`.
+pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error> {
     libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
     if !is_bpf_fs(directory) {
-        let (maps, link, offsets) = load(&kernel, None)?;
+        let (maps, links, offsets) = load(&kernel, algorithms, None)?;
         return Ok(Installed {
             maps,
             kernel,
@@ -122,7 +136,7 @@ pub fn install(directory: &Path) -> Result<Installed, Error> {
             pinned: false,
             adopted: false,
             _lock: None,
-            _link: link,
+            _links: links,
         });
     }
     let root = directory.join("anole_ccp");
@@ -133,10 +147,10 @@ pub fn install(directory: &Path) -> Result<Installed, Error> {
     fs::create_dir_all(&root).map_err(io("create it"))?;
     let lock = File::open(&root).map_err(io("open it"))?;
     let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| Error::Taken(root.clone()))?;
-    let ours = root.join(format!("{:016x}", hash(OBJECT)));
+    let ours = root.join(format!("{:016x}", hash(OBJECT, algorithms)));
     for entry in fs::read_dir(&root).map_err(io("read it"))?.flatten() {
         let path = entry.path();
-        if path != ours || !path.join("registered").exists() {
+        if path != ours || !path.join(LAST_PIN).exists() {
             retire(&path);
         }
     }
@@ -149,36 +163,41 @@ pub fn install(directory: &Path) -> Result<Installed, Error> {
         (maps, offsets)
     } else {
         fs::create_dir(&ours).map_err(io("create a folder in it"))?;
-        let loaded = load(&kernel, Some(&ours)).inspect_err(|_| retire(&ours))?;
+        let loaded = load(&kernel, algorithms, Some(&ours)).inspect_err(|_| retire(&ours))?;
         (loaded.0, loaded.2)
     };
-    Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _link: None })
+    Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _links: Vec::new() })
 }
 
 /// A map of the datapath that is registered in `directory`.
 pub fn pinned(directory: &Path, name: &str) -> Result<MapHandle, Error> {
-    let path = directory.join("anole_ccp").join(format!("{:016x}", hash(OBJECT))).join(name);
-    Ok(MapHandle::from_pinned_path(path)?)
+    let root = directory.join("anole_ccp");
+    let entries = fs::read_dir(&root);
+    let entries = entries.map_err(|reason| Error::Pin { path: root.clone(), what: "read it", reason })?;
+    let found = entries.flatten().map(|entry| entry.path()).find(|path| path.join(LAST_PIN).exists());
+    Ok(MapHandle::from_pinned_path(found.unwrap_or(root).join(name))?)
 }
 
 fn is_bpf_fs(path: &Path) -> bool {
     nix::sys::statfs::statfs(path).is_ok_and(|fs| fs.filesystem_type().0 == BPF_FS_MAGIC)
 }
 
-/// FNV-1a, to tell versions of the object apart.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+/// FNV-1a, to tell versions of the object and of its names apart.
+fn hash(object: &[u8], names: &[&str]) -> u64 {
+    let names = names.iter().flat_map(|name| name.bytes().chain([0]));
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    object.iter().copied().chain(names).fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// Unregisters what an agent left in a folder, and removes it.
 fn retire(path: &Path) {
-    if let Ok(map) = MapHandle::from_pinned_path(path.join("registered")) {
-        // Before 6.4 the registration is the map's only entry.
-        let _ = map.delete(&0u32.to_ne_bytes());
-    }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(LAST_PIN)
+            && let Ok(map) = MapHandle::from_pinned_path(entry.path())
+        {
+            // Before 6.4 the registration is the map's only entry.
+            let _ = map.delete(&0u32.to_ne_bytes());
+        }
         let _ = fs::remove_file(entry.path());
     }
     let _ = fs::remove_dir(path);
@@ -200,12 +219,16 @@ fn registered(kernel: &KernelFacts) -> &'static str {
 }
 
 /// Chooses what this kernel can load.
-fn choose(object: &mut OpenObject, kernel: &KernelFacts) -> Result<(), Error> {
+fn choose(object: &mut OpenObject, kernel: &KernelFacts, names: &[&str]) -> Result<(), Error> {
     let ops = registered(kernel);
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name.starts_with("linked") || name.starts_with("unlinked") {
-            map.set_autocreate(name == ops)?;
+            let wanted = names.iter().enumerate().find(|(n, _)| name == format!("{ops}_n{n}"));
+            map.set_autocreate(name == ops || wanted.is_some())?;
+            if let (Some((_, wanted)), Some(value)) = (wanted, map.initial_value_mut()) {
+                rename(value, wanted);
+            }
         }
         if name.ends_with(".rodata")
             && let Some(value) = map.initial_value_mut()
@@ -221,6 +244,17 @@ fn choose(object: &mut OpenObject, kernel: &KernelFacts) -> Result<(), Error> {
         };
     }
     Ok(())
+}
+
+/// Writes `anole_NAME` where the compiler wrote `anole_ccp`. The kernel takes no hyphen in a name.
+fn rename(ops: &mut [u8], name: &str) {
+    const COMPILED: &[u8] = b"anole_ccp\0";
+    if let Some(at) = ops.windows(COMPILED.len()).position(|bytes| bytes == COMPILED) {
+        let place = ops[at..].iter_mut().skip("anole_".len());
+        place
+            .zip(name.bytes().chain([0]))
+            .for_each(|(to, from)| *to = if from == b'-' { b'_' } else { from });
+    }
 }
 
 /// Registers the name. One that is taken may be free soon, when another process's end has been cleared up,
@@ -239,7 +273,7 @@ fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
 
 /// Before 6.4 a registration is an entry in a map that keeps itself; only CAP_SYS_ADMIN may look for it.
 fn unregister_stale() {
-    for info in MapInfoIter::default().filter(|info| info.name == UNLINKED) {
+    for info in MapInfoIter::default().filter(|info| info.name.to_string_lossy().starts_with(UNLINKED)) {
         if let Ok(map) = MapHandle::from_map_id(info.id) {
             let _ = map.delete(&0u32.to_ne_bytes());
         }
@@ -247,10 +281,16 @@ fn unregister_stale() {
 }
 
 /// Loads and registers; pins everything in `pins`, the registration last.
-fn load(kernel: &KernelFacts, pins: Option<&Path>) -> Result<(Maps, Option<Link>, Offsets), Error> {
+fn load(
+    kernel: &KernelFacts,
+    algorithms: &[&str],
+    pins: Option<&Path>,
+) -> Result<(Maps, Vec<Link>, Offsets), Error> {
+    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
+    let names: Vec<&str> = fits.take(MAX_NAMES).collect();
     let mut builder = ObjectBuilder::default();
     let mut object = builder.name("anole_ccp")?.open_memory(OBJECT)?;
-    choose(&mut object, kernel)?;
+    choose(&mut object, kernel, &names)?;
     let mut object = object.load().map_err(Error::Load)?;
     let maps = Maps::collect(|wanted| {
         let map = object.maps().find(|map| is_called(map, wanted));
@@ -276,17 +316,24 @@ fn load(kernel: &KernelFacts, pins: Option<&Path>) -> Result<(Maps, Option<Link>
         }
     }
     let ops = registered(kernel);
-    let mut map = object.maps_mut().find(|map| map.name() == ops).ok_or(Error::Object(ops.into()))?;
-    let mut link = register(&mut map)?;
-    let Some(pins) = pins else { return Ok((maps, Some(link), offsets)) };
-    if kernel.links {
-        link.pin(pins.join("registered"))?;
-    } else {
-        map.pin(pins.join("registered"))?;
-        // Dropping it would unregister.
-        link.disconnect();
+    let mut links = Vec::new();
+    let further =
+        names.iter().enumerate().map(|(n, name)| (format!("{ops}_n{n}"), format!("{LAST_PIN}-{name}")));
+    for (map, pin) in further.chain([(ops.to_string(), LAST_PIN.to_string())]) {
+        let mut map =
+            object.maps_mut().find(|known| known.name() == map.as_str()).ok_or(Error::Object(map))?;
+        let mut link = register(&mut map)?;
+        match pins {
+            None => links.push(link),
+            Some(pins) if kernel.links => link.pin(pins.join(pin))?,
+            Some(pins) => {
+                map.pin(pins.join(pin))?;
+                // Dropping it would unregister.
+                link.disconnect();
+            }
+        }
     }
-    Ok((maps, None, offsets))
+    Ok((maps, links, offsets))
 }
 
 /// libbpf puts the object's name before those of sections.

@@ -115,7 +115,7 @@ struct create {
 	char algorithm[FOLD_ALGORITHM_BYTES];
 };
 
-/* The algorithm that the flow asks for: "x" of anole_x, nothing of anole_ccp. */
+/* The algorithm that the flow asks for: "x-y" of anole_x_y, nothing of anole_ccp. */
 static __always_inline void name_algorithm(const struct tcp_sock *tp, char *to)
 {
 	const struct tcp_congestion_ops *ops = tp->inet_conn.icsk_ca_ops;
@@ -126,7 +126,7 @@ static __always_inline void name_algorithm(const struct tcp_sock *tp, char *to)
 	    !ops->name[prefix + 3])
 		return;
 	for (n = 0; n < 16 - prefix - 1; n++)
-		to[n] = ops->name[prefix + n];
+		to[n] = ops->name[prefix + n] == '_' ? '-' : ops->name[prefix + n];
 }
 
 static __noinline int announce(struct sock *sk, struct flow *f)
@@ -538,6 +538,31 @@ SEC(".struct_ops.link")
 struct tcp_congestion_ops linked_2 = {OPS, .cong_control = (void *)anole_cong_control_2};
 SEC(".struct_ops")
 struct tcp_congestion_ops unlinked_2 = {OPS, .cong_control = (void *)anole_cong_control_2};
+
+/* Further names, one for each algorithm that is asked for; user space writes them before it loads. */
+#define NAMES(n)                                                                                             \
+	SEC(".struct_ops.link")                                                                              \
+	struct tcp_congestion_ops linked_n##n = {OPS, .cong_control = (void *)anole_cong_control};           \
+	SEC(".struct_ops.link")                                                                              \
+	struct tcp_congestion_ops linked_2_n##n = {OPS, .cong_control = (void *)anole_cong_control_2};       \
+	SEC(".struct_ops")                                                                                   \
+	struct tcp_congestion_ops unlinked_2_n##n = {OPS, .cong_control = (void *)anole_cong_control_2}
+NAMES(0);
+NAMES(1);
+NAMES(2);
+NAMES(3);
+NAMES(4);
+NAMES(5);
+NAMES(6);
+NAMES(7);
+NAMES(8);
+NAMES(9);
+NAMES(10);
+NAMES(11);
+NAMES(12);
+NAMES(13);
+NAMES(14);
+NAMES(15);
 
 /* Never registered; they make `finish` and `interpret` what `jumps` takes, programs for cong_control. */
 SEC(".struct_ops")
