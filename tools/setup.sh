@@ -12,7 +12,7 @@ want=${1:-build}
 cd "$(dirname "$0")/.."
 
 # What stands for a package, a program or a file, and the package.
-needs="cc:build-essential"
+needs="cc:build-essential pkg-config:pkg-config /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev"
 torch="cmake:cmake ninja:ninja-build /usr/include/nlohmann/json.hpp:nlohmann-json3-dev
     /usr/lib/*/libtorch_cpu.so:libtorch-dev /usr/lib/*/openblas-pthread/libopenblas.so.0:libopenblas0-pthread"
 python="/usr/lib/python3*/ensurepip:python3-venv"
@@ -23,7 +23,8 @@ case "$want" in
 build) ;;
 policy) needs="$needs $torch" ;;
 train) needs="$needs $python" ;;
-test) needs="$needs $torch $python $vm /usr/include/gtest/gtest.h:libgtest-dev clang-format:clang-format" ;;
+test) needs="$needs $torch $python $vm /usr/include/gtest/gtest.h:libgtest-dev clang-format:clang-format clang:clang
+    llvm-strip:llvm /usr/include/bpf/bpf_helpers.h:libbpf-dev ip:iproute2" ;;
 *)
     echo "tools/setup.sh: \"$want\" is none of build, policy, train, test" >&2
     exit 2

@@ -70,6 +70,10 @@ pub struct Options {
     /// $XDG_RUNTIME_DIR/anole-ccp.sock for others, /tmp/anole-ccp-UID/agent.sock where that is not set]
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
+    /// BPF file system where --ipc bpf keeps the datapath, so that it and its flows outlive the agent
+    /// [default: /sys/fs/bpf]
+    #[arg(long, value_name = "DIR")]
+    pub bpf_fs: Option<PathBuf>,
     /// Changes a parameter of every algorithm that has it (anole-ccp algs lists them); may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     #[serde(deserialize_with = "parameter_table")]
@@ -96,7 +100,7 @@ pub enum IpcKind {
     Unix,
     /// Netlink, from a kernel module; needs root.
     Netlink,
-    /// eBPF in the kernel; not part of this build.
+    /// eBPF in the kernel; needs root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
     Bpf,
 }
 
@@ -156,6 +160,7 @@ impl Options {
             torch_library: self.torch_library.or(other.torch_library),
             policy_server: self.policy_server.or(other.policy_server),
             socket: self.socket.or(other.socket),
+            bpf_fs: self.bpf_fs.or(other.bpf_fs),
             // The last of two values for one name counts.
             param: other.param.into_iter().chain(self.param).collect(),
             seed: self.seed.or(other.seed),

@@ -2,6 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::cli::{IpcKind, LogFormat, LogLevel, Options};
+use crate::ipc::bpf::Bpf;
 use crate::ipc::netlink::Netlink;
 use crate::ipc::unix::Unix;
 use crate::ipc::{Endpoint, Transport, default_socket};
@@ -43,6 +44,8 @@ pub fn read_config(path: &Path) -> Result<Options, Failure> {
 enum Place {
     Unix(PathBuf),
     Netlink,
+    /// The BPF file system where the datapath lives on.
+    Bpf(PathBuf),
 }
 
 /// Runs the agent with these settings.
@@ -52,16 +55,16 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let place = match (options.ipc.unwrap_or(IpcKind::Unix), options.socket) {
         (IpcKind::Unix, path) => Place::Unix(path.unwrap_or_else(default_socket)),
         (IpcKind::Netlink, None) => Place::Netlink,
-        (IpcKind::Netlink, Some(_)) => {
+        (IpcKind::Netlink | IpcKind::Bpf, Some(_)) => {
             return Err(Failure::Usage(anyhow!("--socket goes with --ipc unix only")));
         }
-        (IpcKind::Bpf, _) => {
-            return Err(Failure::Usage(anyhow!(
-                "--ipc bpf is not available in this build; use --ipc unix for datapaths in other processes, \
-                 or --ipc netlink for a kernel module"
-            )));
+        (IpcKind::Bpf, None) => {
+            Place::Bpf(options.bpf_fs.clone().unwrap_or_else(anole_bpf::default_directory))
         }
     };
+    if options.bpf_fs.is_some() && !matches!(place, Place::Bpf(_)) {
+        return Err(Failure::Usage(anyhow!("--bpf-fs goes with --ipc bpf only")));
+    }
     let wish = Wish {
         alg: options.alg.unwrap_or_else(|| DEFAULT_ALGORITHM.to_string()),
         classic: options.classic,
@@ -102,6 +105,12 @@ pub fn run(options: Options) -> Result<(), Failure> {
         Place::Netlink => {
             let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
             let stats = begin(Netlink::NAME)?;
+            serve(transport, plan, stats)
+        }
+        Place::Bpf(directory) => {
+            let transport = Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
+            let stats = begin(Bpf::NAME)?;
+            anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
             serve(transport, plan, stats)
         }
     }

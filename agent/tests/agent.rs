@@ -368,7 +368,7 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
         (with(&["--param", "beta"]), "NAME=VALUE"),
         (with(&["--param", "bta=0.5"]), "did you mean beta?"),
         (with(&["--param", "beta=7"]), "beta"),
-        (with(&["--ipc", "bpf"]), "not available in this build"),
+        (with(&["--ipc", "bpf"]), "--socket goes with"),
         (with(&["--ipc", "carrier-pigeon"]), "--ipc"),
         (with(&["--no-such-flag"]), "--no-such-flag"),
         (with(&["--stats", "/no/such/dir/stats"]), "--stats /no/such/dir/stats"),

@@ -158,6 +158,10 @@ with_bpf() {
     grep -e WARN -e ERROR /tmp/agent3
 }
 
+if [ -x /bin/bpf-loopback ]; then
+    ip link set lo up
+    check "the verifier takes the eBPF datapath, and a flow obeys it" /bin/bpf-loopback --test-threads 1
+fi
 network
 insmod /modules/tcp_anole_ccp.ko algorithms=reno
 check "the module loads" grep -q anole_ccp /proc/sys/net/ipv4/tcp_available_congestion_control

@@ -8,6 +8,8 @@
 #
 # AGENT=FILE   the agent's program; ../target/{release,debug}/anole-ccp by default. Without one, the part of
 #              the test that needs it is left out.
+# BPF_TEST=FILE  the eBPF datapath's test program over loopback (bpf/tests/loopback.rs, compiled), to be run there
+#              too, before the module takes the name anole_ccp
 # TIMEOUT_S=N  the virtual machine is ended after this (900)
 #
 # Exits with 0 if every check passes, 77 if something that it needs is missing.
@@ -124,6 +126,10 @@ for agent in "${AGENT:-}" "$here/../../target/release/anole-ccp" "$here/../../ta
         break
     fi
 done
+if [ -n "${BPF_TEST:-}" ]; then
+    add_program "$BPF_TEST"
+    mv "$initrd/bin/$(basename "$BPF_TEST")" "$initrd/bin/bpf-loopback"
+fi
 for name in veth sch_netem tcp_diag; do
     modprobe -d "$cache/root" -S "$version" --show-depends "$name" | while read -r command file rest; do
         [ "$command" = insmod ] || continue

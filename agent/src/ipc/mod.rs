@@ -10,6 +10,7 @@
 //! wait at a socket (`net.unix.max_dgram_qlen`).
 
 mod backlog;
+pub mod bpf;
 mod guard;
 pub mod netlink;
 mod peers;

@@ -1,5 +1,6 @@
 //! Runs cases on both sides and says where they part.
 
+use crate::bpf::Bpf;
 use crate::generate::{self, Code, Random};
 use crate::oracle::{Machine, Oracle, Step};
 use crate::subject::{REGISTERS, Subject};
@@ -47,6 +48,30 @@ pub fn compare(machine: Machine, seed: u64, cases: u64) -> Result<Coverage> {
                 check(case, &compiled, &mut oracle)?;
             }
             bail!("a batch of cases from {} differs, but none of them alone", case_seed(seed, first));
+        }
+    }
+    Ok(coverage)
+}
+
+/// Compares `cases` cases from `seed` on with the machine in the kernel.
+pub fn compare_bpf(machine: &mut Bpf, seed: u64, cases: u64) -> Result<Coverage> {
+    let compiled = generate::compiled_programs(seed, SOURCES);
+    let mut subject = Subject::default();
+    let mut coverage = Coverage { cases, ..Coverage::default() };
+    for case in (0..cases).map(|n| case_seed(seed, n)) {
+        for (n, step) in generate::case(case, &compiled).iter().enumerate() {
+            let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+            machine.run(step, &mut theirs)?;
+            subject.run(step, &mut ours);
+            coverage.count(step, &ours);
+            if ours != theirs {
+                machine.run(&Step::Dump, &mut theirs)?;
+                subject.run(&Step::Dump, &mut ours);
+                bail!(
+                    "case {case} differs at step {n}, {step:?}\n{}theirs {theirs:02x?}\nours   {ours:02x?}",
+                    registers_that_differ(&theirs, &ours)
+                );
+            }
         }
     }
     Ok(coverage)

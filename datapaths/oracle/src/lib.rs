@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bpf;
 pub mod differ;
 pub mod generate;
 pub mod oracle;

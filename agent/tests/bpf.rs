@@ -1,0 +1,246 @@
+//! `--ipc bpf` end to end: TCP between network namespaces over a 20 Mbit/s link, the agent killed and
+//! started again. Needs root and a kernel with BPF's struct_ops; skipped with the reason elsewhere.
+
+#![allow(clippy::disallowed_methods, reason = "real links, in real time")]
+
+use anole_bpf::Stats;
+use nix::mount::{MsFlags, mount, umount};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{setsockopt, sockopt};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const LINK_BYTES_PER_S: f64 = 20e6 / 8.0;
+const RECEIVER: &str = "10.77.2.2:7777";
+
+fn ip(arguments: &str) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output();
+    let output = output.map_err(|error| format!("ip: {error}"))?;
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {error}")) }
+}
+
+/// A sender, a router and a receiver, and a BPF file system; gone when it is dropped.
+struct Lab {
+    names: [String; 3],
+    bpf: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Result<Lab, String> {
+        let pid = std::process::id();
+        let names = ["s", "r", "d"].map(|role| format!("anole-{pid}-{role}"));
+        let lab = Lab { names, bpf: tempfile::tempdir().map_err(|error| error.to_string())? };
+        mount(Some("bpf"), lab.bpf.path(), Some("bpf"), MsFlags::empty(), None::<&str>)
+            .map_err(|error| format!("mount -t bpf: {error}"))?;
+        let [s, r, d] = &lab.names;
+        for name in &lab.names {
+            ip(&format!("netns add {name}"))?;
+            ip(&format!("-n {name} link set lo up"))?;
+        }
+        for (net, end) in [(1, s), (2, d)] {
+            ip(&format!("-n {r} link add v{net} type veth peer name eth netns {end}"))?;
+            ip(&format!("-n {r} addr add 10.77.{net}.1/24 dev v{net}"))?;
+            ip(&format!("-n {end} addr add 10.77.{net}.2/24 dev eth"))?;
+            ip(&format!("-n {r} link set v{net} up"))?;
+            ip(&format!("-n {end} link set eth up"))?;
+            ip(&format!("-n {end} route add default via 10.77.{net}.1"))?;
+        }
+        ip(&format!("netns exec {r} sysctl -qw net.ipv4.ip_forward=1"))?;
+        ip(&format!("netns exec {r} tc qdisc add dev v2 root tbf rate 20mbit burst 20kb latency 40ms"))?;
+        Ok(lab)
+    }
+
+    /// Runs in one of the namespaces, in a thread of its own.
+    fn spawn<T: Send + 'static>(
+        &self,
+        role: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let path = format!("/run/netns/{}", self.names[role]);
+        std::thread::spawn(move || {
+            setns(File::open(path).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        })
+    }
+
+    fn stats(&self) -> Stats {
+        anole_bpf::stats(self.bpf.path()).unwrap_or_default()
+    }
+
+    /// An agent that has registered the datapath. Other tests of this host may have the name for a while.
+    fn first_agent(&self) -> Agent {
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut agent = self.agent();
+        while anole_bpf::stats(self.bpf.path()).is_err() {
+            assert!(Instant::now() < end, "registration within a minute: {}", agent.kill());
+            std::thread::sleep(Duration::from_millis(50));
+            if agent.0.try_wait().unwrap().is_some() {
+                agent = self.agent();
+            }
+        }
+        agent
+    }
+
+    fn agent(&self) -> Agent {
+        let child = Command::new(env!("CARGO_BIN_EXE_anole-ccp"))
+            .args(["--ipc", "bpf", "--alg", "cubic", "--bpf-fs"])
+            .arg(self.bpf.path())
+            .stderr(Stdio::piped())
+            .spawn();
+        Agent(child.unwrap())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = ip(&format!("netns del {name}"));
+        }
+        // With its last pin, the registration goes.
+        let _ = umount(self.bpf.path());
+    }
+}
+
+struct Agent(Child);
+
+impl Agent {
+    fn kill(mut self) -> String {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let mut log = String::new();
+        let _ = self.0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
+        log
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !done() {
+        assert!(Instant::now() < end, "{what} within {limit:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn connect() -> std::io::Result<TcpStream> {
+    let to: SocketAddr = RECEIVER.parse().unwrap();
+    let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))?;
+    setsockopt(&stream, sockopt::TcpCongestion, &"anole_ccp".into())?;
+    Ok(stream)
+}
+
+/// Takes connections and counts their bytes, until one says "end".
+fn receive(listener: &TcpListener, bytes: &Arc<AtomicU64>) {
+    let mut readers = Vec::new();
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let bytes = Arc::clone(bytes);
+        let mut first = [0; 1];
+        if stream.read(&mut first).unwrap_or(0) == 1 && first[0] == b'.' {
+            break;
+        }
+        readers.push(std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                bytes.fetch_add(count as u64, Relaxed);
+            }
+        }));
+    }
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+}
+
+/// Share of the link that was used over a while.
+fn utilisation(bytes: &AtomicU64, over: Duration) -> f64 {
+    let (start, before) = (Instant::now(), bytes.load(Relaxed));
+    std::thread::sleep(over);
+    (bytes.load(Relaxed) - before) as f64 / start.elapsed().as_secs_f64() / LINK_BYTES_PER_S
+}
+
+fn supported(path: &Path) -> Result<(), String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err("needs root".to_string());
+    }
+    if !path.exists() {
+        return Err(format!("the kernel has no {}", path.display()));
+    }
+    Ok(())
+}
+
+#[test]
+fn flows_survive_the_agent_and_come_back_to_the_next_one() {
+    let lab = match supported(Path::new("/sys/kernel/btf/vmlinux")).and_then(|()| Lab::new()) {
+        Ok(lab) => lab,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+    let first = lab.first_agent();
+    let (bytes, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let counted = Arc::clone(&bytes);
+    let (listening, listens) = std::sync::mpsc::channel();
+    let receiver = lab.spawn(2, move || {
+        let listener = TcpListener::bind(RECEIVER).unwrap();
+        listening.send(()).unwrap();
+        receive(&listener, &counted);
+    });
+    listens.recv().unwrap();
+    let stopped = Arc::clone(&stop);
+    let sender = lab.spawn(0, move || {
+        let mut stream = connect().unwrap();
+        let data = vec![b'x'; 1 << 15];
+        while !stopped.load(Relaxed) {
+            stream.write_all(&data).unwrap();
+        }
+    });
+    wait_for("the agent governs", Duration::from_secs(2), || lab.stats().adopted >= 1);
+    std::thread::sleep(Duration::from_millis(500));
+    let governed = utilisation(&bytes, Duration::from_secs(2));
+    assert_eq!(lab.stats().fallbacks, 0, "an agent that answers keeps the flow");
+
+    let log = first.kill();
+    assert!(log.contains("anole_ccp is registered"), "{log}");
+    wait_for("the fallback", Duration::from_secs(2), || lab.stats().fallbacks == 1);
+    let alone = utilisation(&bytes, Duration::from_secs(2));
+
+    let adopted = lab.stats().adopted;
+    let second = lab.agent();
+    wait_for("the flow comes back", Duration::from_secs(5), || lab.stats().adopted > adopted);
+    let again = utilisation(&bytes, Duration::from_secs(2));
+
+    let opened = lab.stats().opened;
+    let many = lab.spawn(0, || {
+        for _ in 0..200 {
+            let mut stream = connect().unwrap();
+            stream.write_all(b"hello, many times over").unwrap();
+        }
+    });
+    many.join().unwrap();
+    assert!(lab.stats().opened >= opened + 200);
+    stop.store(true, Relaxed);
+    sender.join().unwrap();
+    lab.spawn(0, || connect().unwrap().write_all(b".").unwrap()).join().unwrap();
+    receiver.join().unwrap();
+    let log = second.kill();
+    assert!(log.contains("registered by an earlier agent") && !log.contains("panic"), "{log}");
+    let stats = lab.stats();
+    assert_eq!((stats.unsent, stats.aborts, stats.unslotted), (0, 0, 0), "{stats:?}");
+    for (phase, share) in [("governed", governed), ("agent killed", alone), ("agent back", again)] {
+        assert!((0.7..1.02).contains(&share), "{phase}: {share:.2} of the link");
+    }
+    eprintln!("of the link: governed {governed:.2}, agent killed {alone:.2}, agent back {again:.2}");
+}

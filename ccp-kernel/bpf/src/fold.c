@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
+/* ../../vm for user space: reads the agent's messages, with the code that the kernel module runs. */
+#include <stddef.h>
+#include "../../vm/program.h"
+#include "bpf/datapath.h"
+
+struct anole_message {
+	u32 type, length, sid, uid;
+};
+
+/* Reads the first message of a datagram; returns enum fold_refusal. */
+int anole_fold_read(const u8 *at, u32 bytes, struct anole_message *out)
+{
+	struct fold_message message;
+	int refusal = fold_read(at, bytes, &message);
+
+	*out = (struct anole_message){message.type, message.length, message.sid, message.uid};
+	return refusal;
+}
+
+/* Makes a program of an INSTALL message; returns enum fold_refusal. */
+int anole_fold_install(const u8 *at, u32 bytes, struct fold_program *program)
+{
+	struct fold_message message;
+	int refusal = fold_read(at, bytes, &message);
+
+	return refusal ? refusal : fold_install(&message, program);
+}
+
+/* Adds the registers of an UPDATE or CHANGE_PROG message to those that wait. */
+int anole_fold_stage(const u8 *at, u32 bytes, struct fold_staged *staged)
+{
+	struct fold_message message;
+	int refusal = fold_read(at, bytes, &message);
+
+	if (!refusal)
+		fold_stage(&message, staged);
+	return refusal;
+}
+
+const char *anole_fold_refusal(int refusal)
+{
+	return fold_refusal_text(refusal);
+}
+
+/* What Rust and generated code have to know of the structures, bytes. */
+const u32 anole_layout[] = {
+	sizeof(struct fold_program),
+	sizeof(struct mailbox),
+	sizeof(struct agent),
+	sizeof(struct machine),
+	offsetof(struct machine, state.reg),
+	offsetof(struct machine, abort),
+	offsetof(struct machine, control),
+	offsetof(struct machine, now_us),
+	offsetof(struct machine, mss),
+	offsetof(struct machine, program),
+	offsetof(struct machine, head),
+};

@@ -1,0 +1,347 @@
+//! Compiles a fold program to BPF byte code.
+//!
+//! Registers of the fold program stay in the flow's memory; each of its instructions loads its operands
+//! into r1 and r2, computes, and stores. r6 holds the program's context and r7 the flow. Nothing is kept
+//! in registers between two instructions, so the verifier forgets what it knew of them and its work grows
+//! with the program's length alone. Jumps lead forward only.
+//!
+//! A run that is aborted notes why and ends like one that is not: with a jump to `finish`
+//! (`bpf/machine.bpf.h`).
+
+use crate::layout::{CONSTANT, EVENT_FLAG, FALLTHROUGH, Insn, JUMP_FINISH, Offsets, Program};
+use libbpf_rs::libbpf_sys::bpf_insn;
+
+/// Where the flow is found, and where it goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The map that holds the flow.
+    pub state_map: i32,
+    /// How to look it up.
+    pub lookup: Lookup,
+    /// Where in its value the machine is.
+    pub offsets: Offsets,
+    /// The map of programs to jump to.
+    pub jumps: i32,
+}
+
+/// How a flow is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// Socket storage; the context's first word is the socket.
+    Socket,
+    /// The first entry of an array, for tests.
+    Array,
+}
+
+/// The program cannot be compiled; the interpreter runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GenerateError {
+    /// Beyond what a jump's 16 bits reach.
+    #[error("the byte code is too long")]
+    TooLong,
+    /// No such operation; a validated program has none.
+    #[error("operation {0} is not known")]
+    Operation(u8),
+}
+
+// linux/bpf.h, bpf_common.h
+const LD_IMM64: u8 = 0x18;
+const LDX_DW: u8 = 0x79;
+const STX_DW: u8 = 0x7b;
+const ST_W: u8 = 0x62;
+const ST_DW: u8 = 0x7a;
+const MOV_X: u8 = 0xbf;
+const MOV_K: u8 = 0xb7;
+const MOV32_X: u8 = 0xbc;
+const MOV32_K: u8 = 0xb4;
+const ADD_X: u8 = 0x0f;
+const SUB_X: u8 = 0x1f;
+const MUL_X: u8 = 0x2f;
+const DIV_X: u8 = 0x3f;
+const DIV_K: u8 = 0x37;
+const JA: u8 = 0x05;
+const JEQ_K: u8 = 0x15;
+const JNE_K: u8 = 0x55;
+const JEQ_X: u8 = 0x1d;
+const JGT_X: u8 = 0x2d;
+const JGE_X: u8 = 0x3d;
+const JLT_X: u8 = 0xad;
+const JLE_X: u8 = 0xbd;
+const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+const PSEUDO_MAP_FD: u8 = 1;
+const HELPER_MAP_LOOKUP: i32 = 1;
+const HELPER_TAIL_CALL: i32 = 12;
+const HELPER_SK_STORAGE_GET: i32 = 107;
+
+/// What a jump leads to that is not known yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// An instruction of the fold program.
+    Fold(usize),
+    /// The abort with this number.
+    Abort(u8),
+    /// The end of the run.
+    End,
+}
+
+const ADD_OVERFLOW: u8 = 1;
+const DIVISION_BY_ZERO: u8 = 2;
+const MUL_OVERFLOW: u8 = 3;
+const SUB_UNDERFLOW: u8 = 4;
+
+#[derive(Default)]
+struct Assembler {
+    code: Vec<bpf_insn>,
+    jumps: Vec<(usize, Target)>,
+}
+
+impl Assembler {
+    fn emit(&mut self, code: u8, dst: u8, src: u8, off: i16, imm: i32) {
+        let mut insn = bpf_insn { code, off, imm, ..bpf_insn::default() };
+        insn.set_dst_reg(dst);
+        insn.set_src_reg(src);
+        self.code.push(insn);
+    }
+
+    fn jump(&mut self, code: u8, dst: u8, src: u8, imm: i32, target: Target) {
+        self.jumps.push((self.code.len(), target));
+        self.emit(code, dst, src, 0, imm);
+    }
+
+    fn load_map(&mut self, dst: u8, fd: i32) {
+        self.emit(LD_IMM64, dst, PSEUDO_MAP_FD, 0, fd);
+        self.emit(0, 0, 0, 0, 0);
+    }
+}
+
+struct Generator<'a> {
+    asm: Assembler,
+    program: &'a Program,
+    place: Place,
+}
+
+impl Generator<'_> {
+    fn offset(&self, slot: u16) -> i16 {
+        self.place.offsets.registers + 8 * slot as i16
+    }
+
+    fn load(&mut self, to: u8, slot: u16) {
+        if slot >= CONSTANT {
+            let set = self.program.set.get(usize::from(slot - CONSTANT));
+            self.asm.emit(MOV32_K, to, 0, 0, set.map_or(0, |set| set.value) as i32);
+        } else {
+            self.asm.emit(LDX_DW, to, 7, self.offset(slot), 0);
+        }
+    }
+
+    fn store(&mut self, slot: u16, from: u8) {
+        self.asm.emit(STX_DW, 7, from, self.offset(slot), 0);
+    }
+
+    fn prologue(&mut self) {
+        let asm = &mut self.asm;
+        asm.emit(MOV_X, 6, 1, 0, 0);
+        match self.place.lookup {
+            Lookup::Socket => {
+                asm.emit(LDX_DW, 2, 1, 0, 0);
+                asm.load_map(1, self.place.state_map);
+                asm.emit(MOV_K, 3, 0, 0, 0);
+                asm.emit(MOV_K, 4, 0, 0, 0);
+                asm.emit(CALL, 0, 0, 0, HELPER_SK_STORAGE_GET);
+            }
+            Lookup::Array => {
+                asm.emit(ST_DW, 10, 0, -8, 0);
+                asm.emit(MOV_X, 2, 10, 0, 0);
+                asm.emit(0x07, 2, 0, 0, -8);
+                asm.load_map(1, self.place.state_map);
+                asm.emit(CALL, 0, 0, 0, HELPER_MAP_LOOKUP);
+            }
+        }
+        asm.emit(JNE_K, 0, 0, 2, 0);
+        asm.emit(MOV_K, 0, 0, 0, 0);
+        asm.emit(EXIT, 0, 0, 0, 0);
+        asm.emit(MOV_X, 7, 0, 0, 0);
+    }
+
+    /// r1 or r2, whichever `keep` (a jump from r1 to r2) says, to r1.
+    fn choose(&mut self, keep: u8) {
+        self.asm.emit(keep, 1, 2, 1, 0);
+        self.asm.emit(MOV_X, 1, 2, 0, 0);
+    }
+
+    /// Whether `holds` (a jump from r1 to r2), as 0 or 1 in r3.
+    fn compare(&mut self, holds: u8) {
+        self.asm.emit(MOV_K, 3, 0, 0, 1);
+        self.asm.emit(holds, 1, 2, 1, 0);
+        self.asm.emit(MOV_K, 3, 0, 0, 0);
+    }
+
+    fn instruction(&mut self, insn: &Insn) -> Result<(), GenerateError> {
+        let result = insn.result;
+        match insn.op {
+            15 => {
+                self.load(1, EVENT_FLAG);
+                self.asm.jump(JEQ_K, 1, 0, 0, Target::Fold(usize::from(result)));
+                return Ok(());
+            }
+            16 => {
+                self.load(1, EVENT_FLAG);
+                self.asm.emit(JEQ_K, 1, 0, 2, 0);
+                self.load(2, FALLTHROUGH);
+                self.asm.jump(JEQ_K, 2, 0, 0, Target::End);
+                return Ok(());
+            }
+            // BIND ignores its left operand.
+            1 => {}
+            _ => self.load(1, insn.left),
+        }
+        self.load(2, insn.right);
+        let asm = &mut self.asm;
+        match insn.op {
+            0 => {
+                asm.emit(MOV_X, 3, 1, 0, 0);
+                asm.emit(ADD_X, 3, 2, 0, 0);
+                asm.jump(JLT_X, 3, 1, 0, Target::Abort(ADD_OVERFLOW));
+                self.store(result, 3);
+            }
+            1 => self.store(result, 2),
+            3 => {
+                asm.jump(JEQ_K, 2, 0, 0, Target::Abort(DIVISION_BY_ZERO));
+                asm.emit(DIV_X, 1, 2, 0, 0);
+                self.store(result, 1);
+            }
+            4 => {
+                self.compare(JEQ_X);
+                self.store(result, 3);
+            }
+            5 => self.ewma(result),
+            6 => {
+                self.compare(JGT_X);
+                self.store(result, 3);
+            }
+            7 => {
+                asm.emit(JEQ_K, 1, 0, 1, 0);
+                self.store(result, 2);
+            }
+            8 => {
+                self.compare(JLT_X);
+                self.store(result, 3);
+            }
+            9 => {
+                self.choose(JGE_X);
+                self.store(result, 1);
+            }
+            10 => self.max_wrapped(result),
+            11 => {
+                self.choose(JLE_X);
+                self.store(result, 1);
+            }
+            12 => {
+                asm.emit(MOV_X, 3, 1, 0, 0);
+                asm.emit(MUL_X, 3, 2, 0, 0);
+                // libccp's check, which misses some overflows.
+                asm.emit(JGE_X, 3, 1, 1, 0);
+                asm.jump(JNE_K, 2, 0, 0, Target::Abort(MUL_OVERFLOW));
+                self.store(result, 3);
+            }
+            13 => {
+                asm.emit(JNE_K, 1, 0, 1, 0);
+                self.store(result, 2);
+            }
+            14 => {
+                asm.jump(JGT_X, 2, 1, 0, Target::Abort(SUB_UNDERFLOW));
+                asm.emit(SUB_X, 1, 2, 0, 0);
+                self.store(result, 1);
+            }
+            other => return Err(GenerateError::Operation(other)),
+        }
+        Ok(())
+    }
+
+    /// (r1·old + (10 − r1)·r2) / 10, modulo 2^64; r2 alone while the old value is 0.
+    fn ewma(&mut self, result: u16) {
+        self.load(3, result);
+        let asm = &mut self.asm;
+        asm.emit(JEQ_K, 3, 0, 7, 0);
+        asm.emit(MUL_X, 3, 1, 0, 0);
+        asm.emit(MOV_K, 4, 0, 0, 10);
+        asm.emit(SUB_X, 4, 1, 0, 0);
+        asm.emit(MUL_X, 4, 2, 0, 0);
+        asm.emit(ADD_X, 3, 4, 0, 0);
+        asm.emit(DIV_K, 3, 0, 0, 10);
+        asm.emit(JA, 0, 0, 1, 0);
+        asm.emit(MOV_X, 3, 2, 0, 0);
+        self.store(result, 3);
+    }
+
+    /// The later of the 32-bit numbers r1 and r2, which may have wrapped; 0 is no number.
+    fn max_wrapped(&mut self, result: u16) {
+        let asm = &mut self.asm;
+        asm.emit(MOV_X, 3, 2, 0, 0);
+        asm.emit(JEQ_K, 1, 0, 15, 0);
+        asm.emit(MOV_X, 3, 1, 0, 0);
+        asm.emit(JEQ_K, 2, 0, 13, 0);
+        asm.emit(MOV32_X, 1, 1, 0, 0);
+        asm.emit(MOV32_X, 2, 2, 0, 0);
+        // r4 and r5: from b to a and from a to b, modulo 2^32 less one where the subtraction wraps.
+        for (to, from, distance) in [(1, 2, 4), (2, 1, 5)] {
+            asm.emit(MOV_X, distance, to, 0, 0);
+            asm.emit(SUB_X, distance, from, 0, 0);
+            asm.emit(JGT_X, to, from, 1, 0);
+            asm.emit(ADD_X, distance, 8, 0, 0);
+        }
+        asm.emit(MOV_X, 3, 1, 0, 0);
+        asm.emit(JLT_X, 4, 5, 1, 0);
+        asm.emit(MOV_X, 3, 2, 0, 0);
+        self.store(result, 3);
+    }
+
+    fn end(&mut self, aborts: &[u8]) -> Vec<(Target, usize)> {
+        let mut places = Vec::new();
+        let end = |asm: &mut Assembler, jumps| {
+            asm.emit(MOV_X, 1, 6, 0, 0);
+            asm.load_map(2, jumps);
+            asm.emit(MOV_K, 3, 0, 0, JUMP_FINISH as i32);
+            asm.emit(CALL, 0, 0, 0, HELPER_TAIL_CALL);
+            asm.emit(MOV_K, 0, 0, 0, 0);
+            asm.emit(EXIT, 0, 0, 0, 0);
+        };
+        places.push((Target::End, self.asm.code.len()));
+        end(&mut self.asm, self.place.jumps);
+        for &abort in aborts {
+            places.push((Target::Abort(abort), self.asm.code.len()));
+            self.asm.emit(ST_W, 7, 0, self.place.offsets.abort, i32::from(abort));
+            end(&mut self.asm, self.place.jumps);
+        }
+        places
+    }
+}
+
+/// Compiles a program.
+pub fn generate(program: &Program, place: Place) -> Result<Vec<bpf_insn>, GenerateError> {
+    let mut generator = Generator { asm: Assembler::default(), program, place };
+    generator.prologue();
+    // 2^32 − 1, for max_wrapped.
+    generator.asm.emit(MOV32_K, 8, 0, 0, -1);
+    let mut starts = Vec::with_capacity(program.code().len() + 1);
+    for insn in program.code() {
+        starts.push(generator.asm.code.len());
+        generator.instruction(insn)?;
+    }
+    starts.push(generator.asm.code.len());
+    let wanted = |abort: &u8| generator.asm.jumps.iter().any(|(_, target)| *target == Target::Abort(*abort));
+    let aborts: Vec<u8> = (ADD_OVERFLOW..=SUB_UNDERFLOW).filter(wanted).collect();
+    let ends = generator.end(&aborts);
+    let Assembler { mut code, jumps } = generator.asm;
+    for (at, target) in jumps {
+        let to = match target {
+            Target::Fold(n) => starts.get(n).copied(),
+            other => ends.iter().find(|(known, _)| *known == other).map(|(_, to)| *to),
+        };
+        let off =
+            to.and_then(|to| i16::try_from(to.checked_sub(at + 1)?).ok()).ok_or(GenerateError::TooLong)?;
+        code[at].off = off;
+    }
+    Ok(code)
+}

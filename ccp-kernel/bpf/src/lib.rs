@@ -1,0 +1,312 @@
+//! The congestion control plane's datapath for Linux TCP, in eBPF: user space's side.
+//!
+//! [`Datapath::open`] registers the congestion control `anole_ccp` with the kernel; from then on
+//! [`Datapath::receive`] and [`Datapath::send`] carry CCP's messages, as bytes, from and to it. Fold
+//! programs become BPF byte code when they are installed.
+//!
+//! What runs in the kernel is in `src/bpf`; `README.md` in the folder above says how it works.
+
+#![allow(clippy::disallowed_methods, reason = "talks to the kernel: reads a clock, opens files")]
+
+pub mod generate;
+#[cfg(feature = "harness")]
+pub mod harness;
+#[doc(hidden)]
+#[allow(missing_docs, reason = "mirrors the C headers, which say it")]
+pub mod layout;
+#[doc(hidden)]
+pub mod map;
+#[doc(hidden)]
+pub mod message;
+mod object;
+mod privileges;
+mod programs;
+
+pub use object::default_directory;
+pub use privileges::drop_privileges;
+pub use programs::Mode;
+
+use layout::{Agent, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS, Mailbox};
+use map::{Mapping, Ring};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use object::Installed;
+use programs::Programs;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::time::Duration;
+
+/// Why the datapath cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel lacks what is needed.
+    #[error("this kernel cannot run the datapath: {0}; it needs Linux 6.1 or newer")]
+    Kernel(String),
+    /// Another agent runs.
+    #[error("another agent uses the datapath in {0}; stop it first")]
+    Taken(PathBuf),
+    /// The file system.
+    #[error("{}: cannot {what}: {reason}", path.display())]
+    Pin {
+        /// The folder.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// The system's word.
+        reason: io::Error,
+    },
+    /// The kernel refuses the programs.
+    #[error(
+        "the kernel does not load the datapath ({0}); it needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+    )]
+    Load(libbpf_rs::Error),
+    /// The kernel refuses the registration.
+    #[error(
+        "the kernel does not register anole_ccp ({0}); if another datapath has the name, remove its pins or unregister it with bpftool struct_ops"
+    )]
+    Register(libbpf_rs::Error),
+    /// Something is missing in the object.
+    #[error("the embedded object has no {0}")]
+    Object(String),
+    /// The kernel, otherwise.
+    #[error("bpf: {0}")]
+    Bpf(#[from] libbpf_rs::Error),
+    /// A map cannot be mapped.
+    #[error("a map cannot be mapped: {0}")]
+    Map(#[from] io::Error),
+    /// A message that is none.
+    #[error(transparent)]
+    Message(#[from] message::Refusal),
+    /// No such flow (any more).
+    #[error("no flow has the id {0}")]
+    UnknownFlow(u32),
+    /// No such program.
+    #[error("no program has the id {0}")]
+    UnknownProgram(u32),
+    /// Too many programs.
+    #[error("the program table is full")]
+    TableFull,
+}
+
+/// The datapath's counters since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Flows opened.
+    pub opened: u64,
+    /// Flows that the agent cannot govern, because too many exist.
+    pub unslotted: u64,
+    /// Times that a flow lost its agent.
+    pub fallbacks: u64,
+    /// Times that an agent took a flow.
+    pub adopted: u64,
+    /// Runs of programs that were given up half-way.
+    pub aborts: u64,
+    /// Messages to the agent that found no room.
+    pub unsent: u64,
+}
+
+/// The registered datapath.
+pub struct Datapath {
+    installed: Installed,
+    agent: Mapping,
+    mailboxes: Mapping,
+    ring: Ring,
+    programs: Programs,
+    mode: Mode,
+    /// READY has not been handed out.
+    greet: bool,
+}
+
+impl fmt::Debug for Datapath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Datapath").field("pinned", &self.is_pinned()).finish_non_exhaustive()
+    }
+}
+
+/// Now, µs of CLOCK_MONOTONIC, the clock of TCP's timestamps.
+fn now_us() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000 + now.tv_nsec() as u64 / 1000)
+}
+
+/// The counters of the datapath that is registered in `directory`, whoever runs it.
+pub fn stats(directory: &Path) -> Result<Stats, Error> {
+    let map = object::pinned(directory, "agent")?;
+    let agent = Mapping::new(map.as_fd(), 0, size_of::<Agent>().next_multiple_of(4096), false)?;
+    // SAFETY: as in `Datapath::agent`.
+    Ok(read_stats(unsafe { agent.get::<Agent>(0).expect("mapped whole").as_ref() }))
+}
+
+fn read_stats(agent: &Agent) -> Stats {
+    Stats {
+        opened: agent.opened.load(Relaxed),
+        unslotted: agent.unslotted.load(Relaxed),
+        fallbacks: agent.fallbacks.load(Relaxed),
+        adopted: agent.adopted.load(Relaxed),
+        aborts: agent.aborts.load(Relaxed),
+        unsent: agent.unsent.load(Relaxed),
+    }
+}
+
+impl Datapath {
+    /// Registers the datapath, or takes over what an earlier agent left in `directory`, a BPF file system.
+    /// If it is none, nothing is left there and the registration ends with this value.
+    pub fn open(directory: &Path, mode: Mode) -> Result<Datapath, Error> {
+        let installed = object::install(directory)?;
+        let maps = &installed.maps;
+        let agent = Mapping::new(maps.agent.as_fd(), 0, size_of::<Agent>().next_multiple_of(4096), true)?;
+        let bytes = size_of::<Mailbox>() * MAX_FLOWS as usize;
+        let mailboxes = Mapping::new(maps.mailboxes.as_fd(), 0, bytes, true)?;
+        let ring = Ring::new(maps.events.as_fd(), EVENT_BYTES)?;
+        let mut datapath =
+            Datapath { agent, mailboxes, ring, programs: Programs::default(), mode, greet: true, installed };
+        datapath.start();
+        Ok(datapath)
+    }
+
+    /// Forgets an earlier agent's programs, mail and events.
+    fn start(&mut self) {
+        self.agent().epoch.fetch_add(1, SeqCst);
+        for n in 0..MAX_FLOWS {
+            if let Some(mailbox) = self.mailbox(n) {
+                // SAFETY: within the map; nobody else writes mail now.
+                unsafe { (*mailbox).state.store(MAIL_EMPTY, SeqCst) };
+            }
+        }
+        while self.ring.read(&mut []).is_some() {}
+    }
+
+    /// It stays registered when this value goes, and the next agent takes it over.
+    pub fn is_pinned(&self) -> bool {
+        self.installed.pinned
+    }
+
+    /// An earlier agent had registered it.
+    pub fn is_adopted(&self) -> bool {
+        self.installed.adopted
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> Stats {
+        read_stats(self.agent())
+    }
+
+    /// Tells the kernel that the agent lives; it is lost after 500 ms without. [`Datapath::receive`] does
+    /// it too.
+    pub fn beat(&self) {
+        self.agent().heartbeat_us.store(now_us(), Release);
+    }
+
+    /// Waits for a message of the kernel, at most for `wait`, and copies it to `buffer`. Returns its
+    /// length, which is more than `buffer` has if it does not fit. The first is READY; from the next call
+    /// on the agent counts as alive.
+    pub fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> Option<usize> {
+        // Flows that announce themselves before the programs are there would do so again and again.
+        if std::mem::take(&mut self.greet) {
+            let ready = [5, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            let room = ready.len().min(buffer.len());
+            buffer[..room].copy_from_slice(&ready[..room]);
+            return Some(ready.len());
+        }
+        self.beat();
+        if let Some(length) = self.ring.read(buffer) {
+            return Some(length);
+        }
+        let millis = u16::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
+        let mut fds = [PollFd::new(self.installed.maps.events.as_fd(), PollFlags::POLLIN)];
+        // An interrupted wait is a short one.
+        let _ = poll(&mut fds, PollTimeout::from(millis));
+        self.beat();
+        self.ring.read(buffer)
+    }
+
+    /// Takes a datagram of the agent, which may hold several messages. A message that is refused does not
+    /// keep those behind it from being taken; the first error is returned.
+    pub fn send(&mut self, datagram: &[u8]) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        let mut rest = datagram;
+        loop {
+            let message = message::read(rest)?;
+            let (bytes, behind) = rest.split_at_checked(message.length as usize).unwrap_or((rest, &[]));
+            let taken = self.take(&message, bytes);
+            outcome = outcome.and(taken);
+            rest = behind;
+            if rest.is_empty() {
+                return outcome;
+            }
+        }
+    }
+
+    fn take(&mut self, message: &layout::Message, bytes: &[u8]) -> Result<(), Error> {
+        if message.kind == message::INSTALL {
+            let program = message::install(bytes)?;
+            return self.programs.install(&self.installed, program, self.mode).map(|_| ());
+        }
+        let program = match message.kind {
+            message::CHANGE_PROG => {
+                Some(self.programs.place(message.uid).ok_or(Error::UnknownProgram(message.uid))?)
+            }
+            _ => None,
+        };
+        self.post(message.sid, program, bytes)
+    }
+
+    /// Puts a message into a flow's mailbox, to what waits there.
+    fn post(&mut self, sid: u32, program: Option<u32>, bytes: &[u8]) -> Result<(), Error> {
+        let unknown = Error::UnknownFlow(sid);
+        let slot = (sid & 0xffff).wrapping_sub(1);
+        let Some(at) = self.mailbox(slot) else { return Err(unknown) };
+        // SAFETY: within the map; these two words are atomic on both sides.
+        let (state, owner) = unsafe { (&(*at).state, &(*at).sid) };
+        let found = loop {
+            if owner.load(Acquire) != sid {
+                return Err(unknown);
+            }
+            match state.load(Acquire) {
+                // The kernel holds it for some hundred instructions, without sleeping.
+                MAIL_READING => std::hint::spin_loop(),
+                found if state.compare_exchange(found, MAIL_WRITING, SeqCst, SeqCst).is_ok() => break found,
+                _ => {}
+            }
+        };
+        // SAFETY: the mailbox is ours until its state changes.
+        let mailbox = unsafe { &mut *at };
+        if found == MAIL_EMPTY {
+            mailbox.program = 0;
+            mailbox.staged.present = [0; 2];
+        }
+        if let Some(program) = program {
+            mailbox.program = program;
+        }
+        let staged = message::stage(bytes, &mut mailbox.staged);
+        mailbox.state.store(MAIL_FULL, SeqCst);
+        Ok(staged?)
+    }
+
+    /// The flow has taken every message that it was sent, or there is no such flow.
+    pub fn is_taken(&self, sid: u32) -> bool {
+        let mailbox = self.mailbox((sid & 0xffff).wrapping_sub(1));
+        // SAFETY: within the map; both words are atomic.
+        mailbox.is_none_or(|at| unsafe {
+            (*at).sid.load(Acquire) != sid || (*at).state.load(Acquire) == MAIL_EMPTY
+        })
+    }
+
+    fn agent(&self) -> &Agent {
+        // SAFETY: the map has one value, all words of which are atomic on both sides.
+        unsafe { self.agent.get::<Agent>(0).expect("mapped whole").as_ref() }
+    }
+
+    fn mailbox(&self, slot: u32) -> Option<*mut Mailbox> {
+        self.mailboxes.get(slot as usize).map(std::ptr::NonNull::as_ptr)
+    }
+}
+
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        // The flows need not wait for the heartbeat to grow old.
+        self.agent().heartbeat_us.store(0, Release);
+    }
+}

@@ -1,0 +1,300 @@
+//! Loads the BPF object, registers the congestion control, and leaves both in a BPF file system, so that
+//! they outlive the agent: flows go on under the fallback, and the next agent takes them over.
+//!
+//! The folder is `DIR/anole_ccp/HASH`, with the hash of the object in it: another version does not share
+//! it. What another version left is unregistered; its flows keep the fallback until they end.
+
+use crate::Error;
+use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
+use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+use libbpf_rs::btf::{Btf, ReferencesType};
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The object as it is loaded: `src/bpf/anole.bpf.c`, compiled.
+static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
+
+/// Maps of the object that the agent uses, in the order of [`Maps`].
+const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
+/// The object's map that is registered without a link.
+const UNLINKED: &str = "unlinked_2";
+/// Magic number of a BPF file system (linux/magic.h).
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// The maps that the agent uses.
+#[derive(Debug)]
+pub struct Maps {
+    pub agent: MapHandle,
+    pub mailboxes: MapHandle,
+    pub events: MapHandle,
+    pub programs: MapHandle,
+    pub jumps: MapHandle,
+    pub flows: MapHandle,
+}
+
+impl Maps {
+    fn collect(mut get: impl FnMut(&str) -> Result<MapHandle, Error>) -> Result<Maps, Error> {
+        let [agent, mailboxes, events, programs, jumps, flows] = MAPS;
+        Ok(Maps {
+            agent: get(agent)?,
+            mailboxes: get(mailboxes)?,
+            events: get(events)?,
+            programs: get(programs)?,
+            jumps: get(jumps)?,
+            flows: get(flows)?,
+        })
+    }
+}
+
+/// What the running kernel has.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelFacts {
+    /// BTF id of `struct tcp_congestion_ops`.
+    pub ops_id: u32,
+    /// Place of `cong_control` among its members.
+    pub cong_control: u32,
+    /// It takes four arguments (since 6.10), not two.
+    four_arguments: bool,
+    /// CUBIC's functions may be called.
+    cubic: bool,
+    /// Registration with a link (since 6.4).
+    links: bool,
+}
+
+impl KernelFacts {
+    fn read() -> Result<KernelFacts, Error> {
+        let no_btf = || Error::Kernel("it has no BTF (CONFIG_DEBUG_INFO_BTF)".to_string());
+        let btf = Btf::from_vmlinux().map_err(|_| no_btf())?;
+        let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops").ok_or_else(no_btf)?;
+        let (place, member) = ops
+            .iter()
+            .enumerate()
+            .find(|(_, member)| member.name.is_some_and(|name| name == "cong_control"))
+            .ok_or_else(no_btf)?;
+        let pointer: Ptr<'_> = btf.type_by_id(member.ty).ok_or_else(no_btf)?;
+        let function: FuncProto<'_> = pointer.referenced_type().try_into().map_err(|_| no_btf())?;
+        let cubic = btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("cubictcp_acked").is_some();
+        // The flag that struct_ops maps with a link carry; the enumerator came with them.
+        let links =
+            btf.type_by_name::<libbpf_rs::btf::types::Func<'_>>("bpf_struct_ops_link_create").is_some();
+        Ok(KernelFacts {
+            ops_id: ops.type_id().into(),
+            cong_control: place as u32,
+            four_arguments: function.iter().count() == 4,
+            cubic,
+            links,
+        })
+    }
+}
+
+/// The registered datapath.
+#[derive(Debug)]
+pub struct Installed {
+    pub maps: Maps,
+    pub kernel: KernelFacts,
+    /// Where the machine is in a flow's storage.
+    pub offsets: Offsets,
+    /// It stays registered when the agent ends.
+    pub pinned: bool,
+    /// An earlier agent left it.
+    pub adopted: bool,
+    /// Keeps other agents away.
+    _lock: Option<Flock<File>>,
+    /// Registers while it is there, if nothing is pinned.
+    _link: Option<Link>,
+}
+
+/// Registers the datapath, or takes over what an earlier agent left in `directory`.
+pub fn install(directory: &Path) -> Result<Installed, Error> {
+    libbpf_rs::set_print(None);
+    let kernel = KernelFacts::read()?;
+    if !is_bpf_fs(directory) {
+        let (maps, link, offsets) = load(&kernel, None)?;
+        return Ok(Installed {
+            maps,
+            kernel,
+            offsets,
+            pinned: false,
+            adopted: false,
+            _lock: None,
+            _link: link,
+        });
+    }
+    let root = directory.join("anole_ccp");
+    let io = |what: &'static str| {
+        let root = root.clone();
+        move |reason| Error::Pin { path: root, what, reason }
+    };
+    fs::create_dir_all(&root).map_err(io("create it"))?;
+    let lock = File::open(&root).map_err(io("open it"))?;
+    let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| Error::Taken(root.clone()))?;
+    let ours = root.join(format!("{:016x}", hash(OBJECT)));
+    for entry in fs::read_dir(&root).map_err(io("read it"))?.flatten() {
+        let path = entry.path();
+        if path != ours || !path.join("registered").exists() {
+            retire(&path);
+        }
+    }
+    let adopted = ours.exists();
+    let (maps, offsets) = if adopted {
+        let maps = Maps::collect(|name| {
+            Ok(MapHandle::from_pinned_path(ours.join(name.trim_start_matches(".data.")))?)
+        })?;
+        let offsets = machine_offsets(&maps.flows);
+        (maps, offsets)
+    } else {
+        fs::create_dir(&ours).map_err(io("create a folder in it"))?;
+        let loaded = load(&kernel, Some(&ours)).inspect_err(|_| retire(&ours))?;
+        (loaded.0, loaded.2)
+    };
+    Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _link: None })
+}
+
+/// A map of the datapath that is registered in `directory`.
+pub fn pinned(directory: &Path, name: &str) -> Result<MapHandle, Error> {
+    let path = directory.join("anole_ccp").join(format!("{:016x}", hash(OBJECT))).join(name);
+    Ok(MapHandle::from_pinned_path(path)?)
+}
+
+fn is_bpf_fs(path: &Path) -> bool {
+    nix::sys::statfs::statfs(path).is_ok_and(|fs| fs.filesystem_type().0 == BPF_FS_MAGIC)
+}
+
+/// FNV-1a, to tell versions of the object apart.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Unregisters what an agent left in a folder, and removes it.
+fn retire(path: &Path) {
+    if let Ok(map) = MapHandle::from_pinned_path(path.join("registered")) {
+        // Before 6.4 the registration is the map's only entry.
+        let _ = map.delete(&0u32.to_ne_bytes());
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let _ = fs::remove_file(entry.path());
+    }
+    let _ = fs::remove_dir(path);
+}
+
+/// The machine is the last field of a flow's storage.
+fn machine_offsets(flows: &impl MapCore) -> Offsets {
+    let [_, _, _, machine, ..] = layout::c_layout();
+    layout::offsets(flows.value_size() - machine)
+}
+
+/// The name of the object's map that is registered.
+fn registered(kernel: &KernelFacts) -> &'static str {
+    match (kernel.links, kernel.four_arguments) {
+        (true, true) => "linked",
+        (true, false) => "linked_2",
+        (false, _) => UNLINKED,
+    }
+}
+
+/// Chooses what this kernel can load.
+fn choose(object: &mut OpenObject, kernel: &KernelFacts) -> Result<(), Error> {
+    let ops = registered(kernel);
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name.starts_with("linked") || name.starts_with("unlinked") {
+            map.set_autocreate(name == ops)?;
+        }
+        if name.ends_with(".rodata")
+            && let Some(value) = map.initial_value_mut()
+        {
+            value.fill(u8::from(kernel.cubic));
+        }
+    }
+    for mut program in object.progs_mut() {
+        match program.name().to_str() {
+            Some("anole_cong_control") => program.set_autoload(kernel.four_arguments),
+            Some("anole_cong_control_2") => program.set_autoload(!kernel.four_arguments),
+            _ => {}
+        };
+    }
+    Ok(())
+}
+
+/// Registers the name. One that is taken may be free soon, when another process's end has been cleared up,
+/// or be what a killed agent left on a kernel before 6.4.
+fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
+    const TRIES: u32 = 20;
+    for _ in 0..TRIES {
+        match map.attach_struct_ops() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => unregister_stale(),
+            done => return done.map_err(Error::Register),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    map.attach_struct_ops().map_err(Error::Register)
+}
+
+/// Before 6.4 a registration is an entry in a map that keeps itself; only CAP_SYS_ADMIN may look for it.
+fn unregister_stale() {
+    for info in MapInfoIter::default().filter(|info| info.name == UNLINKED) {
+        if let Ok(map) = MapHandle::from_map_id(info.id) {
+            let _ = map.delete(&0u32.to_ne_bytes());
+        }
+    }
+}
+
+/// Loads and registers; pins everything in `pins`, the registration last.
+fn load(kernel: &KernelFacts, pins: Option<&Path>) -> Result<(Maps, Option<Link>, Offsets), Error> {
+    let mut builder = ObjectBuilder::default();
+    let mut object = builder.name("anole_ccp")?.open_memory(OBJECT)?;
+    choose(&mut object, kernel)?;
+    let mut object = object.load().map_err(Error::Load)?;
+    let maps = Maps::collect(|wanted| {
+        let map = object.maps().find(|map| is_called(map, wanted));
+        Ok(MapHandle::try_from(&map.ok_or(Error::Object(wanted.to_string()))?)?)
+    })?;
+    for (place, name) in [(JUMP_FINISH, "anole_finish"), (JUMP_INTERPRET, "anole_interpret")] {
+        let program = object.progs().find(|program| program.name() == name);
+        let program = program.ok_or(Error::Object(name.to_string()))?;
+        let fd = program.as_fd().as_raw_fd();
+        maps.jumps.update(&place.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)?;
+    }
+    let free =
+        object.maps().find(|map| map.name() == "free_slots").ok_or(Error::Object("free_slots".into()))?;
+    for slot in 0..MAX_FLOWS {
+        free.update(&[], &slot.to_ne_bytes(), MapFlags::ANY)?;
+    }
+    let offsets = machine_offsets(&maps.flows);
+    if let Some(pins) = pins {
+        for mut map in object.maps_mut() {
+            if let Some(name) = MAPS.iter().find(|name| is_called(&map, name)) {
+                map.pin(pins.join(name.trim_start_matches(".data.")))?;
+            }
+        }
+    }
+    let ops = registered(kernel);
+    let mut map = object.maps_mut().find(|map| map.name() == ops).ok_or(Error::Object(ops.into()))?;
+    let mut link = register(&mut map)?;
+    let Some(pins) = pins else { return Ok((maps, Some(link), offsets)) };
+    if kernel.links {
+        link.pin(pins.join("registered"))?;
+    } else {
+        map.pin(pins.join("registered"))?;
+        // Dropping it would unregister.
+        link.disconnect();
+    }
+    Ok((maps, None, offsets))
+}
+
+/// libbpf puts the object's name before those of sections.
+fn is_called(map: &impl MapCore, name: &str) -> bool {
+    map.name() == name || (name.starts_with('.') && map.name().to_string_lossy().ends_with(name))
+}
+
+/// Where an agent's datapath is pinned unless it is told otherwise.
+pub fn default_directory() -> PathBuf {
+    PathBuf::from("/sys/fs/bpf")
+}

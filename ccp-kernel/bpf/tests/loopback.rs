@@ -1,0 +1,232 @@
+//! The datapath over loopback, without an agent: what a flow announces, obeys, reports, and what it does
+//! when nobody answers. Needs root; skipped with the reason elsewhere.
+
+#![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
+
+use anole_bpf::{Datapath, Error, Mode};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The name anole_ccp is the host's.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const IMMEDIATE: u8 = 1;
+const IMPLICIT: u8 = 2;
+const PRIMITIVE: u8 = 4;
+const VOLATILE_REPORT: u8 = 5;
+
+fn message(kind: u16, sid: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = kind.to_le_bytes().to_vec();
+    bytes.extend((8 + body.len() as u16).to_le_bytes());
+    bytes.extend(sid.to_le_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn instruction(op: u8, operands: [(u8, u32); 3]) -> Vec<u8> {
+    let mut bytes = vec![op];
+    for (kind, index) in operands {
+        bytes.push(kind);
+        bytes.extend(index.to_le_bytes());
+    }
+    bytes
+}
+
+/// Sums up the bytes acknowledged, and reports them every 20 ms.
+fn program() -> Vec<u8> {
+    const REPORT: (u8, u32) = (VOLATILE_REPORT, 0);
+    let code = [
+        instruction(2, [REPORT, REPORT, (IMMEDIATE, 0)]),
+        instruction(1, [(IMPLICIT, 0), (IMPLICIT, 0), (IMMEDIATE, 1)]),
+        instruction(0, [REPORT, REPORT, (PRIMITIVE, 0)]),
+        instruction(1, [(IMPLICIT, 1), (IMPLICIT, 1), (IMMEDIATE, 1)]),
+        instruction(6, [(IMPLICIT, 0), (IMPLICIT, 3), (IMMEDIATE, 20_000)]),
+        instruction(1, [(IMPLICIT, 3), (IMPLICIT, 3), (IMMEDIATE, 0)]),
+        instruction(1, [(IMPLICIT, 2), (IMPLICIT, 2), (IMMEDIATE, 1)]),
+    ];
+    let mut body = words(&[1, 2, code.len() as u32, 1, 1, 2, 2, 4, 1, 5, 2]);
+    body.extend(code.concat());
+    message(2, 0, &body)
+}
+
+fn fields(cwnd: u64, rate: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (index, value) in [(4u32, cwnd), (5, rate)] {
+        bytes.push(IMPLICIT);
+        bytes.extend(index.to_le_bytes());
+        bytes.extend(value.to_le_bytes());
+    }
+    bytes
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+/// A sender that always has something to send, and its receiver.
+struct Transfer {
+    stream: TcpStream,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Transfer {
+    fn start() -> Transfer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut taken, _) = listener.accept().unwrap();
+        let name = "anole_ccp";
+        // SAFETY: a string and its length.
+        let set = unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                name.as_ptr().cast(),
+                name.len() as libc::socklen_t,
+            )
+        };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, mut sending) = (Arc::clone(&stop), stream.try_clone().unwrap());
+        let sender = std::thread::spawn(move || {
+            let data = [7; 8192];
+            while !stopped.load(Relaxed) {
+                sending.write_all(&data).unwrap();
+                std::thread::sleep(Duration::from_micros(500));
+            }
+        });
+        let receiver = std::thread::spawn(move || {
+            let mut buffer = [0; 1 << 16];
+            while taken.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
+        });
+        Transfer { stream, stop, threads: vec![sender, receiver] }
+    }
+
+    /// Window in packets, packet size, pacing rate in bytes/s, as the kernel has them.
+    fn control(&self) -> (u32, u32, u64) {
+        let mut info = [0; 256];
+        let mut length = info.len() as libc::socklen_t;
+        // SAFETY: writes at most `length` bytes.
+        let got = unsafe {
+            libc::getsockopt(
+                self.stream.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &mut length,
+            )
+        };
+        assert_eq!(got, 0);
+        // struct tcp_info of linux/tcp.h: snd_mss, snd_cwnd, pacing_rate.
+        (word(&info, 80), word(&info, 16), u64::from_le_bytes(info[104..112].try_into().unwrap()))
+    }
+
+    fn end(self) {
+        self.stop.store(true, Relaxed);
+        drop(self.stream);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+/// Receives until a message of this kind comes.
+fn next(datapath: &mut Datapath, kind: u8) -> Vec<u8> {
+    let end = Instant::now() + Duration::from_secs(5);
+    let mut buffer = [0; 1024];
+    while Instant::now() < end {
+        if let Some(length) = datapath.receive(&mut buffer, Duration::from_millis(50))
+            && buffer[0] == kind
+        {
+            return buffer[..length].to_vec();
+        }
+    }
+    panic!("no message of type {kind} within 5 s");
+}
+
+/// Other tests of this host may have the name for a while.
+fn open(mode: Mode) -> Result<Datapath, Error> {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        match Datapath::open(Path::new("/nowhere"), mode) {
+            Err(Error::Register(_)) if Instant::now() < end => {}
+            done => return done,
+        }
+    }
+}
+
+fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
+    let _guard = ONE_AT_A_TIME.lock();
+    let mut datapath = match open(mode) {
+        Ok(datapath) => datapath,
+        Err(error @ (Error::Kernel(_) | Error::Load(_))) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    next(&mut datapath, 5);
+    datapath.send(&program()).unwrap();
+    let transfer = Transfer::start();
+    let create = next(&mut datapath, 0);
+    let (sid, mss) = (word(&create, 4), word(&create, 12));
+    assert_eq!((create.len(), word(&create, 16)), (96, u32::from_ne_bytes([127, 0, 0, 1])));
+    assert_eq!(word(&create, 20), u32::from(transfer.stream.local_addr().unwrap().port()));
+    assert_eq!(word(&create, 28), u32::from(transfer.stream.peer_addr().unwrap().port()));
+
+    let change =
+        |uid: u32| message(4, sid, &[words(&[uid, 2]), fields(20 * u64::from(mss), 30_000_000)].concat());
+    assert!(matches!(datapath.send(&change(9)), Err(Error::UnknownProgram(9))));
+    datapath.send(&change(1)).unwrap();
+    let report = next(&mut datapath, 1);
+    assert_eq!((word(&report, 4), word(&report, 8), word(&report, 12)), (sid, 1, 1));
+    assert!(word(&report, 16) >= 8192, "bytes were acknowledged in 20 ms: {report:?}");
+    // The packet size grows with the receiver's window; the window in bytes does not.
+    let (packets, size, rate) = transfer.control();
+    assert!((20 * mss - size..=20 * mss).contains(&(packets * size)), "{packets} packets of {size} bytes");
+    assert_eq!(rate, 30_000_000);
+
+    // Beyond every bound: two packets, 1500 bytes/s at least.
+    datapath.send(&message(3, sid, &[words(&[2]), fields(1, 400_000_000)].concat())).unwrap();
+    next(&mut datapath, 1);
+    let (packets, _, rate) = transfer.control();
+    assert_eq!((packets, rate), (2, 400_000_000));
+    let unknown = message(3, sid ^ 0x10000, &[words(&[2]), fields(1, 1)].concat());
+    assert!(matches!(datapath.send(&unknown), Err(Error::UnknownFlow(_))));
+    assert_eq!(datapath.stats().fallbacks, 0);
+
+    // Nobody answers, although the agent lives.
+    let begin = Instant::now();
+    let announced = next(&mut datapath, 0);
+    assert_eq!(word(&announced, 4), sid);
+    assert!(begin.elapsed() > Duration::from_millis(350), "{:?}", begin.elapsed());
+    assert_eq!(datapath.stats().fallbacks, 1);
+    datapath.send(&message(3, sid, &words(&[0]))).unwrap();
+    next(&mut datapath, 1);
+    assert_eq!(datapath.stats().adopted, 2, "any message brings the flow back");
+
+    // Nobody is there.
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(datapath.stats().fallbacks, 2);
+    assert_eq!(datapath.stats().aborts, 0);
+    transfer.end();
+}
+
+#[test]
+fn a_flow_under_generated_byte_code() {
+    a_flow_obeys_reports_and_falls_back(Mode::Generated);
+}
+
+#[test]
+fn a_flow_under_the_interpreter() {
+    a_flow_obeys_reports_and_falls_back(Mode::Interpreted);
+}

@@ -1,0 +1,45 @@
+//! The BPF objects in the repository are those of the sources beside them.
+
+#![allow(clippy::disallowed_methods, reason = "reads the sources")]
+
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bpf");
+const SOURCES: [&str; 9] = [
+    "anole.bpf.c",
+    "harness.bpf.c",
+    "datapath.h",
+    "fallback.bpf.h",
+    "kernel.h",
+    "machine.bpf.h",
+    "../../../vm/fold.h",
+    "../../../vm/machine.h",
+    "../../../vm/message.h",
+];
+
+#[test]
+fn the_objects_are_up_to_date() {
+    let mut hash = Sha256::new();
+    for source in SOURCES {
+        hash.update(fs::read(Path::new(FOLDER).join(source)).unwrap());
+    }
+    let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let recorded = fs::read_to_string(Path::new(FOLDER).join("prebuilt/sources.sha256")).unwrap();
+    assert_eq!(hash, recorded.trim(), "the sources have changed: run ccp-kernel/bpf/rebuild.sh");
+}
+
+#[test]
+fn the_sources_compile() {
+    if Command::new("clang").arg("--version").output().is_err() {
+        eprintln!("skipped: clang is not installed (package clang)");
+        return;
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prebuilt");
+    fs::create_dir_all(&out).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("rebuild.sh");
+    let output = Command::new(script).arg(&out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,36 @@
+//! The eBPF datapath's machine against the runtime, in this host's kernel.
+
+use anole_bpf::Mode;
+use anole_oracle::bpf::Bpf;
+use anole_oracle::differ;
+
+/// The kernel verifies every generated program, which takes some milliseconds; `differ generated` runs more.
+const GENERATED_CASES: u64 = 8_000;
+const INTERPRETED_CASES: u64 = 100_000;
+const SEED: u64 = 3;
+
+fn all_equal(mode: Mode, cases: u64) {
+    let mut machine = match Bpf::load(mode) {
+        Ok(machine) => machine,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+    };
+    let coverage = differ::compare_bpf(&mut machine, SEED, cases).expect("every case is equal");
+    assert!(coverage.acks > 50_000, "{coverage:?}");
+    // The cases are worth something only if programs run through, abort and report.
+    assert!(coverage.reports > coverage.acks / 50, "{coverage:?}");
+    assert!(coverage.aborts > coverage.acks / 50 && coverage.aborts < coverage.acks / 2, "{coverage:?}");
+    assert_eq!(machine.refused(), 0, "the verifier takes what is generated");
+}
+
+#[test]
+fn generated_byte_code_is_equal() {
+    all_equal(Mode::Generated, GENERATED_CASES);
+}
+
+#[test]
+fn the_interpreter_is_equal() {
+    all_equal(Mode::Interpreted, INTERPRETED_CASES);
+}
