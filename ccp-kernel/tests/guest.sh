@@ -7,7 +7,7 @@
 
 LINK_KBIT=4000
 ENOUGH_KBIT=1000
-AGENT="/bin/anole-ccp --ipc netlink --log-level debug --alg cubic"
+AGENT="/bin/anole-ccp --log-level debug --alg cubic --ipc"
 
 # busybox's shell prefers its own applets to programs.
 ip() { /bin/ip "$@"; }
@@ -85,14 +85,14 @@ wait_for_transfer() {
     rate=$(cat /tmp/rate)
 }
 
-start_agent() { # LOG
-    $AGENT 2>"$1" &
+start_agent() { # IPC LOG
+    $AGENT "$1" 2>"$2" &
     agent=$!
-    eventually grep -q "agent starts" "$1" || cat "$1"
+    eventually grep -q "agent starts" "$2" || cat "$2"
 }
 
 with_an_agent() {
-    start_agent /tmp/agent1
+    start_agent netlink /tmp/agent1
     transfer 6
     check "under the agent's CUBIC: $rate kbit/s" enough "$rate"
     check "the agent saw the flow" more_flows_than 0 /tmp/agent1
@@ -109,7 +109,7 @@ with_an_agent() {
     check "the agent is not given up while it lives" not logged "has not answered"
     kill -9 "$agent"
     check "the agent is given up when it is killed" eventually logged "has not answered"
-    start_agent /tmp/agent2
+    start_agent netlink /tmp/agent2
     check "a new agent gets the flow back" eventually more_flows_than 0 /tmp/agent2
     wait_for_transfer
     check "over the agent's death: $rate kbit/s" enough "$rate"
@@ -142,6 +142,22 @@ with_an_agent() {
     wait "$agent"
 }
 
+# The eBPF datapath needs no module: does this kernel's verifier take it, and does it carry a flow?
+with_bpf() {
+    start_agent bpf /tmp/agent3
+    transfer 6
+    check "--ipc bpf, under the agent's CUBIC: $rate kbit/s" enough "$rate"
+    check "--ipc bpf: the agent saw the flow" more_flows_than 0 /tmp/agent3
+    check "--ipc bpf: and had reports of it" eventually grep -q "flow ends.*reports=[1-9]" /tmp/agent3
+    begin_transfer 12
+    eventually more_flows_than 1 /tmp/agent3
+    sleep 2
+    kill -9 "$agent"
+    wait_for_transfer
+    check "--ipc bpf: over the agent's death: $rate kbit/s" enough "$rate"
+    grep -e WARN -e ERROR /tmp/agent3
+}
+
 if [ -x /bin/bpf-loopback ]; then
     ip link set lo up
     check "the verifier takes the eBPF datapath, and a flow obeys it" /bin/bpf-loopback --test-threads 1
@@ -160,6 +176,11 @@ else
 fi
 sleep 1
 check "the module unloads" eventually rmmod tcp_anole_ccp
+if [ ! -x /bin/anole-ccp ] || /bin/anole-ccp --help | grep -q "eBPF.*not part of this build"; then
+    echo "skipped: there is no agent with --ipc bpf in the virtual machine"
+else
+    with_bpf
+fi
 check "the kernel has no complaint" not logged "BUG:|WARNING:|Oops|Call Trace"
 cat /tmp/logged
 echo DONE
