@@ -45,7 +45,7 @@ unsigned long number(const std::string& flag, const char* text, unsigned long lo
 
 struct CommandLine {
     anole::Options options;
-    std::string library;
+    std::string torch_library;
     std::uint32_t threads = 1;
     bool done = false;
 };
@@ -75,7 +75,7 @@ CommandLine parse(int argc, char** argv) {
         if (flag == "queue") limits.queue = number(flag, optarg, 1, 65536);
         if (flag == "max-connections") parsed.options.max_connections = number(flag, optarg, 1, 10000);
         if (flag == "threads") parsed.threads = static_cast<std::uint32_t>(number(flag, optarg, 1, 64));
-        if (flag == "library") parsed.library = optarg;
+        if (flag == "library") parsed.torch_library = optarg;
         if (flag == "help" || flag == "version") {
             std::cout << (flag == "help" ? USAGE : "anole-policy-server " ANOLE_VERSION "\n");
             parsed.done = true;
@@ -97,7 +97,7 @@ void serve(const CommandLine& command) {
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
     anole::Log log;
-    const anole::Library library(command.library);
+    const anole::Library library(command.torch_library);
     library.set_threads(command.threads);
     log.line(library.describe());
 
