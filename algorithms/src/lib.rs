@@ -10,6 +10,7 @@ mod anole;
 mod bbr;
 pub mod classic;
 mod cubic;
+mod explain;
 mod learned;
 mod names;
 mod params;
@@ -19,6 +20,7 @@ mod reno;
 mod vegas;
 
 pub use anole_programs::{Commands, Program};
+pub use explain::{Explanation, Judged};
 pub use learned::Watch;
 pub use params::Parameter;
 pub use policy::{Observation, Policy};
@@ -76,6 +78,12 @@ pub trait Algorithm: Send {
     /// A report arrived. Reports of a program that is no longer the current one are passed on too, and
     /// have to be ignored. Commands may be empty.
     fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands);
+
+    /// Why it does since the last report what it does; `None` where that report changed nothing, and of
+    /// algorithms that explain nothing.
+    fn explain(&mut self) -> Option<Explanation> {
+        None
+    }
 
     /// What it did so far.
     fn telemetry(&self) -> Telemetry {

@@ -62,7 +62,7 @@ impl Anole {
         self.classic_confidence.recover(&self.params);
         self.policy_confidence.recover(&self.params);
         let gradient = window.significant_gradient(self.rate, self.flow.mss, &self.params).unwrap_or(0.0);
-        self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
+        self.verdict = self.judge(window, self.rate);
         if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
             self.classic.resume(self.cap(self.rate, 1.0));
             return self.on_probed(now, Probing::default(), window, out);

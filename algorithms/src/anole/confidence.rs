@@ -28,6 +28,11 @@ impl Confidence {
         Confidence { eta: 1.0, active: true }
     }
 
+    /// η, 0…1.
+    pub fn value(&self) -> f64 {
+        self.eta
+    }
+
     /// True while the candidate takes part.
     pub fn is_active(&self) -> bool {
         self.active

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   neither candidate evaluated ───────────────▶ keep r
-//!   no window saw congestion ──────────────────▶ climb by eq. 10 from the highest rate
+//!   no window saw congestion ──────────────────▶ climb by eq. 10 from the highest rate; keep r where
+//!                                                the queue aimed at stands already
 //!   a candidate's utility reaches T·U_max ─────▶ apply the better candidate
 //!   otherwise ─────────────────────────────────▶ infer (see `inference`)
 //! ```
@@ -12,7 +13,7 @@
 //! - where a gradient was significant the inference has all it needs, and a candidate is applied only if
 //!   its utility is also within `margin` of what the inferred rate promises (α·x^t): else a policy that
 //!   is always low drags the flow down whenever r is a little too high;
-//! - an inferred rate aims at a standing queue of `fill`·µ·RTTmin, because a half-RTT test of a low rate
+//! - an inferred rate aims at a standing queue (see [`super::path`]), because a half-RTT test of a low rate
 //!   else leaves the link idle;
 //! - a long queue is drained whichever way r was chosen, not only in situations I and II.
 
@@ -20,7 +21,7 @@ use super::inference::infer;
 use super::params::Params;
 use super::path::Path;
 use super::utility::{Verdict, earnings, share, slope};
-use anole_model::Rate;
+use anole_model::{Dur, Rate};
 
 /// Where a rate came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +56,8 @@ pub(super) struct Choice {
 /// The largest correction of an inferred rate towards its standing queue, share of the rate.
 const MAX_CORRECTION: f64 = 0.05;
 
-/// A queue below this share of the tolerated one is empty: less than the standing queue that an inferred
-/// rate aims at, more than the jitter of a busy host.
-const EMPTY_SHARE: f64 = 0.4;
+/// A queue below this share of the one aimed at is empty.
+const EMPTY_SHARE: f64 = 0.5;
 
 impl Evidence {
     /// The verdicts in ascending order of their rates, and how many there are.
@@ -74,9 +74,10 @@ impl Evidence {
     }
 
     /// True when three windows in a row, the probing stage and both tests, met no queue.
-    pub fn queue_is_empty(&self, params: &Params) -> bool {
+    pub fn queue_is_empty(&self, aim: Dur, min_rtt: Dur) -> bool {
         let all = [self.rule, self.learned, self.previous];
-        let empty = |v: &Verdict| v.rtt_ratio < 1.0 + EMPTY_SHARE * params.mu;
+        let limit = EMPTY_SHARE * aim.as_secs_f64() / min_rtt.as_secs_f64().max(1e-9);
+        let empty = |v: &Verdict| v.rtt_ratio < 1.0 + limit;
         self.previous.is_some() && all.iter().flatten().all(empty)
     }
 
@@ -94,6 +95,7 @@ pub(super) fn decide(
     evidence: &Evidence,
     current: Rate,
     climbs: u32,
+    aim: Dur,
     path: &mut Path,
     params: &Params,
 ) -> Choice {
@@ -102,7 +104,10 @@ pub(super) fn decide(
         return keep;
     };
     let ascending = evidence.ascending();
-    if !ascending.iter().any(|v| v.congested(params)) {
+    if !ascending.iter().any(|v| v.congested()) {
+        if mean_queue(&ascending) * path.min_rtt().as_secs_f64() > aim.as_secs_f64() {
+            return keep;
+        }
         let from = ascending.last().map_or(current, |v| v.rate);
         return Choice { rate: climb(from, climbs, params), source: Source::Inferred, climb: true };
     }
@@ -117,7 +122,12 @@ pub(super) fn decide(
     if acceptable && earned >= (1.0 - params.margin) * earnings(rate, params) {
         return candidate;
     }
-    Choice { rate: rate * correction(path, params), source: Source::Inferred, climb: false }
+    Choice { rate: rate * correction(aim, path, params), source: Source::Inferred, climb: false }
+}
+
+/// The mean queue of the verdicts, share of the smallest round-trip time.
+fn mean_queue(all: &[Verdict]) -> f64 {
+    all.iter().map(|v| v.rtt_ratio - 1.0).sum::<f64>() / all.len().max(1) as f64
 }
 
 /// Eq. 10: r + γ·du/dr, γ doubled with every climb in a row, the step bounded.
@@ -127,9 +137,9 @@ fn climb(from: Rate, climbs: u32, params: &Params) -> Rate {
     from + Rate::from_mbps(step)
 }
 
-/// The factor that brings the queue to `fill`·µ·RTTmin by the next decision, N + 2 round trips from now.
-fn correction(path: &Path, params: &Params) -> f64 {
-    let target = params.fill * params.mu * path.min_rtt().as_secs_f64();
+/// The factor that brings the queue to the one aimed at by the next decision, N + 2 round trips from now.
+fn correction(aim: Dur, path: &Path, params: &Params) -> f64 {
+    let target = aim.as_secs_f64();
     let horizon = (params.probing_rtts + 2.0) * path.srtt().as_secs_f64();
     1.0 + ((target - path.queue().as_secs_f64()) / horizon).clamp(-MAX_CORRECTION, MAX_CORRECTION)
 }
@@ -141,7 +151,7 @@ mod tests {
 
     fn judged(mbps: f64, gradient: f64, ratio: f64) -> Option<Verdict> {
         let gradient = (gradient != 0.0).then_some(gradient);
-        Some(Verdict::new(Rate::from_mbps(mbps), gradient, ratio, &Params::default()))
+        Some(Verdict::new(Rate::from_mbps(mbps), gradient, ratio, 0.2, &Params::default()))
     }
 
     fn path() -> Path {
@@ -152,7 +162,7 @@ mod tests {
     }
 
     fn decide_at_48(evidence: Evidence, climbs: u32) -> Choice {
-        decide(&evidence, Rate::from_mbps(48.0), climbs, &mut path(), &Params::default())
+        decide(&evidence, Rate::from_mbps(48.0), climbs, Dur::from_millis(5), &mut path(), &Params::default())
     }
 
     #[test]

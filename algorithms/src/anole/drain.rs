@@ -7,17 +7,22 @@
 //! - one round trip later the last packet of the drain tells what came of it; a queue that is still long
 //!   is drained again at once, and drains without effect show that the path has become longer (see
 //!   [`super::path`]);
+//! - a flow whose queue is longer than it tolerates yields a share of its rate for good, for flows with more
+//!   than their part of the path are the first to find the queue too long (see [`super::path`]); it takes the
+//!   rate back where the drains show that the path has become longer;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
 //!   that the ACKs of the drain tell the rate to go on with. It is the rate of eq. 7, x/(1 + ΔD);
 //! - a smallest round-trip time that nothing has confirmed for long is measured on the emptied queue.
 
-use super::path::Path;
+use super::path::{Path, Standing};
 use super::{Anole, Choice, Params, Source, Stage, Window};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::Commands;
 
 /// A drain never goes below this share of the rate (Anole eq. 9).
 const MIN_SHARE: f64 = 0.5;
+/// A drain is no drain above this share: flows that aim at long queues drain too.
+const MAX_SHARE: f64 = 0.9;
 /// The share of the rate held to confirm the smallest round-trip time: one round trip of it drains more
 /// than the queue that is tolerated.
 const CONFIRM_SHARE: f64 = 0.7;
@@ -42,21 +47,30 @@ pub(super) enum Reason {
 }
 
 /// A drain under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Drain {
     pub reason: Reason,
     /// The round-trip time before it.
     pub before: Dur,
     /// Drains in a row before it.
     pub repeated: u32,
+    /// The rate in force before the first of them.
+    pub from: Rate,
 }
 
 /// Which drain is due before a rate is held, and the share of the rate to hold. `None` when the queue is
 /// tolerable.
-pub(super) fn due(now: Time, rtt: Dur, path: &Path, params: &Params) -> Option<(Reason, f64)> {
+pub(super) fn due(
+    now: Time,
+    rtt: Dur,
+    standing: Standing,
+    path: &Path,
+    params: &Params,
+) -> Option<(Reason, f64)> {
     let ratio = rtt.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-    if ratio > 1.0 + params.mu {
-        Some((Reason::Queue, ((1.0 + params.fill * params.mu) / ratio).max(MIN_SHARE)))
+    if ratio > 1.0 + standing.tolerated {
+        let share = (path.min_rtt() + standing.aim).as_secs_f64() / rtt.as_secs_f64();
+        Some((Reason::Queue, share.clamp(MIN_SHARE, MAX_SHARE)))
     } else if path.min_rtt_is_stale(now, params) {
         Some((Reason::Confirm, CONFIRM_SHARE))
     } else {
@@ -66,19 +80,24 @@ pub(super) fn due(now: Time, rtt: Dur, path: &Path, params: &Params) -> Option<(
 
 /// The share of the rate held after a ramp that grew by `gain` per round trip and ended at `rtt`: by
 /// the time the end is known the packets in flight have grown by `gain` once more.
-pub(super) fn after_ramp(gain: f64, rtt: Dur, path: &Path, params: &Params) -> f64 {
-    let ratio = rtt.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-    ((1.0 + params.fill * params.mu) / ratio.max(1.0 + gain)).clamp(MIN_SHARE, 1.0)
+pub(super) fn after_ramp(gain: f64, rtt: Dur, aim: Dur, path: &Path) -> f64 {
+    let base = path.min_rtt().as_secs_f64();
+    let ratio = rtt.as_secs_f64() / base.max(1e-9);
+    ((base + aim.as_secs_f64()) / base.max(1e-9) / ratio.max(1.0 + gain)).clamp(MIN_SHARE, 1.0)
 }
 
 impl Anole {
     /// Holds `share` of the rate until the queue seen at a round-trip time of `before` is worked off.
     pub(super) fn enter_drain(&mut self, reason: Reason, share: f64, before: Dur, out: &mut Commands) {
-        self.drain(Drain { reason, before, repeated: 0 }, share, out);
+        let from = self.rate;
+        if reason == Reason::Queue {
+            self.rate = self.rate * (1.0 - self.params.yielded);
+        }
+        self.drain(Drain { reason, before, repeated: 0, from }, share, out);
     }
 
     fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
-        let target = self.path.min_rtt().mul_f64(1.0 + self.params.fill * self.params.mu);
+        let target = self.path.min_rtt() + self.standing().aim;
         let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(1.0 - CONFIRM_SHARE));
         let span =
             needed.max(self.path.min_rtt()).min(drain.before.max(self.path.min_rtt()) * LONGEST_DRAIN_RTTS);
@@ -122,14 +141,17 @@ impl Anole {
         match drain.reason {
             Reason::Confirm => self.path.confirm_min_rtt(now, after),
             Reason::Queue | Reason::Ramp | Reason::Overload => {
-                self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss));
+                // What looked like a queue was none: nothing had to be yielded.
+                if self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss)) {
+                    self.rate = drain.from.max(self.rate);
+                }
             }
         }
-        match due(now, window.last_rtt, &self.path, &self.params) {
+        match due(now, window.last_rtt, self.standing(), &self.path, &self.params) {
             Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {
                 // Where an overload goes on, its drain tells the rate once more.
                 let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
-                let again = Drain { reason, before: after, repeated: drain.repeated + 1 };
+                let again = Drain { reason, before: after, repeated: drain.repeated + 1, from: drain.from };
                 self.drain(again, share, out);
             }
             _ => self.enter_probing(out),
@@ -141,11 +163,13 @@ impl Anole {
 mod tests {
     use super::*;
 
+    const STANDING: Standing = Standing { aim: Dur::from_millis(5), tolerated: 0.2 };
+
     #[test]
     fn a_long_queue_is_drained_by_at_most_half() {
         let (params, mut path) = (Params::default(), Path::new());
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
-        let due_at = |rtt_ms| due(Time::ZERO, Dur::from_millis(rtt_ms), &path, &params);
+        let due_at = |rtt_ms| due(Time::ZERO, Dur::from_millis(rtt_ms), STANDING, &path, &params);
         assert_eq!(due_at(60), None);
         let (reason, share) = due_at(80).unwrap();
         assert!((share - 55.0 / 80.0).abs() < 1e-9 && reason == Reason::Queue, "{share}");
@@ -157,14 +181,17 @@ mod tests {
         let (params, mut path) = (Params::default(), Path::new());
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
         let later = Time::ZERO + Dur::from_secs_f64(11.0);
-        assert_eq!(due(later, Dur::from_millis(55), &path, &params), Some((Reason::Confirm, CONFIRM_SHARE)));
+        assert_eq!(
+            due(later, Dur::from_millis(55), STANDING, &path, &params),
+            Some((Reason::Confirm, CONFIRM_SHARE))
+        );
     }
 
     #[test]
     fn a_ramp_is_followed_by_a_drain_of_what_it_will_have_queued() {
-        let (params, mut path) = (Params::default(), Path::new());
+        let mut path = Path::new();
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
-        let share = |gain| after_ramp(gain, Dur::from_millis(55), &path, &params);
+        let share = |gain| after_ramp(gain, Dur::from_millis(55), STANDING.aim, &path);
         assert!((share(1.0) - 0.55).abs() < 1e-9 && (share(0.25) - 0.88).abs() < 1e-9);
     }
 }

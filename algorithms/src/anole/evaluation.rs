@@ -123,6 +123,7 @@ impl Anole {
     pub(super) fn decide(&mut self, now: Time, evaluation: &Evaluation, window: &Window, out: &mut Commands) {
         self.telemetry.decisions += 1;
         let evidence = &evaluation.evidence;
+        self.evidence = Some(*evidence);
         if let Some(best) = evidence.best() {
             let judge = |confidence: &mut Confidence, verdict: Option<Verdict>| {
                 if let Some(v) = verdict {
@@ -132,13 +133,14 @@ impl Anole {
             judge(&mut self.classic_confidence, evidence.rule);
             judge(&mut self.policy_confidence, evidence.learned);
         }
-        let mut choice = decide(evidence, self.rate, self.climbs, &mut self.path, &self.params);
+        let mut choice =
+            decide(evidence, self.rate, self.climbs, self.standing().aim, &mut self.path, &self.params);
         if choice.climb && evaluation.idle {
             choice = Choice { rate: self.rate, source: Source::Previous, climb: false };
         }
         self.climbs = if choice.climb { self.climbs + 1 } else { 0 };
         self.apply(now, choice);
-        if choice.climb && evidence.queue_is_empty(&self.params) {
+        if choice.climb && evidence.queue_is_empty(self.standing().aim, self.path.min_rtt()) {
             return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }
         let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);

@@ -75,7 +75,7 @@ pub(super) fn infer(ascending: &[Verdict], current: Rate, path: &mut Path, param
     let below = above.saturating_sub(1);
     let (low, high) = (ascending[below].rate, ascending[above].rate);
     let near = high.bytes_per_s() - low.bytes_per_s() < params.close * high.bytes_per_s();
-    if situation != Situation::BelowAll && near && !ascending[h].congested(params) {
+    if situation != Situation::BelowAll && near && !ascending[h].congested() {
         return Some(ascending[h].rate);
     }
     if let Some((capacity, others)) = solve(&ascending[above..], path, params) {
@@ -127,7 +127,7 @@ mod tests {
 
     fn judged(mbps: f64, gradient: f64) -> Verdict {
         let significant = (gradient != 0.0).then_some(gradient);
-        Verdict::new(Rate::from_mbps(mbps), significant, 1.0, &Params::default())
+        Verdict::new(Rate::from_mbps(mbps), significant, 1.0, 0.2, &Params::default())
     }
 
     fn path(top_mbps: f64) -> Path {

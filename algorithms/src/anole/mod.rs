@@ -34,6 +34,7 @@ mod confidence;
 mod decision;
 mod drain;
 mod evaluation;
+mod explain;
 mod gradient;
 mod inference;
 mod params;
@@ -48,18 +49,19 @@ mod window;
 use crate::classic::Classic;
 use crate::policy::Policy;
 use crate::{
-    Algorithm, Applied, Build, BuildError, Commands, FlowInfo, Report, Spec, Telemetry, classic, policy,
+    Algorithm, Applied, Build, BuildError, Commands, Explanation, FlowInfo, Report, Spec, Telemetry, classic,
+    policy,
 };
 use acceleration::Acceleration;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{anole_cycle, ramp as ramp_program};
 use confidence::Confidence;
-use decision::{Choice, Source};
+use decision::{Choice, Evidence, Source};
 use drain::Drain;
 use evaluation::{Evaluation, register_us};
 use params::Params;
-use path::Path;
+use path::{Path, Standing};
 use probing::Probing;
 use ramp::Ramp;
 use utility::Verdict;
@@ -139,7 +141,10 @@ struct Anole {
     climbs: u32,
     /// Reports in a row of a program that should have ended.
     ignored: u32,
+    /// What the last report's decision rested on, if it led to one.
+    evidence: Option<Evidence>,
     telemetry: Telemetry,
+    explanation: Option<Explanation>,
 }
 
 impl Anole {
@@ -166,7 +171,9 @@ impl Anole {
             cycle: 0,
             climbs: 0,
             ignored: 0,
+            evidence: None,
             telemetry: Telemetry::default(),
+            explanation: None,
         }
     }
 
@@ -211,7 +218,7 @@ impl Anole {
                     self.path.saw_low_loss(window.loss(self.flow.mss));
                 }
                 if let Some(test) = evaluation.test(phase) {
-                    let verdict = window.judge(test.1, &self.path, self.flow.mss, &self.params);
+                    let verdict = self.judge(window, test.1);
                     evaluation.take(test, window, verdict);
                     self.stage = Stage::Evaluation(evaluation);
                 }
@@ -247,6 +254,11 @@ impl Anole {
             MIN_PACKETS_PER_RTT * f64::from(self.flow.mss) / self.path.srtt().as_secs_f64().max(1e-6),
         );
         self.rate = Bounds::DEFAULT.clamp(choice.rate.max(least));
+        self.lead_classic();
+    }
+
+    /// Puts the rule-based candidate on the rate in force unless it is near already.
+    fn lead_classic(&mut self) {
         let own = self.classic.cwnd() as f64 / self.path.srtt().as_secs_f64().max(1e-6);
         if (own - self.rate.bytes_per_s()).abs() > self.params.keep_epoch * self.rate.bytes_per_s() {
             self.classic.resume(self.cap(self.rate, 1.0));
@@ -267,7 +279,7 @@ impl Anole {
     /// Goes on at the rate in force: first a drain if the queue is long or the smallest round-trip time
     /// has to be confirmed, then probing or acceleration.
     fn enter_hold(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
-        match drain::due(now, rtt, &self.path, &self.params) {
+        match drain::due(now, rtt, self.standing(), &self.path, &self.params) {
             Some((reason, share)) => self.enter_drain(reason, share, rtt, out),
             None => self.enter_probing(out),
         }
@@ -290,6 +302,16 @@ impl Anole {
         out.cwnd(self.cap(rate.max(self.rate), CAP_GAIN));
     }
 
+    /// The verdict of a window on a rate.
+    fn judge(&self, window: &Window, rate: Rate) -> Option<Verdict> {
+        window.judge(rate, self.standing(), &self.path, self.flow.mss, &self.params)
+    }
+
+    /// The queue wanted at the rate in force.
+    fn standing(&self) -> Standing {
+        self.path.standing(self.rate, self.flow.mss, &self.params)
+    }
+
     /// Arms the alarm; a drain runs without it, for the round-trip time is long already.
     fn arm(&self, out: &mut Commands) {
         out.set(control::ALARM_US, self.alarm_us());
@@ -300,7 +322,7 @@ impl Anole {
     fn alarm_us(&self) -> u32 {
         let packets =
             Dur::from_secs_f64(ALARM_PACKETS * f64::from(self.flow.mss) / self.rate.bytes_per_s().max(1.0));
-        let alarm = self.path.min_rtt().mul_f64(1.0 + ALARM_QUEUES * self.params.mu) + packets;
+        let alarm = self.path.min_rtt().mul_f64(1.0 + ALARM_QUEUES * self.standing().tolerated) + packets;
         alarm.as_micros().clamp(1_000, 2_000_000_000) as u32
     }
 }
@@ -328,6 +350,8 @@ impl Algorithm for Anole {
 
     fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands) {
         let ramping = matches!(self.stage, Stage::Ramp(_));
+        let before = (self.stage.name(), self.rate);
+        self.evidence = None;
         if report.program.name == ramp_program::PROGRAM.name {
             match ramp_program::Report::read(report.values) {
                 Some(seen) if ramping => self.on_ramp_report(now, &seen, out),
@@ -340,6 +364,13 @@ impl Algorithm for Anole {
             }
         }
         self.ignored = 0;
+        if self.evidence.is_some() || (self.stage.name(), self.rate) != before {
+            self.explanation = Some(self.explanation(now));
+        }
+    }
+
+    fn explain(&mut self) -> Option<Explanation> {
+        self.explanation.take()
     }
 
     fn telemetry(&self) -> Telemetry {

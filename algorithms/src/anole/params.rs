@@ -20,7 +20,8 @@ parameters! {
         close = 0.02, 0.0..=0.5, "Bracketing rates closer than this share are not worth an inference (chosen: the gradient cannot tell them apart).";
         gamma_mbps = 1.0, 0.0..=1000.0, "First step of a climb per unit of du/dr, Mbps (Anole eq. 10 leaves it open).";
         climb_max = 0.25, 0.01..=1.0, "Largest climb in one cycle, share of the rate (chosen: one test of the high rate).";
-        fill = 0.5, 0.0..=1.0, "Standing queue that an inferred rate aims at, share of what the utility tolerates (chosen: it feeds the link while a low rate is tested).";
+        fill = 1.0, 0.0..=10.0, "Standing queue aimed at, packets per root of the packets sent in 50 ms (chosen: feeds the link while a low rate is tested, and grows as a flow's share shrinks).";
+        yielded = 0.1, 0.0..=0.9, "Share of its rate that a flow yields when its queue is longer than tolerated (chosen: 0 leaves Jain's index of four flows at 0.90, 0.1 to 0.3 bring it to 0.97 and more, above 0.1 random links lose power).";
         low_test = 0.8, 0.1..=1.0, "Smallest rate tested, share of the rate in force (chosen: half a round trip of it costs a tenth of the window).";
         high_test = 1.25, 1.0..=4.0, "Largest rate tested, share of the rate in force (chosen: half a round trip of it adds an eighth of the window to the queue).";
         // Confidence.

@@ -4,6 +4,11 @@
 //! that comes near it and has to be measured anew when none did for `base_rtt_s`; it is also given up
 //! when draining the queue three times in a row left the round-trip time where it was: then the path has
 //! become longer, and what looked like a queue is none.
+//!
+//! The standing queue that a flow aims at grows as its rate shrinks, as a delay with 1/√x. Flows that share a
+//! queue see the same delay: to the larger flow it is longer than it tolerates, and it drains and yields, while
+//! the smaller one goes on. That is what makes flows converge; a queue of one length for all would leave their
+//! shares as they are, since eq. 7 gives way in proportion.
 
 use super::params::Params;
 use anole_model::{Dur, Rate, Time};
@@ -34,6 +39,14 @@ const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 /// two cycles.
 const TOP_DECAY: f64 = 0.95;
 
+/// The time whose packets the standing queue is measured by, the same for every flow: flows with unequal
+/// round-trip times aim at equal queues where their rates are equal. It is the paper's usual round-trip time.
+const REFERENCE: Dur = Dur::from_millis(50);
+/// Queues tolerated per queue aimed at: tests of other rates come on top of it.
+const TOLERATED_AIMS: f64 = 2.0;
+/// No standing queue is aimed at beyond this, s: a slow flow's few packets take long.
+const MAX_AIMED_S: f64 = 1.0;
+
 /// Gain of the loss that the path has anyway: eight evaluations.
 const LOSS_GAIN: f64 = 1.0 / 8.0;
 /// The path is never taken to lose more than this by itself: above it links are called broken, and a
@@ -58,6 +71,16 @@ impl Loss {
     pub fn share(self) -> f64 {
         if self.sent > 0 { (self.lost as f64 / self.sent as f64).min(1.0) } else { 0.0 }
     }
+}
+
+/// The queue that a flow wants to stand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Standing {
+    /// What it aims at, as a delay.
+    pub aim: Dur,
+    /// What its utility tolerates (µ of eq. 2), share of the smallest round-trip time: never less than twice
+    /// what it aims at.
+    pub tolerated: f64,
 }
 
 /// The path as known now.
@@ -120,6 +143,22 @@ impl Path {
     /// How long the queue is, as a delay.
     pub fn queue(&self) -> Dur {
         self.srtt() - self.min_rtt()
+    }
+
+    /// The standing queue that a flow of this rate aims at, as a delay: `fill`·√n packets, n those sent in
+    /// [`REFERENCE`]; never more than µ of the smallest round-trip time, or a packet.
+    fn aimed_queue(&self, rate: Rate, mss: u32, params: &Params) -> Dur {
+        let packet_s = f64::from(mss) / rate.bytes_per_s().max(1.0);
+        let tolerable = (params.mu * self.min_rtt().as_secs_f64() / packet_s).max(1.0);
+        let packets = (params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt()).min(tolerable);
+        Dur::from_secs_f64((packets * packet_s).min(MAX_AIMED_S))
+    }
+
+    /// What a flow of this rate makes of the queue.
+    pub fn standing(&self, rate: Rate, mss: u32, params: &Params) -> Standing {
+        let aim = self.aimed_queue(rate, mss, params);
+        let share = aim.as_secs_f64() / self.min_rtt().as_secs_f64().max(1e-9);
+        Standing { aim, tolerated: params.mu.max(TOLERATED_AIMS * share) }
     }
 
     /// Takes a window's mean and smallest round-trip time.
@@ -188,13 +227,15 @@ impl Path {
 
     /// A drain ended: the round-trip time before it and after it, and what was lost meanwhile. A full
     /// buffer keeps the round-trip time steady too, but not without loss.
-    pub fn saw_drain(&mut self, now: Time, before: Dur, after: Dur, loss: Loss) {
+    pub fn saw_drain(&mut self, now: Time, before: Dur, after: Dur, loss: Loss) -> bool {
         let same = after > before.mul_f64(1.0 - DRAIN_EFFECT) && after < before.mul_f64(1.0 + DRAIN_EFFECT);
         let fruitless = same && after > self.min_rtt() && self.is_usual(loss);
         self.fruitless_drains = if fruitless { self.fruitless_drains + 1 } else { 0 };
-        if self.fruitless_drains >= FRUITLESS_DRAINS {
+        let longer = self.fruitless_drains >= FRUITLESS_DRAINS;
+        if longer {
             self.reset_min_rtt(now, after);
         }
+        longer
     }
 
     /// Remembers an inferred capacity.

@@ -37,7 +37,7 @@ impl Anole {
         let until = match probing.waits_until {
             Some(until) => until,
             None => {
-                self.verdict = window.judge(self.rate, &self.path, self.flow.mss, &self.params);
+                self.verdict = self.judge(window, self.rate);
                 let observation = self.observe(window.lost, window.acked, window.elapsed);
                 let mean = window.rtt.map_or(observation.rtt, |(mean, _)| mean);
                 let slope = window.gradient.map_or(0.0, |g| g.slope);

@@ -43,13 +43,13 @@ pub(super) struct Ramp {
 
 impl Ramp {
     /// Starts to grow from `cwnd` bytes by `gain` per round trip.
-    pub fn start(gain: f64, cwnd: u32, path: &Path, params: &Params, out: &mut Commands) -> Ramp {
+    pub fn start(gain: f64, cwnd: u32, aim: Dur, path: &Path, params: &Params, out: &mut Commands) -> Ramp {
         out.run(Self::program())
             .cwnd(cwnd)
             .set(control::GAIN_16, (gain * 16.0).round() as u32)
             .set(control::PACE_16, PACE_16);
         let ramp = Ramp { gain, best: Rate::ZERO, flat_reports: 0 };
-        ramp.aim(path, params, out);
+        ramp.aim(aim, path, params, out);
         ramp
     }
 
@@ -64,12 +64,13 @@ impl Ramp {
     }
 
     /// Sets what ends the ramp in the datapath, and the time between reports.
-    fn aim(&self, path: &Path, params: &Params, out: &mut Commands) {
+    fn aim(&self, aim: Dur, path: &Path, params: &Params, out: &mut Commands) {
         let exit = match path.is_measured() {
             true => {
                 let min = path.min_rtt();
-                (min + min.mul_f64(0.5 * params.mu).max(MIN_RISE)).as_micros().min(u64::from(NO_EXIT_US))
-                    as u32
+                (min + min.mul_f64(0.5 * params.mu).max(aim).max(MIN_RISE))
+                    .as_micros()
+                    .min(u64::from(NO_EXIT_US)) as u32
             }
             false => NO_EXIT_US,
         };
@@ -99,7 +100,8 @@ impl Ramp {
         let grown = path.delivery_rate() > self.best * (1.0 + self.gain * PLATEAU_SHARE);
         self.flat_reports = if grown { 0 } else { self.flat_reports + 1 };
         self.best = self.best.max(path.delivery_rate());
-        self.aim(path, params, out);
+        let aim = path.standing(Rate::from_bytes_in(seen.cwnd, path.srtt()), mss, params).aim;
+        self.aim(aim, path, params, out);
         seen.ended > 0 || seen.timeout > 0 || lossy || self.flat_reports >= PLATEAU_REPORTS
     }
 }
@@ -109,7 +111,7 @@ impl Anole {
     pub(super) fn ramp(&mut self, gain: f64, cwnd: u32, out: &mut Commands) {
         self.climbs = 0;
         self.path.forget_capacity();
-        self.stage = Stage::Ramp(Ramp::start(gain, cwnd, &self.path, &self.params, out));
+        self.stage = Stage::Ramp(Ramp::start(gain, cwnd, self.standing().aim, &self.path, &self.params, out));
     }
 
     /// Takes a report of the ramp.
@@ -135,7 +137,7 @@ impl Anole {
             .set(anole_cycle::control::CYCLE, self.cycle)
             .set(anole_cycle::control::PHASE, 2)
             .set(anole_cycle::control::WINDOW_US, 0);
-        let share = drain::after_ramp(ramp.gain(), rtt, &self.path, &self.params);
+        let share = drain::after_ramp(ramp.gain(), rtt, self.standing().aim, &self.path);
         self.enter_drain(Reason::Ramp, share, rtt, out);
     }
 }

@@ -242,11 +242,38 @@ fn no_congestion_on_an_empty_queue_starts_a_gentle_ramp() {
 }
 
 #[test]
-fn no_congestion_on_a_standing_queue_climbs() {
+fn no_congestion_on_the_queue_aimed_at_keeps_the_rate() {
     let mut bench = Bench::probing(scale(1.1));
-    bench.window(Seen { rtt_ms: 55.5, ..quiet(2) });
-    bench.window(Seen { rtt_ms: 55.5, ..quiet(0) });
-    bench.window(Seen { rtt_ms: 55.5, ..quiet(1) });
+    let aim = bench.anole.standing().aim.as_millis_f64();
+    for window in [2, 0, 1] {
+        bench.window(Seen { rtt_ms: 50.0 + aim * 1.5, ..quiet(window) });
+    }
+    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+    assert!((bench.mbps("hold") - 40.0).abs() < 0.1, "{}", bench.mbps("hold"));
+}
+
+#[test]
+fn a_queue_longer_than_tolerated_makes_the_larger_flow_yield_first() {
+    let mut bench = Bench::probing(scale(1.0));
+    let queued = |phase| Seen { rtt_ms: 62.0, ..quiet(phase) };
+    let before = bench.anole.rate;
+    for window in [2, 0, 1] {
+        bench.window(queued(window));
+    }
+    assert!(matches!(bench.anole.stage, Stage::Drain(_)));
+    assert!(bench.anole.rate.bytes_per_s() < 0.95 * before.bytes_per_s());
+    // 12 ms are more than 40 Mbps tolerate (10 ms) and less than 4 Mbps do (24 ms).
+    let standing = |mbps| bench.anole.path.standing(Rate::from_mbps(mbps), 1448, &bench.anole.params);
+    assert!(standing(40.0).tolerated < 0.24 && standing(4.0).tolerated > 0.24);
+}
+
+#[test]
+fn no_congestion_on_a_short_standing_queue_climbs() {
+    let mut bench = Bench::probing(scale(1.1));
+    let aim = bench.anole.standing().aim.as_millis_f64();
+    for window in [2, 0, 1] {
+        bench.window(Seen { rtt_ms: 50.0 + aim * 0.75, ..quiet(window) });
+    }
     assert!(matches!(bench.anole.stage, Stage::Probing(_)));
     assert!(bench.mbps("hold") > 44.0, "{}", bench.mbps("hold"));
     assert_eq!((bench.anole.climbs, bench.anole.source.0), (1, Source::Inferred));

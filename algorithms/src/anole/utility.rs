@@ -22,34 +22,46 @@ pub(super) struct Verdict {
     pub significant: bool,
     /// Mean round-trip time over the smallest one.
     pub rtt_ratio: f64,
+    /// The queue tolerated, share of the smallest round-trip time.
+    pub tolerated: f64,
     /// Its utility.
     pub utility: f64,
+    /// The slope and its error as measured.
+    pub measured: Option<(f64, f64)>,
 }
 
 impl Verdict {
     /// Judges a rate by its significant gradient (if any) and its round-trip time.
-    pub fn new(rate: Rate, gradient: Option<f64>, rtt_ratio: f64, params: &Params) -> Verdict {
+    pub fn new(
+        rate: Rate,
+        gradient: Option<f64>,
+        rtt_ratio: f64,
+        tolerated: f64,
+        params: &Params,
+    ) -> Verdict {
         let x = rate.mbps();
         let growth = gradient.unwrap_or(0.0).max(0.0);
-        let queue = if rtt_ratio > 1.0 + params.mu { params.lambda * x * rtt_ratio } else { 0.0 };
+        let queue = if rtt_ratio > 1.0 + tolerated { params.lambda * x * rtt_ratio } else { 0.0 };
         let utility = earnings(rate, params) - params.beta * x * growth - queue;
         Verdict {
             rate,
             gradient: gradient.unwrap_or(0.0),
             significant: gradient.is_some(),
             rtt_ratio,
+            tolerated,
             utility,
+            measured: None,
         }
     }
 
     /// True when the rate met a growing queue or a long one.
-    pub fn congested(&self, params: &Params) -> bool {
-        self.gradient > 0.0 || self.queue_is_long(params)
+    pub fn congested(&self) -> bool {
+        self.gradient > 0.0 || self.queue_is_long()
     }
 
     /// True when the queue exceeds what the utility tolerates (I_Q of eq. 2).
-    pub fn queue_is_long(&self, params: &Params) -> bool {
-        self.rtt_ratio > 1.0 + params.mu
+    pub fn queue_is_long(&self) -> bool {
+        self.rtt_ratio > 1.0 + self.tolerated
     }
 }
 
@@ -75,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn judge(mbps: f64, gradient: f64, ratio: f64) -> Verdict {
-        Verdict::new(Rate::from_mbps(mbps), Some(gradient), ratio, &Params::default())
+        Verdict::new(Rate::from_mbps(mbps), Some(gradient), ratio, 0.2, &Params::default())
     }
 
     #[test]

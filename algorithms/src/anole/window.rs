@@ -8,7 +8,7 @@
 
 use super::gradient::{Gradient, Sums};
 use super::params::Params;
-use super::path::{Loss, Path};
+use super::path::{Loss, Path, Standing};
 use super::utility::Verdict;
 use anole_model::{Dur, Rate};
 use anole_programs::anole_cycle;
@@ -97,7 +97,14 @@ impl Window {
 
     /// Judges the rate that was in force; `None` when nothing was acknowledged, for nothing is never
     /// scored.
-    pub fn judge(&self, rate: Rate, path: &Path, mss: u32, params: &Params) -> Option<Verdict> {
+    pub fn judge(
+        &self,
+        rate: Rate,
+        standing: Standing,
+        path: &Path,
+        mss: u32,
+        params: &Params,
+    ) -> Option<Verdict> {
         let (mean, _) = self.rtt?;
         let ratio = mean.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
         let growth = self.significant_gradient(rate, mss, params);
@@ -106,7 +113,8 @@ impl Window {
             (growth, Some(excess)) => Some(growth.unwrap_or(0.0).max(0.0) + excess / (1.0 - excess)),
             (growth, None) => growth,
         };
-        Some(Verdict::new(rate, gradient, ratio, params))
+        let measured = self.gradient.map(|g| (g.slope, g.error));
+        Some(Verdict { measured, ..Verdict::new(rate, gradient, ratio, standing.tolerated, params) })
     }
 
     /// The loss since the last report.
@@ -133,8 +141,9 @@ mod tests {
         values[8] = u64::MAX;
         let window = Window::read(&values).unwrap();
         assert_eq!((window.cycle, window.phase, window.rtt), (7, Phase::High, None));
-        let params = Params::default();
-        assert_eq!(window.judge(Rate::from_mbps(1.0), &Path::new(), 1448, &params), None);
+        let (params, path, rate) = (Params::default(), Path::new(), Rate::from_mbps(1.0));
+        let standing = path.standing(rate, 1448, &params);
+        assert_eq!(window.judge(rate, standing, &path, 1448, &params), None);
         assert_eq!(Window::read(&values[1..]), None);
     }
 

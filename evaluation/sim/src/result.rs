@@ -93,6 +93,9 @@ pub struct FlowResult {
     pub updates: Option<u64>,
     /// The run over time.
     pub series: Series,
+    /// Why it went as it did, of algorithms that explain themselves; no part of the JSON.
+    #[serde(skip)]
+    pub explained: Vec<anole_algorithms::Explanation>,
 }
 
 /// Shares of time, of those in which a candidate or something else was in force.

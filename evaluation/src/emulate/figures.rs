@@ -138,6 +138,7 @@ fn flow_result(
         reports: *reports,
         updates: *updates,
         series: series(raw, flow),
+        explained: Vec::new(),
     }
 }
 

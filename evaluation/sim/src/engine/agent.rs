@@ -10,7 +10,7 @@
 //! knows nothing.
 
 use crate::plan::FlowPlan;
-use anole_algorithms::{Algorithm, Commands, FlowInfo, Report, Telemetry};
+use anole_algorithms::{Algorithm, Commands, Explanation, FlowInfo, Report, Telemetry};
 use anole_datapath::wire::{self, CreateMessage, FieldUpdate, Install, Message};
 use anole_datapath::{Outbox, SendError};
 use anole_model::{Dur, Time};
@@ -67,6 +67,8 @@ pub(super) struct Agent {
     sessions: BTreeMap<u32, Session>,
     /// What the sessions that are over did, by flow.
     past: Vec<Telemetry>,
+    /// Why each flow went as it did.
+    explained: Vec<Vec<Explanation>>,
     to_agent: VecDeque<Letter>,
     to_datapath: VecDeque<Letter>,
     commands: Commands,
@@ -102,6 +104,7 @@ impl Agent {
             script,
             absences_over: 0,
             past: vec![Telemetry::default(); plans.len()],
+            explained: vec![Vec::new(); plans.len()],
             plans,
             sessions: BTreeMap::new(),
             to_agent: VecDeque::new(),
@@ -141,6 +144,11 @@ impl Agent {
     pub fn telemetry(&self, flow: usize) -> Telemetry {
         let current = self.sessions.values().filter(|s| s.flow == flow).map(|s| s.algorithm.telemetry());
         current.fold(self.past[flow], add)
+    }
+
+    /// Why a flow went as it did, in order; taken once.
+    pub fn explained(&mut self, flow: usize) -> Vec<Explanation> {
+        std::mem::take(&mut self.explained[flow])
     }
 
     fn die(&mut self) {
@@ -193,6 +201,7 @@ impl Agent {
         let Some(session) = self.sessions.get_mut(&sid) else { return };
         let mut commands = std::mem::take(&mut self.commands);
         decision(session.algorithm.as_mut(), &mut commands);
+        self.explained[session.flow].extend(session.algorithm.explain());
         if !commands.is_empty() || now.since(session.answered_at) >= HEARTBEAT {
             session.answered_at = now;
             let updates = commands

@@ -45,7 +45,8 @@ impl Simulation<'_> {
         }
     }
 
-    fn flow_result(&self, index: usize) -> FlowResult {
+    fn flow_result(&mut self, index: usize) -> FlowResult {
+        let explained = self.agent.explained(index);
         let (flow, before) = (&self.flows[index], self.before[index]);
         let (ended, complete) = flow.ended.unwrap_or((self.now, false));
         let active = ended.since(flow.start.max(Time::ZERO + self.scenario.warmup));
@@ -77,6 +78,7 @@ impl Simulation<'_> {
             reports: has_agent.then_some(stats.reports),
             updates: has_agent.then_some(stats.updates),
             series: flow.measure.series(),
+            explained,
         }
     }
 
