@@ -126,14 +126,18 @@ const UTILITY_WINDOW_S: f64 = 1.0;
 /// Gradients of the round-trip time below this are noise (half a millisecond in such a window is 0.0005).
 const GRADIENT_NOISE: f64 = 0.005;
 
-/// Mean utility of the first flow (Anole, Eq. 1 with its parameters, µ = 0.2), over windows of a second.
+/// Utility counts from here on, s: the queue of starting up, once, weighs more than ten seconds of anything else.
+const UTILITY_FROM_S: f64 = 5.0;
+
+/// Mean utility of the first flow (Anole, Eq. 1 with its parameters, µ = 0.2), over windows of a second, once
+/// it has started up.
 pub fn utility(run: &RunResult) -> Option<f64> {
     let series = &run.flows.first()?.series;
     let all: Vec<f64> = series.rtt_ms.iter().flatten().copied().collect();
     let base = all.into_iter().reduce(f64::min)?;
     let windows = (series.throughput_mbps.len() as f64 * series.dt_s / UTILITY_WINDOW_S).floor() as usize;
     let mut before = base;
-    let utilities: Vec<f64> = (0..windows)
+    let utilities: Vec<(f64, f64)> = (0..windows)
         .map(|window| {
             let from = window as f64 * UTILITY_WINDOW_S;
             let span = [from, from + UTILITY_WINDOW_S];
@@ -143,10 +147,12 @@ pub fn utility(run: &RunResult) -> Option<f64> {
             before = rtt;
             let gradient = if gradient > GRADIENT_NOISE { gradient } else { 0.0 };
             let queue = if rtt > 1.2 * base { rtt / base } else { 0.0 };
-            rate.powf(0.9) - 900.0 * rate * gradient - 11.0 * rate * queue
+            (from, rate.powf(0.9) - 900.0 * rate * gradient - 11.0 * rate * queue)
         })
         .collect();
-    mean(&utilities)
+    let settled: Vec<f64> =
+        utilities.iter().filter(|(from, _)| *from >= UTILITY_FROM_S).map(|&(_, u)| u).collect();
+    mean(&settled)
 }
 
 #[cfg(test)]
@@ -231,8 +237,10 @@ mod tests {
     #[test]
     fn utility_punishes_a_queue_and_its_growth() {
         let at = |rtt: [f64; 4]| {
-            let rtt = rtt.iter().flat_map(|&ms| [Some(ms), Some(ms)]).collect();
-            utility(&run(vec![flow(0.0, vec![10.0; 8], rtt)])).unwrap()
+            // Five seconds of starting up, with any queue at all, and the windows that count.
+            let all = [50.0, 500.0, 500.0, 500.0, 50.0].into_iter().chain(rtt);
+            let rtt = all.flat_map(|ms| [Some(ms), Some(ms)]).collect();
+            utility(&run(vec![flow(0.0, vec![10.0; 18], rtt)])).unwrap()
         };
         let calm = 10f64.powf(0.9);
         assert!((at([50.0; 4]) - calm).abs() < 1e-9);

@@ -9,7 +9,7 @@ use anole_sim::plan::plan;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anole_sim::suite::{Purpose, Ranges};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -101,7 +101,9 @@ impl Runner {
                 for param in &contender.params {
                     let (name, value) =
                         param.trim_start_matches("param.").split_once('=').unwrap_or_default();
-                    let value = value.parse().with_context(|| format!("{param} is not a number"))?;
+                    let value = value
+                        .parse()
+                        .map_err(|_| usage(format!("--param {name}: \"{value}\" is not a number")))?;
                     drawn.params.insert(name.to_string(), value);
                 }
                 drawn

@@ -13,7 +13,7 @@ const AMONG_EQUALS: &str = include_str!("../../../scenarios/late-start.toml");
 const UNDER_CUBIC: &str = include_str!("../../../scenarios/late-start-cubic.toml");
 const BESIDE_CUBIC: &str = include_str!("../../../scenarios/coexistence.toml");
 
-/// The study's buffers, BDP.
+/// Buffers of Mazilu et al., *Learning-Based vs Human-Derived Congestion Control*, BDP.
 const BUFFERS: [f64; 3] = [0.2, 1.0, 4.0];
 
 /// Time series of the first run of each of these settings, a line per flow.
@@ -37,7 +37,7 @@ fn buffer_name(bdp: f64) -> String {
 pub const RTT_FAIRNESS: Experiment = Experiment {
     id: "anole-rtt-fairness",
     title: "20 ms beside 200 ms",
-    about: "The study's inter-RTT fairness: 100 Mbps, buffers in BDP of the shorter path, the flow with 200 ms starts \
+    about: "Mazilu et al., Fig. 3, a run of 100 s: 100 Mbps, buffers in BDP of the shorter path, the flow with 200 ms starts \
             after a quarter. The ratio is the smaller throughput over the larger one, over the last half. The plot shows \
             the first seed.",
     seeds: [10, 2],
@@ -153,7 +153,7 @@ fn share(run: &RunResult) -> Option<f64> {
 pub const COEXISTENCE: Experiment = Experiment {
     id: "anole-coexistence",
     title: "beside one CUBIC",
-    about: "100 Mbps, RTT of 30 and 100 ms, 0.2, 1 and 4 BDP, starting first and second (the study's friendliness). The \
+    about: "100 Mbps, RTT of 30 and 100 ms, 0.2, 1 and 4 BDP, starting first and second (Mazilu et al., Figs. 6 and 7). The \
             share counts from 20 to 65 s, when CUBIC stops; 5 s later the mean RTT has to be within 1.25 of the base. The \
             plots show shares of all, and the first seed of Anole at 4 BDP.",
     seeds: [10, 1],

@@ -124,7 +124,7 @@ pub const FLOOR: Experiment = Experiment {
     id: "anole-floor",
     title: "never worse than the better candidate, whatever the policy",
     about: "Deliberately bad policies and trained ones over each rule-based candidate. Utility is Eq. 1 over windows of \
-            a second, against the better candidate alone (a faulty policy never runs alone); throughput is compared \
+            a second from 5 s on, against the better candidate alone (a faulty policy never runs alone); throughput is compared \
             with the rule alone where that uses 90 % of the link with a mean RTT of at most 1.2 times the smallest, and \
             after 10 s with Anole without a policy. Each line is the policy that does worst.",
     seeds: [10, 1],
@@ -136,18 +136,18 @@ pub const FLOOR: Experiment = Experiment {
         figures
     },
     plot: |results| {
-        let categories: Vec<String> = results.settings().iter().map(|setting| setting.to_string()).collect();
+        let policies: Vec<&str> = POLICIES.iter().map(|(policy, _)| *policy).chain([EMPTY]).collect();
+        let short =
+            policies.iter().map(|policy| policy.trim_start_matches("fault:").to_string()).collect::<Vec<_>>();
         let panel = |rule: &str| {
-            let title = format!("{rule}: throughput with each policy");
-            let start = Panel::new(title, "", super::THROUGHPUT, Kind::Bars(categories.clone()));
-            let policies = POLICIES.iter().map(|(policy, _)| *policy).chain([EMPTY]);
-            policies.fold(start, |panel, policy| {
-                let who = pair(rule, policy);
-                let bar = |(x, setting): (u32, &String)| {
-                    (f64::from(x), mean(&results.each(setting, &who, throughput)))
+            let start = Panel::new(format!("over {rule}"), "", super::THROUGHPUT, Kind::Bars(short.clone()));
+            let bars = |panel: Panel, setting: &str| {
+                let bar = |(x, policy): (u32, &&str)| {
+                    (f64::from(x), mean(&results.each(setting, &pair(rule, policy), throughput)))
                 };
-                panel.with(policy.trim_start_matches("fault:"), (0u32..).zip(&categories).map(bar).collect())
-            })
+                panel.with(setting, (0u32..).zip(&policies).map(bar).collect())
+            };
+            results.settings().into_iter().fold(start, bars)
         };
         RULES.map(panel).into()
     },

@@ -34,7 +34,7 @@ fn distribution(
 pub const RESPONSIVENESS: Experiment = Experiment {
     id: "anole-responsiveness",
     title: "capacity, RTT and loss that change every 10 s",
-    about: "The study's responsiveness, 50 runs of 300 s: capacity of 1 to 100 Mbps and RTT of 20 to 200 ms, drawn anew \
+    about: "Mazilu et al., Fig. 10, 50 runs of 300 s: capacity of 1 to 100 Mbps and RTT of 20 to 200 ms, drawn anew \
             every 10 s, 638 kB of buffer; the same with loss of 0 to 5 % and 100 ms. Goodput is payload over capacity, of \
             which headers alone are 3.5 %.",
     seeds: [50, 1],

@@ -15,8 +15,10 @@ const SETTINGS: [(&str, [&str; 3]); 3] = [
     ("long", ["35 %", "23 %", "40 %"]),
 ];
 
-/// Kinds of rates.
-const KINDS: [(&str, fn(&Applied) -> f64); 4] = [
+/// A kind of rate, and its share.
+type ShareOf = (&'static str, fn(&Applied) -> f64);
+
+const KINDS: [ShareOf; 4] = [
     ("rule-based", |share| share.rule),
     ("learned", |share| share.learned),
     ("inferred", |share| share.inferred),
@@ -55,7 +57,7 @@ pub const FIG11: Experiment = Experiment {
     plot: |results| {
         let categories = SETTINGS.map(|(setting, _)| setting.to_string()).to_vec();
         let start = Panel::new("", "", "share of time (%)", Kind::Bars(categories));
-        let bars = |panel: Panel, (kind, of): (&str, fn(&Applied) -> f64)| {
+        let bars = |panel: Panel, (kind, of): ShareOf| {
             let bar = |(x, (setting, _)): (u32, (&str, [&str; 3]))| {
                 (f64::from(x), mean(&percent(results, setting, of)))
             };
