@@ -183,9 +183,21 @@ pub const COEXISTENCE: Experiment = Experiment {
     },
     plot: |results| {
         let names: Vec<String> = beside_cubic().into_iter().map(|(name, ..)| name).collect();
-        let short: Vec<String> =
-            names.iter().map(|name| name.replace(" ms, ", "/").replace(" BDP, ", "/")).collect();
-        let start = Panel::new("RTT/BDP/order", "", "share of the throughput (%)", Kind::Bars(short));
+        let short: Vec<String> = names
+            .iter()
+            .map(|name| {
+                name.replace(" ms, ", "/")
+                    .replace(" BDP, ", "/")
+                    .replace("first", "1st")
+                    .replace("second", "2nd")
+            })
+            .collect();
+        let start = Panel::new(
+            "RTT (ms) / buffer (BDP) / started",
+            "",
+            "share of the throughput (%)",
+            Kind::Bars(short),
+        );
         let bars = |panel: Panel, who: &str| {
             let bar = |(x, setting): (u32, &String)| (f64::from(x), mean(&results.each(setting, who, share)));
             panel.with(who, (0u32..).zip(&names).map(bar).collect())

@@ -11,6 +11,8 @@ use anole_sim::result::RunResult;
 const DELAYS: &str = include_str!("../../../scenarios/responsiveness.toml");
 const LOSSES: &str = include_str!("../../../scenarios/responsiveness-loss.toml");
 
+const QUEUE: &str = "95th percentile of the queueing delay (ms)";
+
 const RTT: &str = "capacity and RTT";
 const LOSS: &str = "capacity and loss";
 
@@ -19,14 +21,14 @@ fn goodput(run: &RunResult) -> Option<f64> {
     Some(100.0 * run.flows.first()?.goodput_mbps? / run.optimal_mbps?)
 }
 
-/// A curve per contender.
+/// The cumulative distribution of a measure over the runs of a setting, a curve per contender.
 fn distribution(
     results: &Results,
-    setting: &str,
+    (setting, title): (&str, &str),
     x: &'static str,
     measure: fn(&RunResult) -> Option<f64>,
 ) -> Panel {
-    let start = Panel::new(setting, x, "cumulative share of runs", Kind::Lines(None));
+    let start = Panel::new(title, x, "cumulative share of runs", Kind::Lines(None));
     let curve = |panel: Panel, who: &str| panel.with(who, cdf(&results.each(setting, who, measure)));
     results.contenders().into_iter().fold(start, curve)
 }
@@ -77,9 +79,9 @@ pub const RESPONSIVENESS: Experiment = Experiment {
     plot: |results| {
         let axis = "goodput (% of the optimum)";
         vec![
-            distribution(results, RTT, axis, goodput),
-            distribution(results, LOSS, axis, goodput),
-            distribution(results, RTT, "95th percentile of the queueing delay (ms)", queue_p95),
+            distribution(results, (RTT, RTT), axis, goodput),
+            distribution(results, (LOSS, LOSS), axis, goodput),
+            distribution(results, (RTT, "capacity and RTT: delay"), QUEUE, queue_p95),
         ]
     },
 };
@@ -121,9 +123,9 @@ pub const RANDOM: Experiment = Experiment {
     },
     plot: |results| {
         vec![
-            distribution(results, UNSEEN, "utilisation (%)", used),
-            distribution(results, UNSEEN, "95th percentile of the queueing delay (ms)", queue_p95),
-            distribution(results, UNSEEN, DELAY, owd_p95),
+            distribution(results, (UNSEEN, "utilisation"), "utilisation (%)", used),
+            distribution(results, (UNSEEN, "queueing delay"), QUEUE, queue_p95),
+            distribution(results, (UNSEEN, "one-way delay"), DELAY, owd_p95),
         ]
     },
 };
