@@ -34,6 +34,9 @@ pub struct Args {
     /// Fewer seeds and shorter runs: a check that everything works, not a result
     #[arg(long)]
     quick: bool,
+    /// Seeds of every experiment; each one's own number, at least ten, if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: Option<u64>,
     /// Runs at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -66,6 +69,7 @@ pub fn main(args: Args) -> Result<()> {
     let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate).map_err(usage)?);
     let runner = Runner {
         quick: args.quick,
+        seeds: args.seeds,
         jobs: args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get),
         tested: tested(&args),
         policies: loader.clone(),
@@ -110,7 +114,8 @@ fn tested(args: &Args) -> Contender {
 fn what_ran(args: &Args) -> String {
     let params = if args.param.is_empty() { String::new() } else { format!(", {}", args.param.join(", ")) };
     let quick = if args.quick { ", a quick check and no result" } else { "" };
-    format!("{TESTED} over {} and {}{params}{quick}", args.classic, args.policy)
+    let seeds = args.seeds.map_or(String::new(), |seeds| format!(", {seeds} seeds each"));
+    format!("{TESTED} over {} and {}{params}{seeds}{quick}", args.classic, args.policy)
 }
 
 fn write(folder: &Path, experiment: &Experiment, results: &experiment::Results) -> Result<()> {

@@ -27,6 +27,8 @@ const QUICK_SUITE_S: f64 = 4.0;
 pub struct Runner {
     /// Fewer seeds and shorter runs.
     pub quick: bool,
+    /// Seeds of each cell, instead of the experiment's own number.
+    pub seeds: Option<u64>,
     /// Threads.
     pub jobs: usize,
     /// The algorithm that the experiments are about.
@@ -39,7 +41,7 @@ impl Runner {
     /// Runs every cell with every seed.
     pub fn run(&self, experiment: &Experiment) -> Result<Results> {
         let cells = (experiment.cells)(&self.tested);
-        let seeds = experiment.seeds[usize::from(self.quick)];
+        let seeds = self.seeds.unwrap_or(experiment.seeds[usize::from(self.quick)]);
         let total = cells.len() * seeds as usize;
         let bar = progress_bar(experiment.id, total);
         let next = AtomicUsize::new(0);

@@ -48,7 +48,7 @@ pub const RTT_FAIRNESS: Experiment = Experiment {
                 .quick("duration_s=40")
                 .quick("bottleneck.capacity_mbps=20")
         };
-        cells(&BUFFERS.map(setting), &[tested.clone(), Contender::peer("cubic"), Contender::peer("bbr")])
+        cells(&BUFFERS.map(setting), &[tested.clone(), Contender::peer("cubic")])
     },
     figures: |results| {
         let ratio = |run: &RunResult| {
@@ -140,7 +140,7 @@ fn coexistence_cells(tested: &Contender) -> Vec<Cell> {
         options.into_iter().fold(start, Setting::set)
     };
     let settings: Vec<Setting> = beside_cubic().into_iter().map(setting).collect();
-    cells(&settings, &[tested.clone(), Contender::peer("bbr"), Contender::peer("libra-rl")])
+    cells(&settings, &[tested.clone(), Contender::peer("bbr")])
 }
 
 /// The share of the flow under test of what both get, once both have run for a while, %.
