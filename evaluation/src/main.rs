@@ -11,6 +11,7 @@ mod emulate;
 mod options;
 mod output;
 mod plot;
+mod reproduce;
 mod sim;
 mod suite;
 mod table;
@@ -32,6 +33,8 @@ enum Command {
     Sim(sim::Args),
     /// Simulate algorithms and policies over many random links, and compare them
     Suite(suite::Args),
+    /// Reproduce the figures of the paper of Anole, and what lies beyond them, each with its target
+    Reproduce(reproduce::Args),
     /// Run a scenario with real packets, in real time
     Emulate(emulate::Args),
     /// Three algorithms and flows that share, with real packets, as a page for a newcomer
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Sim(args) => sim::main(args),
         Command::Suite(args) => suite::main(args),
+        Command::Reproduce(args) => reproduce::main(args),
         Command::Emulate(args) => emulate::main(args),
         Command::Demo(args) => demo::main(args),
         Command::Bench(args) => bench::main(args),

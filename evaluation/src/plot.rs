@@ -74,6 +74,39 @@ pub fn points(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
     })
 }
 
+/// Lines with their points marked, the first one larger: where a sweep begins.
+pub fn trails(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
+    draw(frame, series, None, |chart, series| {
+        for (i, s) in series.iter().enumerate() {
+            let known: Vec<(f64, f64)> = s.points.iter().copied().filter(finite).collect();
+            let dots = known
+                .iter()
+                .enumerate()
+                .map(|(j, &p)| Circle::new(p, if j == 0 { 7 } else { 3 }, colour(i).filled()));
+            chart.draw_series(dots).map_err(failed)?;
+            let line = LineSeries::new(known.iter().copied(), colour(i).stroke_width(1));
+            chart.draw_series(line).map_err(failed)?;
+        }
+        Ok(())
+    })
+}
+
+/// Bars side by side in categories; a point's x is the number of its category.
+pub fn bars(frame: &Frame<'_>, categories: &[String], series: &[Series]) -> Result<String> {
+    // Bars of a category share 80 % of its width, and stand in the middle of it.
+    let width = 0.8 / series.len().max(1) as f64;
+    let place = |i: usize, x: f64| x + 0.1 + width * i as f64;
+    draw_with(frame, series, None, Some(categories), |chart, series| {
+        for (i, s) in series.iter().enumerate() {
+            let bars = s.points.iter().filter(|p| finite(p)).map(|&(x, y)| {
+                Rectangle::new([(place(i, x), 0.0), (place(i, x) + width, y)], colour(i).filled())
+            });
+            chart.draw_series(bars).map_err(failed)?;
+        }
+        Ok(())
+    })
+}
+
 fn colour(series: usize) -> RGBColor {
     PALETTE[series % PALETTE.len()]
 }
@@ -115,6 +148,17 @@ fn draw(
     reference: Option<(f64, &str)>,
     data: impl FnOnce(&mut Chart<'_, '_>, &[Series]) -> Result<()>,
 ) -> Result<String> {
+    draw_with(frame, series, reference, None, data)
+}
+
+/// Draws with numbers along the horizontal axis, or with names of categories.
+fn draw_with(
+    frame: &Frame<'_>,
+    series: &[Series],
+    reference: Option<(f64, &str)>,
+    categories: Option<&[String]>,
+    data: impl FnOnce(&mut Chart<'_, '_>, &[Series]) -> Result<()>,
+) -> Result<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, frame.size).into_drawing_area();
@@ -126,26 +170,37 @@ fn draw(
         let x_max = all().map(|p| p.0).fold(0.0, f64::max);
         let y_max = all().map(|p| p.1).fold(reference.map_or(0.0, |(value, _)| value), f64::max);
         let room = |max: f64| if max > 0.0 { max * 1.08 } else { 1.0 };
+        let x_end = categories.map_or(room(x_max), |names| names.len().max(1) as f64);
         let mut chart = ChartBuilder::on(&body)
             .margin(12)
             .x_label_area_size(40)
             .y_label_area_size(56)
-            .build_cartesian_2d(0.0..room(x_max), 0.0..room(y_max))
+            .build_cartesian_2d(0.0..x_end, 0.0..room(y_max))
             .map_err(failed)?;
-        chart
-            .configure_mesh()
-            .light_line_style(WHITE)
+        let named = |x: &f64| category(categories.unwrap_or_default(), *x);
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(WHITE)
             .bold_line_style(BLACK.mix(0.12))
             .x_desc(frame.x)
             .y_desc(frame.y)
             .label_style((FONT, 13))
-            .axis_desc_style((FONT, 14))
-            .draw()
-            .map_err(failed)?;
+            .axis_desc_style((FONT, 14));
+        if let Some(categories) = categories {
+            // A label at every half: the middle of a category has its name, its edges have none.
+            mesh.disable_x_mesh().x_labels(2 * categories.len() + 3).x_label_formatter(&named);
+        }
+        mesh.draw().map_err(failed)?;
         data(&mut chart, series)?;
         root.present().map_err(failed)?;
     }
     Ok(svg)
+}
+
+/// The name of the category with its middle at `x`.
+fn category(categories: &[String], x: f64) -> String {
+    let middle = (x.fract() - 0.5).abs() < 1e-6;
+    let name = if middle { categories.get(x as usize) } else { None };
+    name.cloned().unwrap_or_default()
 }
 
 fn finite(p: &(f64, f64)) -> bool {

@@ -109,11 +109,12 @@ impl<T> Network<T> {
         let _accepted = self.links[self.routes[flow].path[0]].offer(now, packet);
     }
 
-    /// A packet of the reverse direction enters: pure delay.
+    /// A packet of the reverse direction enters: delay, and whatever the links aggregate.
     pub fn offer_reverse(&mut self, now: Time, flow: usize, data: T) {
         let route = &self.routes[flow];
         let delay = route.path.iter().fold(route.extra_delay, |sum, &link| {
-            sum + self.reverse_delays[link].unwrap_or_else(|| self.links[link].delay())
+            let propagation = self.reverse_delays[link].unwrap_or_else(|| self.links[link].delay());
+            sum + propagation + self.links[link].ack_hold(now)
         });
         self.lines[flow][1].push(Due { at: now + delay, flow, entered: None, data });
     }
@@ -228,7 +229,7 @@ fn apply<T>(link: &mut Link<T>, at: Time, change: &LinkChange) {
 mod tests {
     use super::*;
     use anole_model::Rate;
-    use anole_sim::link::{Capacity, QueueKind};
+    use anole_sim::link::{Aggregation, Capacity, QueueKind};
     use proptest::prelude::*;
 
     fn link(mbps: f64, delay_ms: u64, buffer_bytes: u64, random_loss: f64) -> NetworkLink {
@@ -239,6 +240,7 @@ mod tests {
                 buffer_bytes,
                 random_loss,
                 queue: QueueKind::DropTail,
+                aggregation: Aggregation::default(),
                 full_packet: 1500,
                 seed: 1,
             },
@@ -261,6 +263,22 @@ mod tests {
         assert_eq!((there.at, there.data, there.entered), (Time::from_micros(20_000), 7, Some(Time::ZERO)));
         assert_eq!(network.pop(end), None);
         assert_eq!(network.next_event(), None);
+    }
+
+    #[test]
+    fn both_directions_aggregate() {
+        let burst = Some((Dur::from_millis(4), Dur::from_millis(4)));
+        let mut link = link(12.0, 10, 9000, 0.0);
+        link.config.aggregation = Aggregation { data: burst, acks: burst };
+        let route = Route { path: vec![0], extra_delay: Dur::ZERO };
+        let mut network: Network<u8> = Network::new(vec![link], vec![route], vec![]);
+        for id in 0..2 {
+            network.offer(Time::ZERO, 0, 1500, id);
+            network.offer_reverse(Time::from_micros(1 + 100 * u64::from(id)), 0, 10 + id);
+        }
+        let due = std::iter::from_fn(|| network.pop(Time::from_secs_f64(1.0)));
+        let due: Vec<(u64, u8)> = due.map(|due| (due.at.as_micros(), due.data)).collect();
+        assert_eq!(due, [(14_001, 10), (14_001, 11), (15_000, 0), (15_000, 1)]);
     }
 
     #[test]

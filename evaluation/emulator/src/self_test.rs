@@ -8,7 +8,7 @@ use crate::udp::UdpPorts;
 use crate::wire::Wire;
 use crate::{EmulatorError, UDP_HEADER_BYTES};
 use anole_model::{Dur, Rate};
-use anole_sim::link::{Capacity, LinkConfig, QueueKind};
+use anole_sim::link::{Aggregation, Capacity, LinkConfig, QueueKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -147,6 +147,7 @@ fn blast_from<W: Wire>(
         buffer_bytes: (link_mbps * 1e6 / 8.0 * 0.02) as u64,
         random_loss: 0.0,
         queue: QueueKind::DropTail,
+        aggregation: Aggregation::default(),
         full_packet: PACKET_BYTES,
         seed: 1,
     };

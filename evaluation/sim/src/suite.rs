@@ -11,7 +11,7 @@ mod tests;
 
 pub use ranges::{Ranges, RangesError};
 
-use crate::link::{Capacity, QueueKind};
+use crate::link::{Aggregation, Capacity, Lte, QueueKind};
 use crate::scenario::{Change, FlowSpec, HEADER_BYTES, LinkSpec, Places, Scenario};
 use anole_model::{Dur, Rate, Time};
 use rand::{RngExt, SeedableRng};
@@ -77,7 +77,7 @@ impl Ranges {
         let kind = rng.random::<f64>();
         let duration = Dur::from_secs_f64(self.duration_s);
         let (capacity, changes) = if kind < self.traces {
-            (Capacity::Trace(capacity::lte(&mut rng, rate, duration).into()), Vec::new())
+            (Capacity::Trace(Lte::with_mean(rate).trace(&mut rng, duration).into()), Vec::new())
         } else if kind < self.traces + self.steps {
             (Capacity::Fixed(rate), capacity::steps(&mut rng, self.capacity_mbps, mbps, duration))
         } else {
@@ -103,11 +103,13 @@ impl Ranges {
             links: vec![LinkSpec {
                 name: "bottleneck".to_string(),
                 capacity,
+                lte: None,
                 one_way_delay: rtt / 2,
                 reverse_delay: None,
                 buffer_bytes: buffer_bytes.max(MIN_BUFFER_PACKETS * f64::from(MSS + HEADER_BYTES)) as u64,
                 random_loss: if lossless { 0.0 } else { loss },
                 queue: QueueKind::DropTail,
+                aggregation: Aggregation::default(),
             }],
             changes: changes.into_iter().map(|(at, change)| Change { at, link: 0, change }).collect(),
             random_changes: Vec::new(),

@@ -9,7 +9,7 @@ use anole_quic::{
     Amount, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Server, ServerOptions,
     Transfer, TransferReport,
 };
-use anole_sim::link::{Capacity, LinkConfig, QueueKind};
+use anole_sim::link::{Aggregation, Capacity, LinkConfig, QueueKind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -22,6 +22,7 @@ pub fn link(mbps: f64, delay_ms: u64) -> NetworkLink {
         buffer_bytes: (mbps * 1e6 / 8.0 * 2.0 * delay_ms as f64 / 1e3) as u64,
         random_loss: 0.0,
         queue: QueueKind::DropTail,
+        aggregation: Aggregation::default(),
         full_packet: 1500,
         seed: 1,
     };

@@ -149,6 +149,11 @@ impl SimFlow {
         }
     }
 
+    /// A delayed ACK is due.
+    pub fn owes_ack(&self, now: Time) -> bool {
+        self.receiver.deadline().is_some_and(|at| at <= now)
+    }
+
     /// What a policy that watches would ask now, once.
     pub fn take_watched(&mut self) -> Option<Vec<f32>> {
         self.tap.as_mut()?.take()

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The sender obeys window and pacing rate of the real datapath runtime, which runs the real fold
-//! programs on every ACK; the agent runs the real algorithms. ACKs are never lost or queued. Deliberately
+//! programs on every ACK; the agent runs the real algorithms. ACKs are never lost or
+//! queued, though links may aggregate them. Deliberately
 //! a machine with few event sources: each link, each flow, the agent and the timetable has one next
 //! event, and one heap orders them. One seed gives one result; there is no clock here.
 
@@ -59,6 +60,7 @@ pub(crate) enum Stream {
     Algorithm(usize),
     Changes(usize),
     Jitter(usize),
+    Capacity(usize),
 }
 
 /// A seed for one purpose, from the seed of the run (the finaliser of SplitMix64).
@@ -68,6 +70,7 @@ pub(crate) fn stream(seed: u64, purpose: Stream) -> u64 {
         Stream::Algorithm(index) => (2, index),
         Stream::Changes(index) => (3, index),
         Stream::Jitter(index) => (4, index),
+        Stream::Capacity(index) => (5, index),
     };
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(kind + 8 * (index as u64 + 1)));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -218,7 +221,7 @@ impl<'a> Simulation<'a> {
 
     fn arrive(&mut self, flow: usize, packet: &Packet<Data>) {
         let at = self.now + self.scenario.flows[flow].extra_delay;
-        let reverse = self.reverse_delay(flow);
+        let reverse = self.reverse_delay(flow) + self.ack_hold(flow);
         let Simulation { flows, datapath, agent, now, .. } = self;
         flows[flow].arrive(at, reverse, packet, Around { now: *now, datapath, agent });
         if self.flows[flow].ended.is_some() {
@@ -228,7 +231,10 @@ impl<'a> Simulation<'a> {
     }
 
     fn poll_flow(&mut self, index: usize) {
-        let reverse = self.reverse_delay(index);
+        let mut reverse = self.reverse_delay(index);
+        if self.flows[index].owes_ack(self.now) {
+            reverse += self.ack_hold(index);
+        }
         let Simulation { flows, datapath, agent, now, outgoing, .. } = self;
         flows[index].poll(Around { now: *now, datapath, agent }, reverse, |packet| outgoing.push(packet));
         if !self.outgoing.is_empty() {
@@ -385,6 +391,12 @@ impl<'a> Simulation<'a> {
         let spec = &self.scenario.flows[flow];
         let links = spec.path.iter().map(|&link| self.reverse[link].unwrap_or(self.links[link].delay()));
         links.fold(spec.extra_delay, |sum, delay| sum + delay)
+    }
+
+    /// How long links aggregate an ACK that sets out now.
+    fn ack_hold(&mut self, flow: usize) -> Dur {
+        let path = &self.scenario.flows[flow].path;
+        path.iter().fold(Dur::ZERO, |sum, &link| sum + self.links[link].ack_hold(self.now))
     }
 
     fn lost(&self, flow: usize) -> u64 {

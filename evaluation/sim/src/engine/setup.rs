@@ -1,22 +1,29 @@
 //! What a run draws and computes alike whether it is simulated or emulated.
 
 use super::{Stream, stream};
-use crate::link::LinkConfig;
+use crate::link::{Capacity, LinkConfig};
 use crate::scenario::{Change, LinkChange, Scenario};
 use anole_model::{Dur, Rate, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The links of a scenario, each with its stream of random losses.
+/// The links of a scenario, each with its streams of random numbers; a varying capacity is drawn here.
 pub fn link_configs(scenario: &Scenario, seed: u64) -> Vec<LinkConfig> {
     let links = scenario.links.iter().enumerate();
     links
         .map(|(index, spec)| LinkConfig {
-            capacity: spec.capacity.clone(),
+            capacity: match &spec.lte {
+                None => spec.capacity.clone(),
+                Some(lte) => {
+                    let mut rng = Pcg64Mcg::seed_from_u64(stream(seed, Stream::Capacity(index)));
+                    Capacity::Trace(lte.trace(&mut rng, scenario.duration).into())
+                }
+            },
             delay: spec.one_way_delay,
             buffer_bytes: spec.buffer_bytes,
             random_loss: spec.random_loss,
             queue: spec.queue,
+            aggregation: spec.aggregation,
             full_packet: scenario.full_packet(),
             seed: stream(seed, Stream::Link(index)),
         })

@@ -177,6 +177,40 @@ fn ack_jitter_lengthens_round_trips_by_up_to_its_size_and_comes_from_the_seed() 
 }
 
 #[test]
+fn aggregation_lengthens_round_trips_by_its_bursts_and_costs_no_throughput() {
+    let mean = |link: &str, flow: &str| {
+        let run = native(&scenario(10.0, link, flow, ""));
+        (run.flows[0].rtt_mean_ms.unwrap(), run.flows[0].throughput_mbps.unwrap())
+    };
+    let (still, full) = mean("", "");
+    for flow in ["", "delayed_ack = true"] {
+        let (rtt, mbps) = mean("aggregation_ms = [2.0, 8.0]\nack_aggregation_ms = [2.0, 8.0]", flow);
+        // CUBIC's queue hides some of it.
+        assert!(rtt > still && rtt < still + 16.0, "{rtt} {still}");
+        assert!(mbps > 0.9 * full, "{mbps} {full}");
+    }
+    // In either direction.
+    let few = |link| mean(link, "bytes = 28960").0;
+    for link in ["aggregation_ms = [4, 4]", "ack_aggregation_ms = [4, 4]"] {
+        assert!(few(link) > few("") + 1.0 && few(link) <= few("") + 4.0, "{} {}", few(link), few(""));
+    }
+}
+
+#[test]
+fn a_varying_capacity_is_followed_and_comes_from_the_seed() {
+    let scenario = parse(
+        "name = \"t\"\nduration_s = 20.0\n[[link]]\nname = \"b\"\nlte = { mean_mbps = 12.0 }\n\
+         one_way_delay_ms = 20.0\nbuffer_bdp = 4.0\n[[flow]]\nalg = \"native\"\n",
+    );
+    let run = |seed| simulate(&scenario, None, seed, AgentScript::never());
+    let optimal = |seed| run(seed).optimal_mbps.unwrap();
+    assert_eq!(optimal(1), optimal(1));
+    assert_ne!(optimal(1), optimal(2));
+    assert!((6.0..18.0).contains(&optimal(1)), "{}", optimal(1));
+    assert!(run(1).links[0].utilization.unwrap() > 0.8);
+}
+
+#[test]
 fn a_trace_is_followed() {
     // Two opportunities of 1504 bytes a millisecond.
     let run = native(&parse(
@@ -329,6 +363,7 @@ proptest! {
         reverse_ms in prop_oneof![Just(0.0), Just(10_000.0)],
         buffer_bytes in prop_oneof![Just(0u64), Just(1), Just(u64::MAX >> 1)],
         loss in prop_oneof![Just(0.0), Just(0.5), Just(1.0)],
+        burst_ms in prop_oneof![Just("[0, 0]"), Just("[0.5, 1000]")],
         queue in prop_oneof![Just("droptail"), Just("codel"), Just("fq_codel"), Just("pie")],
         bytes in prop_oneof![Just(0u64), Just(1), Just(u64::MAX >> 1)],
         alg in prop_oneof![Just("native"), Just("cubic"), Just("reno"), Just("anole")],
@@ -339,6 +374,7 @@ proptest! {
             "name = \"t\"\nduration_s = 1.5\nwarmup_s = 0.1\nmss_bytes = {mss}\n[[link]]\nname = \"b\"\n\
              capacity_mbps = {mbps}\none_way_delay_ms = {delay_ms}\nreverse_delay_ms = {reverse_ms}\n\
              buffer_bytes = {buffer_bytes}\nrandom_loss = {loss}\nqueue = \"{queue}\"\n\
+             aggregation_ms = {burst_ms}\nack_aggregation_ms = {burst_ms}\n\
              [[change]]\nat_s = 0.7\nlink = \"b\"\ncapacity_mbps = {later_mbps}\n\
              [[flow]]\nalg = \"{alg}\"\ncount = 2\nstart_spacing_s = 0.01\nbytes = {bytes}\n\
              delayed_ack = {delayed}\n"

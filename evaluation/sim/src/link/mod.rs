@@ -1,4 +1,4 @@
-//! One link: queue → transmitter → random loss → propagation delay.
+//! One link: queue → transmitter → random loss → aggregation → propagation delay.
 //!
 //! Pure: time is an argument and randomness comes from a seed, so that the simulator runs it in virtual
 //! time and the emulator in real time, with any payload `T`. A late [`Link::pop`] changes nothing: what
@@ -8,11 +8,14 @@
 //!   packet, however small its configured limit.
 //! - The queueing delay of a packet runs from its arrival to the start of its transmission.
 //! - Random loss strikes after transmission: a lost packet has used the link.
+//! - ACKs pass a link's other direction by [`Link::ack_hold`]: nothing but their aggregation happens there.
 //! - A smaller propagation delay never lets a packet overtake an earlier one.
 
+mod aggregation;
 mod codel;
 mod droptail;
 mod fq_codel;
+mod lte;
 mod pie;
 mod queue;
 mod server;
@@ -20,10 +23,13 @@ mod server;
 mod tests;
 mod trace;
 
+pub use aggregation::Aggregation;
+pub use lte::Lte;
 pub use server::Capacity;
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
 
 use crate::histogram::Histogram;
+use aggregation::Bursts;
 use anole_model::{Dur, Rate, Time};
 use queue::{Drops, Queued};
 use rand::{RngExt, SeedableRng};
@@ -68,9 +74,11 @@ pub struct LinkConfig {
     pub random_loss: f64,
     /// How packets wait.
     pub queue: QueueKind,
+    /// How packets wait for each other behind it.
+    pub aggregation: Aggregation,
     /// A full packet, bytes on the wire.
     pub full_packet: u32,
-    /// Seed of the losses.
+    /// Seed of all its randomness.
     pub seed: u64,
 }
 
@@ -106,6 +114,8 @@ pub struct Link<T> {
     random_loss: f64,
     rng: Pcg64Mcg,
     delay: Dur,
+    bursts: Bursts,
+    ack_bursts: Bursts,
     line: VecDeque<(Time, Packet<T>)>,
     last_arrival: Time,
     drops: Drops,
@@ -122,7 +132,7 @@ impl<T> Link<T> {
             QueueKind::DropTail => Queue::DropTail(droptail::DropTail::new()),
             QueueKind::CoDel => Queue::CoDel(codel::CoDel::new()),
             QueueKind::FqCodel => Queue::FqCodel(fq_codel::FqCodel::new()),
-            // A stream of its own, so that losses and early drops do not repeat each other.
+            // Each kind of randomness has a stream of its own, so that none repeats another.
             QueueKind::Pie => Queue::Pie(pie::Pie::new(config.seed ^ 0x5049_4500)),
         };
         Link {
@@ -133,6 +143,8 @@ impl<T> Link<T> {
             random_loss: config.random_loss,
             rng: Pcg64Mcg::seed_from_u64(config.seed),
             delay: config.delay,
+            bursts: Bursts::new(config.aggregation.data, config.seed ^ 0x4144_0000),
+            ack_bursts: Bursts::new(config.aggregation.acks, config.seed ^ 0x4141_0000),
             line: VecDeque::new(),
             last_arrival: Time::ZERO,
             drops: Drops::default(),
@@ -203,6 +215,11 @@ impl<T> Link<T> {
         self.buffer_bytes = bytes;
     }
 
+    /// How long an ACK that sets out at `now`, which must not decrease, is held for aggregation.
+    pub fn ack_hold(&mut self, now: Time) -> Dur {
+        self.ack_bursts.release(now).since(now)
+    }
+
     /// The propagation delay.
     pub fn delay(&self) -> Dur {
         self.delay
@@ -266,7 +283,8 @@ impl<T> Link<T> {
                 self.drops.count(sent.packet.flow);
             } else {
                 self.carried_packets += 1;
-                self.last_arrival = self.last_arrival.max(at + self.delay);
+                let released = self.bursts.release(at);
+                self.last_arrival = self.last_arrival.max(released + self.delay);
                 self.line.push_back((self.last_arrival, sent.packet));
             }
             self.send_next(at);

@@ -13,6 +13,7 @@ fn config(queue: QueueKind) -> LinkConfig {
         buffer_bytes: 150_000,
         random_loss: 0.0,
         queue,
+        aggregation: Aggregation::default(),
         full_packet: 1500,
         seed: 1,
     }
@@ -91,6 +92,30 @@ fn a_trace_delivers_1504_bytes_per_opportunity_and_loops() {
     assert_eq!(at, [12, 12, 15]);
     let stats = link.stats(Time::from_micros(20_000));
     assert_eq!(stats.utilization, Some((4.0 * 1500.0 + 3.0 * 752.0) / (7.0 * 1504.0)));
+}
+
+#[test]
+fn aggregation_delivers_in_bursts_and_costs_no_throughput() {
+    let burst = (Dur::from_millis(2), Dur::from_millis(8));
+    let aggregation = Aggregation { data: Some(burst), acks: Some(burst) };
+    let mut link = Link::new(LinkConfig { aggregation, ..config(QueueKind::DropTail) });
+    for i in 0..100 {
+        link.offer(Time::ZERO, packet(0, i));
+    }
+    let arrivals = drain(&mut link);
+    assert_eq!(arrivals.iter().map(|(_, p)| p.data).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+    let mut at: Vec<Time> = arrivals.iter().map(|(at, _)| *at).collect();
+    // Each packet takes 1 ms to send and 10 ms to propagate.
+    assert!((110..=118).contains(&(at[99].as_micros() / 1000)), "{:?}", at[99]);
+    at.dedup();
+    assert!((10..=40).contains(&at.len()), "{}", at.len());
+    let gaps = at.windows(2).map(|pair| pair[1].since(pair[0]).as_micros());
+    assert!(gaps.clone().all(|us| (2_000..=9_000).contains(&us)), "{:?}", gaps.collect::<Vec<_>>());
+    // ACKs have bursts of their own.
+    let first = link.ack_hold(Time::from_micros(1_000));
+    assert!((2_000..=8_000).contains(&first.as_micros()));
+    assert_eq!(link.ack_hold(Time::from_micros(2_000)) + Dur::from_millis(1), first);
+    assert_eq!(Link::<u64>::new(config(QueueKind::DropTail)).ack_hold(Time::ZERO), Dur::ZERO);
 }
 
 #[test]
@@ -207,12 +232,17 @@ proptest! {
         gaps_us in proptest::collection::vec((0u64..3_000, 0u32..3, 40u32..1500), 1..400),
         loss in 0.0f64..0.3,
         buffer in 0u64..60_000,
+        burst_us in proptest::option::of((0u64..4_000, 0u64..4_000)),
         use_trace in any::<bool>(),
         rates in proptest::collection::vec((0.5f64..50.0, 0u64..40), 1..4),
     ) {
         let mut link = Link::new(LinkConfig {
             random_loss: loss,
             buffer_bytes: buffer,
+            aggregation: Aggregation {
+                data: burst_us.map(|(low, more)| (Dur::from_micros(low), Dur::from_micros(low + more))),
+                acks: None,
+            },
             capacity: if use_trace {
                 Capacity::Trace(Arc::new(Trace::parse("0\n1\n1\n7\n").unwrap()))
             } else {

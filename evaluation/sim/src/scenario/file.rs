@@ -15,17 +15,17 @@ macro_rules! table {
     };
 }
 
-/// Defines a table that `--set` reaches: one can be laid over another. Alternatives are keys of which
-/// one at most makes sense: laying one over removes the others.
+/// Defines a table that `--set` reaches: one can be laid over another. Alternatives are sets of keys of which
+/// one at most makes sense: laying one over removes the others of its set.
 macro_rules! settable_table {
-    ($(#[$doc:meta])* $name:ident { $($key:ident: $ty:ty,)* } alternatives [$($alternative:ident),*]) => {
+    ($(#[$doc:meta])* $name:ident { $($key:ident: $ty:ty,)* } alternatives $([$($alternative:ident),*])*) => {
         table! { $(#[$doc])* $name { $($key: $ty,)* } }
 
         impl $name {
             fn lay_over(&mut self, patch: &$name) {
-                if false $(|| patch.$alternative.is_some())* {
+                $(if false $(|| patch.$alternative.is_some())* {
                     $(self.$alternative = None;)*
-                }
+                })*
                 $(if let Some(value) = &patch.$key {
                     self.$key = Some(Spanned::new(FROM_SET, value.get_ref().clone()));
                 })*
@@ -44,7 +44,7 @@ settable_table! {
         seed: u64,
         mss_bytes: u32,
     }
-    alternatives []
+    alternatives
 }
 
 settable_table! {
@@ -53,6 +53,7 @@ settable_table! {
         name: String,
         capacity_mbps: f64,
         trace: String,
+        lte: RawLte,
         one_way_delay_ms: f64,
         reverse_delay_ms: f64,
         buffer_bdp: f64,
@@ -60,8 +61,22 @@ settable_table! {
         buffer_packets: u64,
         random_loss: f64,
         queue: String,
+        aggregation_ms: (f64, f64),
+        ack_aggregation_ms: (f64, f64),
     }
-    alternatives [buffer_bdp, buffer_bytes, buffer_packets]
+    alternatives [capacity_mbps, trace, lte] [buffer_bdp, buffer_bytes, buffer_packets]
+}
+
+table! {
+    /// `lte = { mean_mbps = 12.0, … }` of a link.
+    #[derive(Clone)]
+    RawLte {
+        mean_mbps: f64,
+        deviation: f64,
+        memory_s: f64,
+        outage_every_s: f64,
+        outage_s: f64,
+    }
 }
 
 table! {
@@ -105,7 +120,7 @@ settable_table! {
         policy: String,
         preference: String,
     }
-    alternatives []
+    alternatives
 }
 
 /// The whole file.
@@ -181,12 +196,6 @@ fn apply_or_say(
                     names.join(", "))
             })?;
             let patch: RawLink = patch(key, value)?;
-            if patch.trace.is_some() {
-                link.capacity_mbps = None;
-            }
-            if patch.capacity_mbps.is_some() {
-                link.trace = None;
-            }
             link.lay_over(&patch);
         }
     }

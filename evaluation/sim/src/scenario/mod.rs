@@ -13,7 +13,7 @@ mod tests;
 
 pub use error::ScenarioError;
 
-use crate::link::{Capacity, QueueKind};
+use crate::link::{Aggregation, Capacity, Lte, QueueKind};
 use anole_model::{Dur, Rate, Time};
 use std::collections::BTreeMap;
 
@@ -54,6 +54,8 @@ pub struct LinkSpec {
     pub name: String,
     /// What limits it.
     pub capacity: Capacity,
+    /// The capacity varies around this mean instead, differently with each seed; `capacity` is the mean.
+    pub lte: Option<Lte>,
     /// Propagation delay of data.
     pub one_way_delay: Dur,
     /// Propagation delay of ACKs; `None` follows the data's, through every change.
@@ -64,6 +66,8 @@ pub struct LinkSpec {
     pub random_loss: f64,
     /// How packets wait.
     pub queue: QueueKind,
+    /// How packets wait for each other behind it.
+    pub aggregation: Aggregation,
 }
 
 /// What changes on a link; `None` stays as it is.

@@ -60,7 +60,7 @@ fn every_mistake_names_its_line_and_the_way_out() {
         (
             "capacity_mbps = 48.0",
             "",
-            "t.toml:3: link \"bottleneck\" needs exactly one of capacity_mbps and trace",
+            "t.toml:3: link \"bottleneck\" needs exactly one of capacity_mbps, trace and lte",
         ),
         ("capacity_mbps = 48.0", "trace = \"empty\"", "t.toml:5: trace \"empty\": the trace is empty"),
         (
@@ -78,6 +78,33 @@ fn every_mistake_names_its_line_and_the_way_out() {
             "buffer_bdp = 2.0",
             "buffer_bdp = 2.0\nbuffer_bytes = 1",
             "t.toml:3: link \"bottleneck\" needs exactly one of buffer_bdp",
+        ),
+        (
+            "capacity_mbps = 48.0",
+            "lte = { mean_mbps = 12.0 }",
+            "t.toml:11: link \"bottleneck\" follows a trace",
+        ),
+        ("capacity_mbps = 48.0", "lte = { mean = 12.0 }", "t.toml:5: unknown field `mean`, expected one of"),
+        ("capacity_mbps = 48.0", "lte = { deviation = 0.7 }", "t.toml:5: lte has no mean_mbps"),
+        (
+            "capacity_mbps = 48.0",
+            "lte = { mean_mbps = 12.0, deviation = 9.0 }",
+            "t.toml:5: deviation = 9 is outside 0 to 2",
+        ),
+        (
+            "capacity_mbps = 48.0",
+            "lte = { mean_mbps = 9000.0 }",
+            "t.toml:5: lte would carry 270000 Mbit; at most 200000: lower",
+        ),
+        (
+            "buffer_bdp = 2.0",
+            "buffer_bdp = 2.0\naggregation_ms = [8, 2]",
+            "t.toml:8: aggregation_ms = [8, 2]: write [low, high]",
+        ),
+        (
+            "buffer_bdp = 2.0",
+            "buffer_bdp = 2.0\nack_aggregation_ms = [2, 8000]",
+            "t.toml:8: ack_aggregation_ms = [2, 8000]",
         ),
         ("buffer_bdp = 2.0", "buffer_bytes = -1", "t.toml:7: invalid value"),
         (
@@ -198,6 +225,19 @@ fn set_reaches_every_kind_of_key() {
             .mbps(),
         12.032
     );
+}
+
+#[test]
+fn aggregation_and_varying_capacity_are_read_and_set() {
+    let set = ["bottleneck.aggregation_ms=[2, 8]", "bottleneck.lte={ mean_mbps = 12.0, outage_s = 1.0 }"];
+    let s = parse(&GOOD.replace("capacity_mbps = 96.0", "random_loss = 0.0"), &set).unwrap();
+    let link = &s.links[0];
+    assert_eq!(link.aggregation.data, Some((Dur::from_millis(2), Dur::from_millis(8))));
+    assert_eq!(link.aggregation.acks, None);
+    let lte = link.lte.unwrap();
+    assert_eq!((lte.mean.mbps(), lte.outage_s, lte.deviation), (12.0, 1.0, 0.5));
+    // 2 BDP of the mean.
+    assert_eq!((link.capacity.mean_rate().mbps(), link.buffer_bytes), (12.0, 150_000));
 }
 
 #[test]

@@ -44,14 +44,6 @@ fn training_and_evaluation_share_no_link() {
 }
 
 #[test]
-fn a_cellular_trace_has_about_its_mean() {
-    let mut rng = stream(Purpose::Evaluation, 1, 1);
-    let trace = capacity::lte(&mut rng, Rate::from_mbps(20.0), Dur::from_millis(600_000));
-    let mean = trace.mean_rate().mbps();
-    assert!((mean / 20.0 - 1.0).abs() < 0.1, "{mean}");
-}
-
-#[test]
 fn what_cannot_be_drawn_is_refused_with_the_field() {
     let odd = |change: fn(&mut Ranges)| {
         let mut ranges = Ranges::default();

@@ -1,15 +1,15 @@
 //! From the file's spelling to a scenario that can be run, or the reason why not.
 
 mod flow;
+mod link;
 
 use super::error::{Origin, ScenarioError};
-use super::file::{RawChange, RawLink, RawRandomChange, RawScenario};
+use super::file::{RawChange, RawRandomChange, RawScenario};
 use super::{Change, HEADER_BYTES, LinkChange, LinkSpec, RandomChange, Scenario};
-use crate::link::{Capacity, QueueKind, Trace};
+use crate::link::Capacity;
 use anole_model::{Dur, Rate, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 use toml::Spanned;
 
 /// RFC 9293 §3.7.1's default for IPv4, without options: 536 bytes; smaller payloads are allowed, but
@@ -25,8 +25,6 @@ const MAX_SECONDS: f64 = 86_400.0;
 const MAX_MBPS: f64 = 10_000.0;
 /// Changes that one `[[random_change]]` makes; they are drawn before the run starts.
 const MAX_RANDOM_CHANGES: f64 = 1e5;
-/// Words that `--set` gives a meaning of their own.
-const RESERVED_NAMES: [&str; 2] = ["flow", "param"];
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -99,94 +97,6 @@ impl Check<'_> {
             self.flow(&mut scenario, flow)?;
         }
         Ok(scenario)
-    }
-
-    fn link(&mut self, scenario: &Scenario, raw: Spanned<RawLink>) -> Result<LinkSpec> {
-        let table = raw.span();
-        let raw = raw.into_inner();
-        let name_span = span_or(&raw.name, &table);
-        let name = self.required(raw.name, "name = \"…\" in [[link]]", table.clone())?;
-        if RESERVED_NAMES.contains(&name.as_str()) || name.is_empty() || name.contains(['.', '=']) {
-            let message = format!(
-                "a link cannot be named \"{name}\", because --set would not find it; choose another name"
-            );
-            return Err(self.origin.error(name_span, message));
-        }
-        if scenario.links.iter().any(|known| known.name == name) {
-            return Err(self.origin.error(name_span, format!("two links are named \"{name}\"; rename one")));
-        }
-        let delay_ms = match &raw.one_way_delay_ms {
-            Some(delay) => self.within(delay, "one_way_delay_ms", 0.0, MAX_SECONDS * 1e3)?,
-            None => {
-                let message = format!(
-                    "link \"{name}\" has no one_way_delay_ms; add for example one_way_delay_ms = 25.0"
-                );
-                return Err(self.origin.error(table, message));
-            }
-        };
-        let one_way_delay = millis(delay_ms);
-        let reverse_delay = match &raw.reverse_delay_ms {
-            None => None,
-            Some(delay) => Some(millis(self.within(delay, "reverse_delay_ms", 0.0, MAX_SECONDS * 1e3)?)),
-        };
-        let capacity = self.capacity(&name, &table, &raw.capacity_mbps, &raw.trace)?;
-        let bdp_bytes = capacity.mean_rate().bytes_in(one_way_delay * 2);
-        let full_packet = u64::from(scenario.full_packet());
-        let buffer_bytes = match (&raw.buffer_bdp, &raw.buffer_bytes, &raw.buffer_packets) {
-            (Some(bdp), None, None) => (bdp_bytes * self.within(bdp, "buffer_bdp", 0.0, 1e6)?) as u64,
-            (None, Some(bytes), None) => *bytes.get_ref(),
-            (None, None, Some(packets)) => packets.get_ref().saturating_mul(full_packet),
-            _ => {
-                let message = format!(
-                    "link \"{name}\" needs exactly one of buffer_bdp, buffer_bytes and buffer_packets"
-                );
-                return Err(self.origin.error(table, message));
-            }
-        };
-        let queue = match &raw.queue {
-            None => QueueKind::DropTail,
-            Some(queue) => self.queue(queue)?,
-        };
-        let random_loss = self.or(&raw.random_loss, "random_loss", 0.0, 0.0, 1.0)?;
-        Ok(LinkSpec { name, capacity, one_way_delay, reverse_delay, buffer_bytes, random_loss, queue })
-    }
-
-    fn capacity(
-        &mut self,
-        link: &str,
-        table: &Range<usize>,
-        mbps: &Option<Spanned<f64>>,
-        trace: &Option<Spanned<String>>,
-    ) -> Result<Capacity> {
-        match (mbps, trace) {
-            (Some(mbps), None) => Ok(Capacity::Fixed(Rate::from_mbps(self.positive_mbps(mbps)?))),
-            (None, Some(path)) => {
-                let fail = |message: String| self.origin.error(path.span(), message);
-                let text = (self.load_trace)(path.get_ref()).map_err(|e| {
-                    fail(format!("trace \"{}\": {e}; the path is relative to this file", path.get_ref()))
-                })?;
-                let trace =
-                    Trace::parse(&text).map_err(|e| fail(format!("trace \"{}\": {e}", path.get_ref())))?;
-                Ok(Capacity::Trace(Arc::new(trace)))
-            }
-            _ => {
-                let message = format!("link \"{link}\" needs exactly one of capacity_mbps and trace");
-                Err(self.origin.error(table.clone(), message))
-            }
-        }
-    }
-
-    fn queue(&self, queue: &Spanned<String>) -> Result<QueueKind> {
-        match queue.get_ref().as_str() {
-            "droptail" => Ok(QueueKind::DropTail),
-            "codel" => Ok(QueueKind::CoDel),
-            "fq_codel" => Ok(QueueKind::FqCodel),
-            "pie" => Ok(QueueKind::Pie),
-            other => {
-                let message = format!("unknown queue \"{other}\"; one of droptail, codel, fq_codel, pie");
-                Err(self.origin.error(queue.span(), message))
-            }
-        }
     }
 
     fn change(&mut self, scenario: &Scenario, raw: Spanned<RawChange>) -> Result<Change> {
@@ -286,14 +196,12 @@ impl Check<'_> {
     }
 
     fn must_not_follow_trace(&self, scenario: &Scenario, link: usize, span: Range<usize>) -> Result<()> {
-        match scenario.links[link].capacity {
-            Capacity::Fixed(_) => Ok(()),
-            Capacity::Trace(_) => {
-                let name = &scenario.links[link].name;
-                let message = format!("link \"{name}\" follows a trace, so its capacity cannot be changed");
-                Err(self.origin.error(span, message))
-            }
+        let LinkSpec { name, capacity, lte, .. } = &scenario.links[link];
+        if lte.is_none() && matches!(capacity, Capacity::Fixed(_)) {
+            return Ok(());
         }
+        let message = format!("link \"{name}\" follows a trace, so its capacity cannot be changed");
+        Err(self.origin.error(span, message))
     }
 
     fn positive_mbps(&self, mbps: &Spanned<f64>) -> Result<f64> {

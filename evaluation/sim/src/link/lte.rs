@@ -1,0 +1,117 @@
+//! A capacity like that of an LTE downlink, drawn from a seed.
+//!
+//! Delivery opportunities are a Poisson process whose rate varies, with outages, as in the model of
+//! Winstein et al., *Stochastic Forecasts Achieve High Throughput and Low Delay over Cellular Networks*
+//! (NSDI 2013, §3.1). There the rate is a Brownian motion; here its logarithm returns to its mean
+//! (Ornstein–Uhlenbeck), so that the capacity has a mean.
+
+use super::{OPPORTUNITY_BYTES, Trace};
+use anole_model::{Dur, Rate};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+/// The rate is drawn anew this often.
+const TICK_S: f64 = 0.02;
+/// A trace is at least this long, so that its mean is one.
+const SHORTEST_S: f64 = 1.0;
+
+/// What a capacity is drawn from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lte {
+    /// Mean.
+    pub mean: Rate,
+    /// Standard deviation of the logarithm of the rate. Over windows of 0.1 to 2 s the rate of the
+    /// NSDI 2013 authors' recordings of LTE links deviates from its mean by 0.5 to 1 of it, which
+    /// deviations of 0.5 to 0.8 give.
+    pub deviation: f64,
+    /// Time constant of the logarithm of the rate, s.
+    pub memory_s: f64,
+    /// Mean time between two outages, s.
+    pub outage_every_s: f64,
+    /// Mean length of an outage, s.
+    pub outage_s: f64,
+}
+
+impl Lte {
+    /// A quiet cell with this mean.
+    pub fn with_mean(mean: Rate) -> Lte {
+        Lte { mean, deviation: 0.5, memory_s: 2.0, outage_every_s: 20.0, outage_s: 0.2 }
+    }
+
+    /// Draws a trace; it begins again after `duration`.
+    pub fn trace(&self, rng: &mut Pcg64Mcg, duration: Dur) -> Trace {
+        let per_s = self.mean.bytes_per_s() / f64::from(OPPORTUNITY_BYTES);
+        let end_s = duration.as_secs_f64().max(SHORTEST_S);
+        let keep = (-TICK_S / self.memory_s).exp();
+        let spread = self.deviation * (1.0 - keep * keep).sqrt();
+        let mut level = self.deviation * normal(rng);
+        let mut outage_until_s = 0.0;
+        let mut at_ms = Vec::with_capacity((per_s * end_s * 1.2) as usize);
+        let end_ms = (end_s * 1e3).ceil() as u32;
+        for tick in 0..(end_s / TICK_S).ceil() as u32 {
+            let tick_s = f64::from(tick) * TICK_S;
+            level = keep * level + spread * normal(rng);
+            if rng.random::<f64>() < TICK_S / self.outage_every_s {
+                outage_until_s = tick_s + self.outage_s * exponential(rng);
+            }
+            if tick_s >= outage_until_s {
+                let rate = per_s * (level - self.deviation * self.deviation / 2.0).exp();
+                let mut at_s = exponential(rng) / rate;
+                while at_s < TICK_S {
+                    at_ms.push((((tick_s + at_s) * 1e3) as u32).min(end_ms));
+                    at_s += exponential(rng) / rate;
+                }
+            }
+        }
+        // The last opportunity is the length of the trace.
+        at_ms.push(end_ms);
+        Trace::from_times(at_ms)
+    }
+}
+
+fn exponential(rng: &mut Pcg64Mcg) -> f64 {
+    -(1.0 - rng.random::<f64>()).ln()
+}
+
+/// Box and Muller.
+fn normal(rng: &mut Pcg64Mcg) -> f64 {
+    (2.0 * exponential(rng)).sqrt() * (std::f64::consts::TAU * rng.random::<f64>()).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_model::Time;
+    use rand::SeedableRng;
+
+    fn trace(lte: Lte, seconds: u64) -> Trace {
+        lte.trace(&mut Pcg64Mcg::seed_from_u64(1), Dur::from_millis(1000 * seconds))
+    }
+
+    #[test]
+    fn a_trace_has_about_its_mean() {
+        let mean = trace(Lte::with_mean(Rate::from_mbps(20.0)), 600).mean_rate().mbps();
+        assert!((mean / 20.0 - 1.0).abs() < 0.1, "{mean}");
+    }
+
+    /// Opportunities in consecutive windows.
+    fn counts(trace: &Trace, window_ms: u64, windows: u64) -> Vec<f64> {
+        let before = |window: u64| trace.count_before(Time::from_micros(1000 * window_ms * window));
+        (0..windows).map(|window| (before(window + 1) - before(window)) as f64).collect()
+    }
+
+    #[test]
+    fn it_varies_as_much_as_asked_and_stops_now_and_then() {
+        let quiet = Lte::with_mean(Rate::from_mbps(20.0));
+        let variation = |deviation: f64| {
+            let counts = counts(&trace(Lte { deviation, ..quiet }, 600), 500, 1200);
+            let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+            (counts.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / counts.len() as f64).sqrt() / mean
+        };
+        assert!((0.4..0.7).contains(&variation(0.5)), "{}", variation(0.5));
+        assert!((0.65..1.1).contains(&variation(0.8)), "{}", variation(0.8));
+        // Outages: 600 s at one every 20 s, a good half of them longer than 100 ms.
+        let silent = counts(&trace(quiet, 600), 100, 6000).iter().filter(|&&n| n == 0.0).count();
+        assert!((10..200).contains(&silent), "{silent}");
+    }
+}

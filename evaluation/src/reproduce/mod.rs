@@ -1,0 +1,137 @@
+//! `anole-eval reproduce`: the figures of Anole's paper, and what lies beyond them, each with its target.
+//!
+//! An [`Experiment`] is data: the cells that run, the figures that are read off the runs, the panels that are
+//! drawn. [`catalogue`] holds them all, one file per family.
+
+mod catalogue;
+mod experiment;
+mod measure;
+mod picture;
+mod report;
+mod run;
+
+use crate::options::usage;
+use crate::output;
+use anole_inference::{Loader, Serving, Settings};
+use anole_sim::plan::Choice;
+use anyhow::{Context, Result, bail};
+use experiment::{Contender, Experiment, Figure, TESTED};
+use run::Runner;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+/// Options of `anole-eval reproduce`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Experiments, or all
+    #[arg(value_name = "ID", required_unless_present = "list")]
+    ids: Vec<String>,
+    /// List the experiments and what they show
+    #[arg(long)]
+    list: bool,
+    /// Fewer seeds and shorter runs: a check that everything works, not a result
+    #[arg(long)]
+    quick: bool,
+    /// Seeds of every experiment; each one's own number, at least ten, if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: Option<u64>,
+    /// Runs at the same time; as many as there are processors if left out
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Directory for ID.csv, ID-plot.csv, ID.svg and report.md
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object per figure, one per line
+    #[arg(long)]
+    json: bool,
+    /// Learned candidate of Anole, a name or a policy file
+    #[arg(long, value_name = "NAME|FILE", default_value = "libra")]
+    policy: String,
+    /// Rule-based candidate of Anole
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    classic: String,
+    /// Change a parameter of Anole
+    #[arg(long, value_name = "NAME=VALUE")]
+    param: Vec<String>,
+}
+
+/// Runs the subcommand.
+pub fn main(args: Args) -> Result<()> {
+    if args.list {
+        return catalogue::all().iter().try_for_each(|experiment| {
+            output::print_line(&format!("{:<22} {}", experiment.id, experiment.title))
+        });
+    }
+    let experiments = chosen(&args.ids)?;
+    args.out.as_deref().map_or(Ok(()), output::check_folder)?;
+    let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate).map_err(usage)?);
+    let runner = Runner {
+        quick: args.quick,
+        seeds: args.seeds,
+        jobs: args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get),
+        tested: tested(&args),
+        policies: loader.clone(),
+    };
+    let mut page = report::head(&what_ran(&args), experiments.len());
+    for experiment in experiments {
+        let results = runner.run(experiment)?;
+        if let Some(failure) = loader.failure() {
+            bail!("a policy could not be run: {failure}");
+        }
+        let figures = (experiment.figures)(&results);
+        if let Some(folder) = &args.out {
+            write(folder, experiment, &results)?;
+        }
+        page += &report::section(experiment, &figures);
+        print(&args, experiment, &figures)?;
+    }
+    args.out.as_deref().map_or(Ok(()), |folder| output::write_whole(folder, "report.md", &page))
+}
+
+/// The experiments with these names, each once, in the order of the catalogue.
+fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
+    let all = catalogue::all();
+    if let Some(unknown) = ids.iter().find(|id| *id != "all" && !all.iter().any(|e| e.id == **id)) {
+        let known: Vec<&str> = all.iter().map(|experiment| experiment.id).collect();
+        return Err(usage(format!("no experiment \"{unknown}\"; known are all, {}", known.join(", "))));
+    }
+    let wanted = |experiment: &&&Experiment| ids.iter().any(|id| id == "all" || id == experiment.id);
+    Ok(all.iter().filter(wanted).copied().collect())
+}
+
+fn tested(args: &Args) -> Contender {
+    let choice = Choice {
+        alg: Some(TESTED.to_string()),
+        classic: Some(args.classic.clone()),
+        policy: Some(args.policy.clone()),
+    };
+    let params = args.param.iter().map(|param| format!("param.{param}")).collect();
+    Contender { label: TESTED.to_string(), choice, params }
+}
+
+fn what_ran(args: &Args) -> String {
+    let params = if args.param.is_empty() { String::new() } else { format!(", {}", args.param.join(", ")) };
+    let quick = if args.quick { ", a quick check and no result" } else { "" };
+    let seeds = args.seeds.map_or(String::new(), |seeds| format!(", {seeds} seeds each"));
+    format!("{TESTED} over {} and {}{params}{seeds}{quick}", args.classic, args.policy)
+}
+
+fn write(folder: &Path, experiment: &Experiment, results: &experiment::Results) -> Result<()> {
+    let panels = (experiment.plot)(results);
+    let id = experiment.id;
+    output::write_whole(folder, &format!("{id}.svg"), &picture::draw(&panels)?)?;
+    output::write_whole(folder, &format!("{id}-plot.csv"), &picture::csv(&panels))?;
+    output::write_whole(folder, &format!("{id}.csv"), &report::csv(results))
+}
+
+fn print(args: &Args, experiment: &Experiment, figures: &[Figure]) -> Result<()> {
+    if !args.json {
+        return output::print_line(&report::lines(experiment.id, figures));
+    }
+    figures.iter().try_for_each(|figure| {
+        let json = serde_json::to_string(&report::json(experiment.id, figure));
+        output::print_line(&json.context("cannot express a figure as JSON")?)
+    })
+}

@@ -1,0 +1,127 @@
+//! The picture of an experiment: panels below each other, in the form of the source's figure.
+
+use crate::plot::{self, Frame, Series};
+use anyhow::Result;
+
+/// Width and height of a panel, pixels.
+const PANEL: (u32, u32) = (820, 340);
+
+/// How a panel shows its series.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// A dot per run.
+    Points,
+    /// A line through the points, and a dashed one at a height with a name.
+    Lines(Option<(f64, String)>),
+    /// A line with its points marked, the first one larger.
+    Trail,
+    /// A bar per series in each of these categories; a point's x is the category's number.
+    Bars(Vec<String>),
+}
+
+/// One plot.
+pub struct Panel {
+    /// Above it.
+    pub title: String,
+    /// Quantity and unit of the horizontal axis.
+    pub x: &'static str,
+    /// Quantity and unit of the vertical axis.
+    pub y: &'static str,
+    /// How.
+    pub kind: Kind,
+    /// What.
+    pub series: Vec<Series>,
+}
+
+impl Panel {
+    /// A panel without series.
+    pub fn new(title: impl Into<String>, x: &'static str, y: &'static str, kind: Kind) -> Panel {
+        Panel { title: title.into(), x, y, kind, series: Vec::new() }
+    }
+
+    /// The panel with one more series.
+    pub fn with(mut self, label: impl Into<String>, points: Vec<(f64, f64)>) -> Panel {
+        self.series.push(Series { label: label.into(), points });
+        self
+    }
+
+    fn draw(&self) -> Result<String> {
+        let frame = Frame { title: &self.title, x: self.x, y: self.y, size: PANEL };
+        match &self.kind {
+            Kind::Points => plot::points(&frame, &self.series),
+            Kind::Trail => plot::trails(&frame, &self.series),
+            Kind::Bars(categories) => plot::bars(&frame, categories, &self.series),
+            Kind::Lines(reference) => {
+                let reference = reference.as_ref().map(|(height, name)| (*height, name.as_str()));
+                plot::lines(&frame, &self.series, reference)
+            }
+        }
+    }
+}
+
+/// All panels as one SVG.
+pub fn draw(panels: &[Panel]) -> Result<String> {
+    let (width, height) = (PANEL.0, PANEL.1 * panels.len() as u32);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n"
+    );
+    for (index, panel) in panels.iter().enumerate() {
+        let y = PANEL.1 * index as u32;
+        svg += &format!("<g transform=\"translate(0,{y})\">\n{}</g>\n", panel.draw()?);
+    }
+    Ok(svg + "</svg>\n")
+}
+
+/// What is drawn, as CSV: a line per point.
+pub fn csv(panels: &[Panel]) -> String {
+    let mut out = String::from("panel,series,x,y\n");
+    for panel in panels {
+        for series in &panel.series {
+            for (x, y) in &series.points {
+                let names = [&panel.title, &series.label].map(|name| super::report::quoted(name));
+                out += &format!("{},{},{x},{y}\n", names[0], names[1]);
+            }
+        }
+    }
+    out
+}
+
+/// The cumulative distribution of some values: from (smallest, 0) to (largest, 1).
+pub fn cdf(values: &[f64]) -> Vec<(f64, f64)> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len() as f64;
+    let mut points: Vec<(f64, f64)> = sorted.first().map(|&x| (x, 0.0)).into_iter().collect();
+    points.extend(sorted.iter().zip(1u32..).map(|(&x, rank)| (x, f64::from(rank) / count)));
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_of_every_kind_make_one_picture_and_their_points_a_table() {
+        let kinds = [
+            Kind::Points,
+            Kind::Lines(Some((1.0, "capacity".to_string()))),
+            Kind::Trail,
+            Kind::Bars(vec!["a".to_string(), "b <c>".to_string()]),
+        ];
+        let panel = |kind: &Kind| {
+            Panel::new("Fig, 1", "x", "y", kind.clone()).with("anole", vec![(0.0, 1.0), (1.0, 2.0)])
+        };
+        let panels: Vec<Panel> = kinds.iter().map(panel).collect();
+        let svg = draw(&panels).unwrap();
+        assert_eq!(svg.matches("<svg").count(), 5);
+        assert_eq!(svg.matches("</svg>").count(), 5);
+        assert!(svg.contains("height=\"1360\"") && svg.contains("b &lt;c&gt;"), "{svg}");
+        assert_eq!(csv(&panels[..1]), "panel,series,x,y\n\"Fig, 1\",anole,0,1\n\"Fig, 1\",anole,1,2\n");
+    }
+
+    #[test]
+    fn a_distribution_rises_from_0_to_1() {
+        assert_eq!(cdf(&[3.0, 1.0, f64::NAN]), [(1.0, 0.0), (1.0, 0.5), (3.0, 1.0)]);
+        assert_eq!(cdf(&[]), []);
+    }
+}

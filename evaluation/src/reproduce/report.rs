@@ -1,0 +1,201 @@
+//! What is written: a line per figure, a CSV of every run, a page with all plots.
+
+use super::experiment::{Experiment, Figure, Results, Target};
+use anole_sim::result::{FlowResult, RunResult};
+use serde::Serialize;
+
+/// Columns of a figure's line.
+const HEAD: [&str; 6] = ["", "what", "paper", "ours", "target", "verdict"];
+
+/// A figure as `--json` prints it.
+#[derive(Serialize)]
+pub struct FigureJson<'a> {
+    id: &'a str,
+    what: &'a str,
+    paper: Option<&'a str>,
+    mean: Option<f64>,
+    deviation: Option<f64>,
+    runs: usize,
+    unit: &'a str,
+    target: Option<String>,
+    verdict: String,
+    version: &'static str,
+}
+
+/// A figure for programs; what was not measured is null.
+pub fn json<'a>(id: &'a str, figure: &'a Figure) -> FigureJson<'a> {
+    let known = |x: f64| x.is_finite().then_some(x);
+    FigureJson {
+        id,
+        what: &figure.what,
+        paper: (!figure.paper.is_empty()).then_some(figure.paper),
+        mean: known(figure.mean()),
+        deviation: known(figure.deviation()),
+        runs: figure.values.len(),
+        unit: figure.unit,
+        target: (figure.target != Target::None).then(|| target(figure)),
+        verdict: verdict(figure),
+        version: crate::output::VERSION,
+    }
+}
+
+/// A number with about three digits.
+fn number(x: f64) -> String {
+    match x.abs() {
+        _ if !x.is_finite() => "–".to_string(),
+        size if size >= 1000.0 => format!("{x:.0}"),
+        size if size >= 100.0 => format!("{x:.1}"),
+        size if size >= 1.0 => format!("{x:.2}"),
+        _ => format!("{x:.3}"),
+    }
+}
+
+fn target(figure: &Figure) -> String {
+    let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
+    match figure.target {
+        Target::AtLeast(bound) => format!("≥ {bound}{unit}"),
+        Target::AtMost(bound) => format!("≤ {bound}{unit}"),
+        Target::Within(low, high) => format!("{low} to {high}{unit}"),
+        Target::None => "–".to_string(),
+    }
+}
+
+fn verdict(figure: &Figure) -> String {
+    match figure.missed_by() {
+        None => "shown".to_string(),
+        Some(0.0) => "met".to_string(),
+        Some(by) if by.is_finite() => format!("missed by {}", number(by)),
+        Some(_) => "missed: nothing measured".to_string(),
+    }
+}
+
+fn cells(id: &str, figure: &Figure) -> [String; 6] {
+    let ours = format!("{} ± {} {}", number(figure.mean()), number(figure.deviation()), figure.unit);
+    let paper = if figure.paper.is_empty() { "–" } else { figure.paper };
+    [
+        id.to_string(),
+        figure.what.clone(),
+        paper.to_string(),
+        ours.trim_end().to_string(),
+        target(figure),
+        verdict(figure),
+    ]
+}
+
+/// The lines of one experiment, in columns.
+pub fn lines(id: &str, figures: &[Figure]) -> String {
+    let rows: Vec<[String; 6]> = figures.iter().map(|figure| cells(id, figure)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let line = |row: &[String; 6]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The section of one experiment in the page.
+pub fn section(experiment: &Experiment, figures: &[Figure]) -> String {
+    let Experiment { id, title, about, .. } = experiment;
+    let mut out =
+        format!("\n## {id}: {title}\n\n{about}\n\n|{}|\n|---|---|---|---|---|\n", HEAD[1..].join("|"));
+    for figure in figures {
+        out += &format!("|{}|\n", cells(id, figure)[1..].join("|").replace('\n', " "));
+    }
+    out + &format!("\n![{title}]({id}.svg)\n")
+}
+
+/// The page's beginning.
+pub fn head(what_ran: &str, sections: usize) -> String {
+    format!(
+        "# Reproduction\n\nanole-eval {}, {what_ran}; {sections} experiments. Each figure is a mean over runs with \
+         its standard deviation. Beside each plot `ID.svg` are the runs, `ID.csv`, and the plotted points, `ID-plot.csv`.\n",
+        crate::output::VERSION
+    )
+}
+
+/// A figure's name, and how to read it off a run and one of its flows.
+type Column = (&'static str, fn(&RunResult, &FlowResult) -> Option<f64>);
+
+/// Columns of the CSV behind those that say which flow it is.
+const COLUMNS: [Column; 19] = [
+    ("start_s", |_, flow| Some(flow.start_s)),
+    ("stop_s", |_, flow| Some(flow.stop_s)),
+    ("throughput_mbps", |_, flow| flow.throughput_mbps),
+    ("goodput_mbps", |_, flow| flow.goodput_mbps),
+    ("owd_mean_ms", |_, flow| flow.owd_mean_ms),
+    ("owd_p95_ms", |_, flow| flow.owd_p95_ms),
+    ("rtt_mean_ms", |_, flow| flow.rtt_mean_ms),
+    ("rtt_p95_ms", |_, flow| flow.rtt_p95_ms),
+    ("loss_rate", |_, flow| flow.loss_rate),
+    ("inferences", |_, flow| flow.inferences.map(|count| count as f64)),
+    ("decisions", |_, flow| flow.decisions.map(|count| count as f64)),
+    ("applied_rule", |_, flow| flow.applied.map(|share| share.rule)),
+    ("applied_learned", |_, flow| flow.applied.map(|share| share.learned)),
+    ("applied_inferred", |_, flow| flow.applied.map(|share| share.inferred)),
+    ("applied_previous", |_, flow| flow.applied.map(|share| share.previous)),
+    ("optimal_mbps", |run, _| run.optimal_mbps),
+    ("utilization", |run, _| run.links.first()?.utilization),
+    ("queue_delay_p95_ms", |run, _| run.links.first()?.queue_delay_p95_ms),
+    ("jain_index", |run, _| run.jain_index),
+];
+
+/// Every flow of every run; what was not measured is empty.
+pub fn csv(results: &Results) -> String {
+    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    let mut out = format!("setting,contender,seed,flow,algorithm,{}\n", names.join(","));
+    for outcome in &results.0 {
+        let cell =
+            [&outcome.cell.setting.name, &outcome.cell.contender.label].map(|name| quoted(name)).join(",");
+        for run in &outcome.runs {
+            for (index, flow) in run.flows.iter().enumerate() {
+                let figures = COLUMNS.map(|(_, of)| of(run, flow).map_or(String::new(), |x| x.to_string()));
+                let who = format!("{cell},{},{},{}", run.seed, index + 1, quoted(&flow.alg));
+                out += &format!("{who},{}\n", figures.join(","));
+            }
+        }
+    }
+    out
+}
+
+/// A field of a CSV (RFC 4180).
+pub fn quoted(field: &str) -> String {
+    match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(values: &[f64], target: Target) -> Figure {
+        Figure::new("throughput, normal", "about 47", values.to_vec(), "Mbps", target)
+    }
+
+    #[test]
+    fn a_line_says_paper_ours_target_and_verdict() {
+        let figures = [
+            figure(&[47.0, 47.2], Target::AtLeast(46.5)),
+            figure(&[46.0, 46.0], Target::AtLeast(46.5)),
+            figure(&[], Target::AtMost(1.0)),
+            figure(&[0.5], Target::None),
+        ];
+        assert_eq!(
+            lines("anole-fig5", &figures),
+            "anole-fig5  throughput, normal  about 47  47.10 ± 0.141 Mbps  ≥ 46.5 Mbps  met\n\
+             anole-fig5  throughput, normal  about 47  46.00 ± 0.000 Mbps  ≥ 46.5 Mbps  missed by 0.500\n\
+             anole-fig5  throughput, normal  about 47  – ± 0.000 Mbps      ≤ 1 Mbps     missed: nothing measured\n\
+             anole-fig5  throughput, normal  about 47  0.500 ± 0.000 Mbps  –            shown"
+        );
+        let nothing = serde_json::to_value(json("x", &figures[2])).unwrap();
+        assert!(nothing["mean"].is_null() && nothing["verdict"] == "missed: nothing measured", "{nothing}");
+    }
+
+    #[test]
+    fn fields_with_commas_and_quotes_are_quoted() {
+        assert_eq!(quoted("a"), "a");
+        assert_eq!(quoted("loss, \"5\" %"), "\"loss, \"\"5\"\" %\"");
+    }
+}

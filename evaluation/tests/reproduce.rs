@@ -1,0 +1,118 @@
+//! `anole-eval reproduce`: every experiment runs, its files are well-formed, and threads change nothing.
+
+#![allow(clippy::disallowed_methods, reason = "tests of a binary read its files")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn reproduce(options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+    command.arg("reproduce").args(options).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn ids() -> Vec<String> {
+    let list = text(&reproduce(&["--list"]));
+    list.lines().map(|line| line.split_whitespace().next().unwrap().to_string()).collect()
+}
+
+/// The fields of a line of CSV; a quoted one may hold commas.
+fn fields(line: &str) -> usize {
+    let mut quoted = false;
+    1 + line
+        .chars()
+        .filter(|&c| {
+            quoted ^= c == '"';
+            c == ',' && !quoted
+        })
+        .count()
+}
+
+fn check_csv(path: &Path) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let columns = fields(text.lines().next().unwrap());
+    assert!(text.lines().count() > 1, "{} is empty", path.display());
+    for line in text.lines() {
+        assert_eq!(fields(line), columns, "{}: {line}", path.display());
+    }
+}
+
+#[test]
+fn every_experiment_runs_and_writes_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let lines = text(&reproduce(&["all", "--quick", "--json", "--out", out]));
+    let figures: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let page = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
+    assert!(page.contains("a quick check and no result"), "{page}");
+    for id in ids() {
+        let of_id: Vec<_> = figures.iter().filter(|figure| figure["id"] == *id).collect();
+        assert!(!of_id.is_empty(), "{id}");
+        for figure in of_id {
+            // Something was measured in every run of every figure.
+            assert!(figure["mean"].is_f64() && figure["deviation"].is_f64(), "{figure}");
+            assert!(figure["runs"].as_u64().unwrap() >= 1, "{figure}");
+        }
+        assert!(page.contains(&format!("## {id}: ")) && page.contains(&format!("({id}.svg)")), "{id}");
+        check_csv(&folder.path().join(format!("{id}.csv")));
+        check_csv(&folder.path().join(format!("{id}-plot.csv")));
+        let svg = std::fs::read_to_string(folder.path().join(format!("{id}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{id}");
+    }
+    let targets = figures.iter().filter(|figure| !figure["target"].is_null());
+    for figure in targets {
+        let verdict = figure["verdict"].as_str().unwrap();
+        assert!(verdict == "met" || verdict.starts_with("missed by "), "{figure}");
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let run = |jobs| {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().to_str().unwrap();
+        let lines =
+            text(&reproduce(&["anole-jitter", "anole-random", "--quick", "--jobs", jobs, "--out", out]));
+        let file = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        (lines, file("report.md"), file("anole-random.csv"), file("anole-jitter.svg"))
+    };
+    assert_eq!(run("1"), run("3"));
+}
+
+#[test]
+fn slots_and_parameters_of_the_tested_algorithm_can_be_changed() {
+    let lines = |options: &[&str]| text(&reproduce(&[&["anole-jitter", "--quick"], options].concat()));
+    assert_ne!(lines(&[]), lines(&["--policy", "fault:low", "--classic", "reno"]));
+    assert_ne!(lines(&[]), lines(&["--param", "beta=100"]));
+    let one = lines(&["--seeds", "1"]);
+    assert!(one.contains(" ± 0.000 ") && one != lines(&[]), "{one}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_a_line() {
+    let refused = |options: &[&str]| {
+        let output = reproduce(options);
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(output.stdout.is_empty());
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    assert!(refused(&["anole-fig4"]).contains("no experiment \"anole-fig4\"; known are all, anole-fig5"));
+    for (option, message) in [
+        (["--policy", "librra"], "unknown policy \"librra\""),
+        (["--classic", "qubic"], "unknown rule-based candidate \"qubic\""),
+        (["--param", "betta=1"], "unknown parameter \"betta\""),
+        (["--param", "beta=x"], "\"x\" is not a number"),
+    ] {
+        let text = refused(&[&["anole-jitter", "--quick"][..], &option].concat());
+        assert!(text.contains(message), "{text}");
+    }
+    // clap's own message: more than a line.
+    assert_eq!(reproduce(&[]).status.code(), Some(2));
+}
