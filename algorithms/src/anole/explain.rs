@@ -1,6 +1,6 @@
 //! What a trace shows of a flow.
 
-use super::decision::{Evidence, Source};
+use super::decision::Source;
 use super::inference::{Situation, situation};
 use super::utility::Verdict;
 use super::{Anole, Stage};
@@ -34,7 +34,7 @@ fn judged(verdict: &Verdict) -> Judged {
 
 impl Anole {
     pub(super) fn explanation(&self, now: Time) -> Explanation {
-        let evidence = self.evidence.unwrap_or(Evidence::default());
+        let evidence = self.evidence.unwrap_or_default();
         let told = situation(&evidence.ascending()).map(|(situation, _)| match situation {
             Situation::BelowAll => "I",
             Situation::LowerGap => "II",

@@ -105,6 +105,7 @@ fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
 
 /// What the flow does now.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "one per flow, copied once per report")]
 enum Stage {
     /// Exponential growth.
     Ramp(Ramp),
