@@ -13,7 +13,9 @@
 # round-trip time above `alarm_us`, as window 3; the alarm is off until the agent sets it again, the rate
 # held is in force and window 2 is open.
 #
-# The sums give the least-squares slope of the round-trip time over send time, with its standard error:
+# The sums give the least-squares slope of the round-trip time over send time, with its standard error, which
+# is worth something only if samples are independent: packets that arrive together, as on Wi-Fi, count as one,
+# so samples are `gap_us` apart at least;
 # t is counted from the beginning of the window, t and rtt are in units of 16 us, so that n samples of
 # t^2 stay below 2^64 for windows up to a minute. A call without a round-trip sample (a loss detection)
 # reads it as 2^32 - 1 and enters no sum. `acked` and `lost` count everything since the last report.
@@ -25,6 +27,8 @@
     (window_us 25000) # length of windows 0 and 1: half a round trip, us
     (hold_us 150000) # time between two reports of window 2, us
     (alarm_us 2000000000) # round-trip time that is reported at once, us
+    (gap_us 0) # least time between two samples of the sums, us
+    (sample_us 0) # time from which the next sample counts, us; state of the program
     (cycle 0) # number of this cycle, so that a late report of the one before is known
     (phase 0) # window that is open: 0, 1 or 2; state of the program
     (begin_us 0) # beginning of the open window in send time, us; state of the program
@@ -60,6 +64,7 @@
     (:= past (+ first window_us))
     (:= due (+ since_us hold_us))
     (:= next (+ Micros 1))
+    (:= t 0)
     (fallthrough)
 )
 (when (< Micros (* 2 window_us))
@@ -73,10 +78,12 @@
 (when (&& (> next first) (|| (> phase 1) (< Micros past)))
     (:= Report.covered (+ Report.covered Ack.bytes_acked))
     (:= Report.missed (+ Report.missed Ack.lost_pkts_sample))
+    (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
+    (:= t 1)
     (fallthrough)
 )
-(when (&& (< Flow.rtt_sample_us 2000000000) (&& (> next first) (|| (> phase 1) (< Micros past))))
-    (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
+(when (&& (> t 0) (&& (< Flow.rtt_sample_us 2000000000) (> next sample_us)))
+    (:= sample_us (+ Micros gap_us))
     (:= t (/ (- (max Micros first) first) 16))
     (:= y (/ Flow.rtt_sample_us 16))
     (:= Report.n (+ Report.n 1))

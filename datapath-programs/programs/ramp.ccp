@@ -2,7 +2,8 @@
 #
 # The window grows by `gain_16`/16 of the bytes acknowledged (16 doubles it every round trip) and the
 # packets are paced at `pace_16`/16 of window over round-trip time. When eight round-trip samples in a
-# row (the count of HyStart, RFC 9406) exceed `exit_rtt_us`, growth stops and a report goes out at once.
+# row (the count of HyStart, RFC 9406) exceed `exit_rtt_us`, growth stops and a report goes out at once. They
+# are `gap_us` apart at least, since packets that arrive together, as on Wi-Fi, tell no more than one.
 # Otherwise one report per `interval_us`, and one at once after a timeout. The window grows only while
 # more than half of it is in use.
 
@@ -11,6 +12,8 @@
     (pace_16 20) # pacing rate over window per round trip, 1/16
     (exit_rtt_us +infinity) # round-trip time above which the ramp ends, us
     (interval_us 50000) # time between two reports, us
+    (gap_us 0) # least time between two samples that count, us
+    (sample_us 0) # time from which the next sample counts, us; state of the program
     (credit 0) # growth owed, 1/16 byte; state of the program
     (over 0) # round-trip samples in a row above `exit_rtt_us`; state of the program
     (Report
@@ -34,7 +37,10 @@
 (when (< Flow.rtt_sample_us 2000000000)
     (:= Report.rtt_us Flow.rtt_sample_us)
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
-    (:= over (+ over 1))
+    (:= next (+ over 1))
+    (:= over (!if (< Micros sample_us) next))
+    (:= next (+ Micros gap_us))
+    (:= sample_us (!if (< Micros sample_us) next))
     (:= over (if (< Flow.rtt_sample_us exit_rtt_us) 0))
     (:= Report.ended (if (> over 7) 1))
     (fallthrough)
@@ -52,6 +58,7 @@
 (when (|| Flow.was_timeout (|| (> Micros interval_us) (> Report.ended before)))
     (:= Report.elapsed_us Micros)
     (:= Report.cwnd Cwnd)
+    (:= sample_us (- (max sample_us Micros) Micros))
     (:= Micros 0)
     (report)
 )

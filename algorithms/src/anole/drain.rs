@@ -147,7 +147,7 @@ impl Anole {
                 }
             }
         }
-        match due(now, window.last_rtt, self.standing(), &self.path, &self.params) {
+        match due(now, after, self.standing(), &self.path, &self.params) {
             Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {
                 // Where an overload goes on, its drain tells the rate once more.
                 let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };

@@ -38,6 +38,9 @@ pub(super) struct Evaluation {
 /// A window is at least this many packets of the lower rate long: fewer have no slope (deviation for
 /// slow paths, where half a round trip holds less).
 const MIN_PACKETS: f64 = 6.0;
+/// A window has no more samples than these: enough for a slope, and far enough apart that what one burst
+/// of a wireless link brings together counts once (bursts of 2 to 8 ms in half a round trip of 50 ms).
+const MAX_SAMPLES: u64 = 32;
 /// No window is longer.
 const MAX_WINDOW: Dur = Dur::from_millis(2_000);
 /// A window in which less than this share of the rate was sent was limited by the application.
@@ -59,6 +62,7 @@ impl Evaluation {
             .set_rate(control::HIGH, Bounds::DEFAULT.clamp(self.high.1))
             .set_rate(control::HOLD, Bounds::DEFAULT.clamp(hold))
             .set(control::WINDOW_US, register_us(self.length))
+            .set(control::GAP_US, gap_us(self.length))
             .set(control::HOLD_US, register_us(hold_for))
             .set(control::CYCLE, cycle);
     }
@@ -88,6 +92,11 @@ impl Evaluation {
         let sent = window.covered as f64;
         self.idle |= window.lost == 0 && verdict.is_some() && sent < IDLE_SHARE * rate.bytes_in(self.length);
     }
+}
+
+/// The least time between two samples of a window of this length.
+pub(super) fn gap_us(window: Dur) -> u32 {
+    (window / MAX_SAMPLES).as_micros().min(1_000_000_000) as u32
 }
 
 /// A span as a register takes it: a millisecond at least, so that a path with no delay at all does not
@@ -143,7 +152,8 @@ impl Anole {
         if choice.climb && evidence.queue_is_empty(self.standing().aim, self.path.min_rtt()) {
             return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }
-        let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
+        // The least, for jitter makes no queue.
+        let rtt = window.rtt.map_or(self.path.srtt(), |(_, least)| least);
         self.enter_hold(now, rtt, out);
     }
 }

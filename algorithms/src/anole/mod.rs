@@ -59,7 +59,7 @@ use anole_programs::{anole_cycle, ramp as ramp_program};
 use confidence::Confidence;
 use decision::{Choice, Evidence, Source};
 use drain::Drain;
-use evaluation::{Evaluation, register_us};
+use evaluation::{Evaluation, gap_us, register_us};
 use params::Params;
 use path::{Path, Standing};
 use probing::Probing;
@@ -299,7 +299,9 @@ impl Anole {
     }
 
     fn hold(&self, rate: Rate, span: Dur, out: &mut Commands) {
-        out.set_rate(control::HOLD, Bounds::DEFAULT.clamp(rate)).set(control::HOLD_US, register_us(span));
+        out.set_rate(control::HOLD, Bounds::DEFAULT.clamp(rate))
+            .set(control::HOLD_US, register_us(span))
+            .set(control::GAP_US, gap_us(span));
         out.cwnd(self.cap(rate.max(self.rate), CAP_GAIN));
     }
 

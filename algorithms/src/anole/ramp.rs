@@ -8,6 +8,7 @@
 
 use super::decision::{Choice, Source};
 use super::drain::{self, Reason};
+use super::evaluation::gap_us;
 use super::params::Params;
 use super::path::Path;
 use super::{Anole, CYCLE_MASK, Stage};
@@ -75,6 +76,7 @@ impl Ramp {
             false => NO_EXIT_US,
         };
         out.set(control::EXIT_RTT_US, exit);
+        out.set(control::GAP_US, gap_us(path.srtt() / 2));
         out.set(control::INTERVAL_US, path.srtt().as_micros().clamp(1_000, 1_000_000) as u32);
     }
 

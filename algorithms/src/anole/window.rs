@@ -105,8 +105,8 @@ impl Window {
         mss: u32,
         params: &Params,
     ) -> Option<Verdict> {
-        let (mean, _) = self.rtt?;
-        let ratio = mean.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
+        let (_, least) = self.rtt?;
+        let ratio = least.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
         let growth = self.significant_gradient(rate, mss, params);
         let overflow = path.excess_loss(self.loss(mss), params);
         let gradient = match (growth, overflow) {
