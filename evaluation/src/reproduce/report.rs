@@ -1,6 +1,7 @@
 //! What is written: a line per figure, a CSV of every run, a page with all plots.
 
 use super::experiment::{Experiment, Figure, Results, Target};
+use super::measure;
 use anole_sim::result::{FlowResult, RunResult};
 use serde::Serialize;
 
@@ -118,7 +119,7 @@ pub fn head(what_ran: &str, sections: usize) -> String {
 type Column = (&'static str, fn(&RunResult, &FlowResult) -> Option<f64>);
 
 /// Columns of the CSV behind those that say which flow it is.
-const COLUMNS: [Column; 19] = [
+const COLUMNS: [Column; 20] = [
     ("start_s", |_, flow| Some(flow.start_s)),
     ("stop_s", |_, flow| Some(flow.stop_s)),
     ("throughput_mbps", |_, flow| flow.throughput_mbps),
@@ -138,6 +139,7 @@ const COLUMNS: [Column; 19] = [
     ("utilization", |run, _| run.links.first()?.utilization),
     ("queue_delay_p95_ms", |run, _| run.links.first()?.queue_delay_p95_ms),
     ("jain_index", |run, _| run.jain_index),
+    ("utility_of_flow_1", |run, _| measure::utility(run)),
 ];
 
 /// Every flow of every run; what was not measured is empty.

@@ -53,7 +53,7 @@ fn pair(rule: &str, policy: &str) -> String {
     format!("{rule} + {policy}")
 }
 
-/// A comparison with candidates that run alone: each run's figure as a share of theirs, where it applies.
+/// A comparison: each run's figure as a share of that of another with the same seed, where it applies.
 type Compare = fn(&Results, &str, &str, (&str, Option<&str>)) -> Option<Vec<f64>>;
 
 /// Utility against the better candidate; below it by 5 % of its size is 95 %, whatever its sign.
@@ -63,10 +63,12 @@ fn utility_share(
     rule: &str,
     (policy, alone): (&str, Option<&str>),
 ) -> Option<Vec<f64>> {
-    let of = |who: &str| mean(&results.each(setting, who, utility));
-    let better = of(rule).max(alone.map_or(f64::NEG_INFINITY, of));
+    let candidates = [Some(rule), alone].into_iter().flatten();
+    let utilities = candidates.map(|who| results.each(setting, who, utility));
+    let better = utilities.max_by(|a, b| mean(a).total_cmp(&mean(b)))?;
+    let size = mean(&better).abs();
     let ours = results.each(setting, &pair(rule, policy), utility);
-    Some(ours.into_iter().map(|ours| 100.0 * (1.0 + (ours - better) / better.abs())).collect())
+    Some(ours.iter().zip(&better).map(|(ours, better)| 100.0 * (1.0 + (ours - better) / size)).collect())
 }
 
 /// Throughput against the rule alone, where that uses 90 % of the link within the queue bound.
@@ -83,9 +85,9 @@ fn throughput_share(
         Some(flow.rtt_mean_ms? / base)
     };
     let good = used >= 0.9 && mean(&results.each(setting, rule, inflation)) <= QUEUE_BOUND;
-    let alone = mean(&results.each(setting, rule, throughput));
+    let alone = results.each(setting, rule, throughput);
     let ours = results.each(setting, &pair(rule, policy), throughput);
-    good.then(|| ours.into_iter().map(|ours| 100.0 * ours / alone).collect())
+    good.then(|| percent(&ours, &alone))
 }
 
 /// Throughput after 10 s against the same without a policy.
@@ -96,10 +98,15 @@ fn later_share(
     (policy, alone): (&str, Option<&str>),
 ) -> Option<Vec<f64>> {
     let later = |run: &RunResult| throughput_between(run, 0, [LATER_S, f64::MAX]);
-    let without = mean(&results.each(setting, &pair(rule, EMPTY), later));
+    let without = results.each(setting, &pair(rule, EMPTY), later);
     let ours = results.each(setting, &pair(rule, policy), later);
     // A trained policy is not one that stays bad.
-    alone.is_none().then(|| ours.into_iter().map(|ours| 100.0 * ours / without).collect())
+    alone.is_none().then(|| percent(&ours, &without))
+}
+
+/// Seed by seed.
+fn percent(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
+    ours.iter().zip(theirs).map(|(ours, theirs)| 100.0 * ours / theirs).collect()
 }
 
 /// The worst policy in each setting, for a rule: where the mean share is lowest.
