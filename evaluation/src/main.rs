@@ -8,6 +8,7 @@
 mod bench;
 mod demo;
 mod emulate;
+mod explain;
 mod options;
 mod output;
 mod plot;

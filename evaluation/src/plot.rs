@@ -63,6 +63,23 @@ pub fn lines(frame: &Frame<'_>, series: &[Series], reference: Option<(f64, &str)
     })
 }
 
+/// Pictures of one width, one above the other.
+pub fn stacked(panels: &[String]) -> String {
+    let size = |panel: &str, what: &str| -> u32 {
+        let value = panel.split_once(&format!("{what}=\"")).and_then(|(_, rest)| rest.split_once('"'));
+        value.and_then(|(value, _)| value.parse().ok()).unwrap_or(0)
+    };
+    let width = panels.iter().map(|panel| size(panel, "width")).max().unwrap_or(0);
+    let (mut body, mut height) = (String::new(), 0);
+    for panel in panels {
+        body.push_str(&panel.replacen("<svg ", &format!("<svg y=\"{height}\" "), 1));
+        height += size(panel, "height");
+    }
+    format!(
+        "<svg width=\"{width}\" height=\"{height}\" xmlns=\"http://www.w3.org/2000/svg\">\n{body}</svg>\n"
+    )
+}
+
 /// Points, a colour per series.
 pub fn points(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
     draw(frame, series, None, |chart, series| {

@@ -1,7 +1,7 @@
 //! `anole-eval sim`: scenarios in virtual time, several runs at once, results in order.
 
 use crate::options::{PolicyArgs, ScenarioArgs, usage};
-use crate::{output, table};
+use crate::{explain, output, table};
 use anole_model::Time;
 use anole_policies::Policies;
 use anole_sim::AgentScript;
@@ -24,6 +24,10 @@ pub struct Args {
     scenario: ScenarioArgs,
     #[command(flatten)]
     policies: PolicyArgs,
+    /// Also write why each flow went as it did, of algorithms that explain themselves: a table (CSV) and a
+    /// picture (SVG) per flow, into the directory of --out
+    #[arg(long, requires = "out")]
+    explain: bool,
     /// Runs at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -57,6 +61,9 @@ pub fn main(args: Args) -> Result<()> {
         let result = args.scenario.label(&scenario, &loader, result);
         if let Some(folder) = &args.scenario.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
+            if args.explain && explain::write(folder, &result)? == 0 {
+                eprintln!("anole-eval: {} explains nothing; anole does", result.alg);
+            }
         }
         match args.scenario.json {
             true => output::print_line(&output::to_json(&result)?)?,

@@ -189,3 +189,35 @@ fn every_scenario_in_the_tree_runs() {
     }
     assert!(count >= 8);
 }
+
+#[test]
+fn a_flow_of_anole_explains_itself_step_by_step() {
+    let files = Files::new(&SCENARIO.replace("cubic", "anole"));
+    let out = files.path("out");
+    let output = files.sim(&["--explain", "--out", out.to_str().unwrap(), "--json"]);
+    let decisions = lines(&output)[0]["flows"][0]["decisions"].as_u64().unwrap();
+    let read = |end: &str| {
+        let all = std::fs::read_dir(&out).unwrap().map(|file| file.unwrap().path());
+        let named: Vec<PathBuf> = all.filter(|path| path.to_str().unwrap().ends_with(end)).collect();
+        assert_eq!(named.len(), 1, "{end}");
+        std::fs::read_to_string(&named[0]).unwrap()
+    };
+    let table = read("-flow0-explained.csv");
+    let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|column| *column == name).unwrap();
+    let rows: Vec<Vec<&str>> = rows.collect();
+    assert!(rows.iter().all(|row| row.len() == head.len()));
+    let evaluated = rows.iter().filter(|row| !row[column("rule_utility")].is_empty());
+    let evaluated: Vec<_> = evaluated.collect();
+    assert!(!evaluated.is_empty() && evaluated.len() as u64 <= decisions, "{decisions}");
+    for row in evaluated {
+        assert!(row[column("rule_rate_mbps")].parse::<f64>().unwrap() > 0.0);
+        assert!(["", "I", "II", "III", "IV"].contains(&row[column("situation")]));
+    }
+    let picture = read("-flow0-explained.svg");
+    assert!(picture.starts_with("<svg") && picture.matches("<svg ").count() == 5);
+    let refused = files.sim(&["--explain"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--out"));
+}
