@@ -179,6 +179,7 @@ mod tests {
             inferences: Some(8),
             reports: None,
             updates: None,
+            explained: Vec::new(),
             series: Series { dt_s: 0.5, throughput_mbps, rtt_ms },
         }
     }
