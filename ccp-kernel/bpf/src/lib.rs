@@ -8,6 +8,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "talks to the kernel: reads a clock, opens files")]
 
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod generate;
 #[cfg(feature = "harness")]
 pub mod harness;

@@ -153,6 +153,11 @@ impl Agent {
         folder.join(format!("agent{index}.sock"))
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Flows can reach it.
     fn is_ready(&self) -> bool {
         match self.datapath {
