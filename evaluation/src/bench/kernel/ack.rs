@@ -24,8 +24,10 @@ const FLOWS: [usize; 2] = [1, 500];
 const WINDOW: u32 = 64;
 /// … and all flows' together not much more, so that a round trip stays one.
 const ALL_WINDOWS: u32 = 2000;
-/// Small segments: many ACKs.
+/// Small segments, many ACKs …
 const WRITE_BYTES: usize = 1000;
+/// … and none that the kernel would join to a larger one.
+const ALONE: &str = "gso_max_segs 1";
 /// Before anything counts.
 const SETTLE: Duration = Duration::from_millis(200);
 /// The statistics are read this often, and the median of these spans counts.
@@ -111,6 +113,7 @@ struct Round {
     /// Processor time.
     busy: f64,
     acks: u64,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -120,6 +123,7 @@ struct Figure {
     flows: usize,
     rounds: usize,
     acks: u64,
+    bytes_per_ack: f64,
     /// By the statistics, as they are.
     counted_ns: Option<Spread>,
     /// Less the statistics themselves, and less CUBIC.
@@ -136,7 +140,8 @@ pub fn run(length: Length, json: bool) -> Result<()> {
     for flows in FLOWS {
         let window = (ALL_WINDOWS / flows as u32).clamp(4, WINDOW);
         let half = window / 2;
-        let lab = Lab::new(&format!("initcwnd {window} cwnd lock {window} ssthresh lock {half}"))?;
+        let route = format!("initcwnd {window} cwnd lock {window} ssthresh lock {half}");
+        let lab = Lab::new(ALONE, &route, "quickack 1")?;
         let mut rounds = Vec::new();
         for _ in 0..length.rounds {
             let measured = SUBJECTS.map(|subject| measure(&lab, subject, flows, window, length));
@@ -144,10 +149,11 @@ pub fn run(length: Length, json: bool) -> Result<()> {
         }
         if !json {
             output::print_line(&format!(
-                "{:<28} {:>5} {:>9} | {:>22} {:>22} | {:>24} {:>22}",
+                "{:<28} {:>5} {:>9} {:>7} | {:>18} {:>20} | {:>22} {:>20}",
                 "an ACK under",
                 "flows",
                 "ACKs",
+                "bytes",
                 "counted, ns",
                 "added to CUBIC's, ns",
                 "processor time, ns",
@@ -170,12 +176,15 @@ fn figure(subject: Subject, n: usize, flows: usize, rounds: &[Vec<Round>]) -> Fi
     // Without the statistics' own share.
     let net = |round: &[Round], of: Round| Some(of.counted? - at(round, Nothing).counted? * of.callbacks);
     let added = |round: &[Round]| Some(net(round, round[n])? - net(round, at(round, Called))?);
+    let sum = |of: fn(Round) -> u64| rounds.iter().map(|round| of(round[n])).sum::<u64>();
+    let acks = sum(|round| round.acks);
     Figure {
         bench: "kernel-ack",
         what: subject.name(),
         flows,
         rounds: rounds.len(),
-        acks: rounds.iter().map(|round| round[n].acks).sum(),
+        acks,
+        bytes_per_ack: (sum(|round| round.bytes) as f64 / acks.max(1) as f64).round(),
         counted_ns: Spread::of(rounds.iter().filter_map(|round| round[n].counted)),
         added_ns: Spread::of(rounds.iter().filter_map(|round| added(round))),
         busy_ns: Spread::of(rounds.iter().map(|round| round[n].busy)),
@@ -187,10 +196,11 @@ impl Figure {
     fn row(&self) -> String {
         let show = |spread: Option<Spread>| spread.map_or("–".to_string(), |spread| spread.show(0));
         format!(
-            "{:<28} {:>5} {:>9} | {:>22} {:>22} | {:>24} {:>22}",
+            "{:<28} {:>5} {:>9} {:>7} | {:>18} {:>20} | {:>22} {:>20}",
             self.what,
             self.flows,
             self.acks,
+            self.bytes_per_ack,
             show(self.counted_ns),
             show(self.added_ns),
             show(self.busy_ns),
@@ -224,6 +234,7 @@ fn measure(lab: &Lab, subject: Subject, flows: usize, window: u32, length: Lengt
     let mut round = Round {
         busy: (after.busy - before.busy).as_nanos() as f64 / acks.max(1) as f64,
         acks,
+        bytes: after.bytes - before.bytes,
         ..Round::default()
     };
     if let Some((prefix, once)) = programs(subject) {

@@ -46,8 +46,9 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Makes them. `route` is what the sender's route says beside its way (ip-route(8)).
-    pub fn new(route: &str) -> Result<Lab> {
+    /// Makes them. `device` is what is set of the sender's device (ip-link(8)), `route` what its route says
+    /// beside its way (ip-route(8)), and `back` what the receiver's says.
+    pub fn new(device: &str, route: &str, back: &str) -> Result<Lab> {
         let lab = Lab { sender: Namespace::new()?, receiver: Namespace::new()? };
         let far = format!("/proc/{}/fd/{}", std::process::id(), lab.receiver.as_fd().as_raw_fd());
         let host = |address: &str| -> Result<()> {
@@ -61,7 +62,9 @@ impl Lab {
             Ok(ip(&format!("link add eth type veth peer name eth netns {far}")).and_then(|()| host(SENDER)))
         })??;
         lab.receiver.run(|| Ok(host(RECEIVER)))??;
-        lab.sender.run(|| Ok(ip(&format!("route change 192.0.2.0/30 dev eth {route}"))))??;
+        let change = |route: &str| ip(&format!("route change 192.0.2.0/30 dev eth {route}"));
+        lab.sender.run(|| Ok(ip(&format!("link set eth {device}")).and_then(|()| change(route))))??;
+        lab.receiver.run(|| Ok(change(back)))??;
         Ok(lab)
     }
 

@@ -80,7 +80,7 @@ pub fn run(binary: &Path, length: Length, json: bool) -> Result<()> {
         policies: Default::default(),
     };
     let agent = Agent::start(binary, folder.path(), Some(&bpf_fs), 0, &spec, 1)?;
-    let lab = Lab::new("")?;
+    let lab = Lab::new("up", "", "")?;
     let known: Vec<String> = available().collect();
     let usable: Vec<bool> =
         SUBJECTS.iter().map(|(_, control)| known.iter().any(|name| name == control)).collect();
