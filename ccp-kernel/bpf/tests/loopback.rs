@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
 
 use anole_bpf::{Datapath, Error, Mode};
+use libbpf_rs::ErrorKind;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -163,11 +164,20 @@ fn open(mode: Mode) -> Result<Datapath, Error> {
     }
 }
 
+/// The kernel or the user cannot run the datapath at all; any other refusal is a failure.
+fn needs_more(error: &Error) -> bool {
+    match error {
+        Error::Kernel(_) => true,
+        Error::Load(error) => error.kind() == ErrorKind::PermissionDenied,
+        _ => false,
+    }
+}
+
 fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     let _guard = ONE_AT_A_TIME.lock();
     let mut datapath = match open(mode) {
         Ok(datapath) => datapath,
-        Err(error @ (Error::Kernel(_) | Error::Load(_))) => {
+        Err(error) if needs_more(&error) => {
             eprintln!("skipped: {error}");
             return;
         }
