@@ -8,6 +8,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "talks to the kernel: reads a clock, opens files")]
 
+mod assembler;
 pub mod generate;
 #[cfg(feature = "harness")]
 pub mod harness;
