@@ -10,7 +10,8 @@ step() {
 step "format"
 cargo fmt --all --check
 (cd datapaths/oracle && cargo fmt --check)
-clang-format --dry-run -Werror ccp-kernel/vm/*.h ccp-kernel/module/*.[ch] ccp-kernel/tests/*.c
+clang-format --dry-run -Werror ccp-kernel/vm/*.h ccp-kernel/module/*.[ch] ccp-kernel/tests/*.c ccp-kernel/bpf/src/*.c \
+    ccp-kernel/bpf/src/bpf/*.[ch]
 
 step "lints as errors"
 cargo clippy --locked --workspace --all-targets -- -D warnings

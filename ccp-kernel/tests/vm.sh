@@ -8,7 +8,7 @@
 #
 # AGENT=FILE   the agent's program; ../target/{release,debug}/anole-ccp by default. Without one, the part of
 #              the test that needs it is left out.
-# BPF_TEST=FILE  the eBPF datapath's test program over loopback (bpf/tests/loopback.rs, compiled), to be run there
+# BPF_TEST=FILE  the eBPF datapath's test program over loopback (bpf/tests/loopback, compiled), to be run there
 #              too, before the module takes the name anole_ccp
 # TIMEOUT_S=N  the virtual machine is ended after this (900)
 #

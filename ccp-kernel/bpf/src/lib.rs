@@ -8,6 +8,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "talks to the kernel: reads a clock, opens files")]
 
+mod assembler;
 #[cfg(feature = "bench")]
 pub mod bench;
 pub mod generate;
@@ -23,10 +24,12 @@ pub mod message;
 mod object;
 mod privileges;
 mod programs;
+mod waits;
 
 pub use object::default_directory;
 pub use privileges::drop_privileges;
 pub use programs::Mode;
+pub use waits::{Waits, waits};
 
 use layout::{Agent, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS, Mailbox};
 use map::{Mapping, Ring};

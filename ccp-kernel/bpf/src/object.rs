@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
-use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct};
+use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
@@ -22,14 +22,11 @@ static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
 /// Maps of the object that the agent uses, in the order of [`Maps`].
 const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
 /// The kernel's functions that the fallback calls; where one is missing, it is Reno.
-const CUBIC: [&str; 6] = [
-    "cubictcp_init",
-    "cubictcp_recalc_ssthresh",
-    "cubictcp_cong_avoid",
-    "cubictcp_state",
-    "cubictcp_acked",
-    "cubictcp_cwnd_event",
-];
+const CUBIC: [&str; 5] =
+    ["cubictcp_init", "cubictcp_recalc_ssthresh", "cubictcp_cong_avoid", "cubictcp_state", "cubictcp_acked"];
+/// And those for restart after idle, of which a kernel has one: the second since 7.1. In the order of the values
+/// of `have_cubic` (`bpf/fallback.bpf.h`), from 1.
+const CUBIC_RESTART: [&str; 2] = ["cubictcp_cwnd_event", "cubictcp_cwnd_event_tx_start"];
 /// The object's map that is registered without a link.
 const UNLINKED: &str = "unlinked_2";
 /// Names beside anole_ccp that the object has room for.
@@ -75,10 +72,12 @@ pub struct KernelFacts {
     pub cong_control: u32,
     /// It takes four arguments (since 6.10), not two.
     four_arguments: bool,
-    /// CUBIC's functions may be called.
-    cubic: bool,
+    /// Which of CUBIC's functions may be called: the value of `have_cubic`.
+    cubic: u8,
     /// Registration with a link (since 6.4).
     links: bool,
+    /// Restart after idle has a callback of its own (since 7.1).
+    transmit_start: bool,
 }
 
 impl KernelFacts {
@@ -86,21 +85,21 @@ impl KernelFacts {
         let no_btf = || Error::Kernel("it has no BTF (CONFIG_DEBUG_INFO_BTF)".to_string());
         let btf = Btf::from_vmlinux().map_err(|_| no_btf())?;
         let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops").ok_or_else(no_btf)?;
-        let (place, member) = ops
-            .iter()
-            .enumerate()
-            .find(|(_, member)| member.name.is_some_and(|name| name == "cong_control"))
-            .ok_or_else(no_btf)?;
+        let is = |member: &StructMember<'_>, name: &str| member.name.is_some_and(|known| known == name);
+        let (place, member) =
+            ops.iter().enumerate().find(|(_, member)| is(member, "cong_control")).ok_or_else(no_btf)?;
         let pointer: Ptr<'_> = btf.type_by_id(member.ty).ok_or_else(no_btf)?;
         let function: FuncProto<'_> = pointer.referenced_type().try_into().map_err(|_| no_btf())?;
-        let cubic = CUBIC.iter().all(|name| btf.type_by_name::<Func<'_>>(name).is_some());
-        let links = btf.type_by_name::<Func<'_>>("bpf_struct_ops_link_create").is_some();
+        let has = |name: &str| btf.type_by_name::<Func<'_>>(name).is_some();
+        let restart = CUBIC_RESTART.iter().position(|name| has(name)).map_or(0, |n| n as u8 + 1);
+        let cubic = if CUBIC.iter().all(|name| has(name)) { restart } else { 0 };
         Ok(KernelFacts {
             ops_id: ops.type_id().into(),
             cong_control: place as u32,
             four_arguments: function.iter().count() == 4,
             cubic,
-            links,
+            links: has("bpf_struct_ops_link_create"),
+            transmit_start: ops.iter().any(|member| is(&member, "cwnd_event_tx_start")),
         })
     }
 }
@@ -226,14 +225,20 @@ fn choose(object: &mut OpenObject, kernel: &KernelFacts, names: &[&str]) -> Resu
         if name.starts_with("linked") || name.starts_with("unlinked") {
             let wanted = names.iter().enumerate().find(|(n, _)| name == format!("{ops}_n{n}"));
             map.set_autocreate(name == ops || wanted.is_some())?;
-            if let (Some((_, wanted)), Some(value)) = (wanted, map.initial_value_mut()) {
-                rename(value, wanted);
+            if let Some(value) = map.initial_value_mut() {
+                if let Some((_, wanted)) = wanted {
+                    rename(value, wanted);
+                }
+                // The structure's first member, which libbpf would not find in the kernel's.
+                if !kernel.transmit_start && name.contains("linked") {
+                    value[..size_of::<usize>()].fill(0);
+                }
             }
         }
         if name.ends_with(".rodata")
             && let Some(value) = map.initial_value_mut()
         {
-            value.fill(u8::from(kernel.cubic));
+            value.fill(kernel.cubic);
         }
     }
     for mut program in object.progs_mut() {

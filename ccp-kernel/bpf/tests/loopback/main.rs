@@ -1,0 +1,77 @@
+//! The datapath over loopback, without an agent: what a flow announces, obeys, reports, and what it does
+//! when nobody answers. Needs root; skipped with the reason elsewhere.
+
+#![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
+
+mod addresses;
+mod idle;
+mod support;
+
+use anole_bpf::{Error, Mode};
+use std::time::{Duration, Instant};
+use support::{Transfer, fields, message, next, program, registered, word, words};
+
+fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
+    let Some((mut datapath, _guard)) = registered(mode) else { return };
+    next(&mut datapath, 5);
+    datapath.send(&program()).unwrap();
+    let named = Transfer::start("anole_libra_rl");
+    let create = next(&mut datapath, 0);
+    assert!(create[32..].starts_with(b"libra-rl\0"), "{create:?}");
+    named.end();
+    next(&mut datapath, 1);
+    let transfer = Transfer::start("anole_ccp");
+    let create = next(&mut datapath, 0);
+    assert_eq!(create[32], 0);
+    let (sid, mss) = (word(&create, 4), word(&create, 12));
+    assert_eq!((create.len(), word(&create, 16)), (96, u32::from_ne_bytes([127, 0, 0, 1])));
+    assert_eq!(word(&create, 20), u32::from(transfer.stream.local_addr().unwrap().port()));
+    assert_eq!(word(&create, 28), u32::from(transfer.stream.peer_addr().unwrap().port()));
+
+    let change =
+        |uid: u32| message(4, sid, &[words(&[uid, 2]), fields(20 * u64::from(mss), 30_000_000)].concat());
+    assert!(matches!(datapath.send(&change(9)), Err(Error::UnknownProgram(9))));
+    datapath.send(&change(1)).unwrap();
+    let report = next(&mut datapath, 1);
+    assert_eq!((word(&report, 4), word(&report, 8), word(&report, 12)), (sid, 1, 1));
+    assert!(word(&report, 16) >= 8192, "bytes were acknowledged in 20 ms: {report:?}");
+    // The packet size grows with the receiver's window; the window in bytes does not.
+    let (packets, size, rate) = support::control(&transfer.stream);
+    assert!((20 * mss - size..=20 * mss).contains(&(packets * size)), "{packets} packets of {size} bytes");
+    assert_eq!(rate, 30_000_000);
+
+    // Beyond every bound: two packets, 1500 bytes/s at least.
+    datapath.send(&message(3, sid, &[words(&[2]), fields(1, 400_000_000)].concat())).unwrap();
+    next(&mut datapath, 1);
+    let (packets, _, rate) = support::control(&transfer.stream);
+    assert_eq!((packets, rate), (2, 400_000_000));
+    let unknown = message(3, sid ^ 0x10000, &[words(&[2]), fields(1, 1)].concat());
+    assert!(matches!(datapath.send(&unknown), Err(Error::UnknownFlow(_))));
+    assert_eq!(datapath.stats().fallbacks, 0);
+
+    // Nobody answers, although the agent lives.
+    let begin = Instant::now();
+    let announced = next(&mut datapath, 0);
+    assert_eq!(word(&announced, 4), sid);
+    assert!(begin.elapsed() > Duration::from_millis(350), "{:?}", begin.elapsed());
+    assert_eq!(datapath.stats().fallbacks, 1);
+    datapath.send(&message(3, sid, &words(&[0]))).unwrap();
+    next(&mut datapath, 1);
+    assert_eq!(datapath.stats().adopted, 2, "any message brings the flow back");
+
+    // Nobody is there.
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(datapath.stats().fallbacks, 2);
+    assert_eq!(datapath.stats().aborts, 0);
+    transfer.end();
+}
+
+#[test]
+fn a_flow_under_generated_byte_code() {
+    a_flow_obeys_reports_and_falls_back(Mode::Generated);
+}
+
+#[test]
+fn a_flow_under_the_interpreter() {
+    a_flow_obeys_reports_and_falls_back(Mode::Interpreted);
+}
