@@ -8,7 +8,7 @@ use crate::emulate::agent::{Agent, CONGESTION_CONTROL, available};
 use crate::emulate::bpf_fs::BpfFs;
 use crate::emulate::govern::AgentSpec;
 use crate::output;
-use anole_bpf::Stats;
+use anole_bpf::{Stats, Waits};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -31,7 +31,7 @@ const SUBJECTS: [(&str, &str); 4] =
 const PEERS: [usize; 2] = [2, 3];
 
 /// One round's figures of a subject.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Round {
     mbps: f64,
     /// Of both ends' threads and, where it governs, the agent: s per Gbit.
@@ -40,6 +40,9 @@ struct Round {
     machine: f64,
     /// Of a processor.
     agent: f64,
+    /// Between ACKs of one flow, µs.
+    ack_gap_us: f64,
+    waits: Waits,
     again: u64,
     unsent: u64,
     fallbacks: u64,
@@ -59,6 +62,13 @@ struct Figure {
     cpu_ratio_to_linux_bbr: Option<Spread>,
     machine_s_per_gbit: Option<Spread>,
     agent_share: Option<Spread>,
+    /// Reports that were answered …
+    answers: u64,
+    /// … and how long it took from the ACK with the report to the one at which the answer was in force; an answer
+    /// waits for the flow's next ACK.
+    report_to_applied_p50_us: Option<f64>,
+    report_to_applied_p99_us: Option<f64>,
+    ack_gap_us: Option<Spread>,
     /// Segments sent again.
     again: u64,
     /// Messages to the agent that found no room.
@@ -89,7 +99,7 @@ pub fn run(binary: &Path, length: Length, json: bool) -> Result<()> {
             leave_out(alg, "this kernel does not have it");
         }
     }
-    let look = || bpf_fs.look(|folder| Ok(anole_bpf::stats(folder)?));
+    let look = || bpf_fs.look(|folder| Ok((anole_bpf::stats(folder)?, anole_bpf::waits(folder)?)));
     for limit in [Some(LIMIT), None] {
         for flows in FLOWS {
             let mut rounds = Vec::new();
@@ -101,7 +111,10 @@ pub fn run(binary: &Path, length: Length, json: bool) -> Result<()> {
                 rounds.push(measured.collect::<Result<Vec<_>>>()?);
             }
             if !json {
-                output::print_line(HEAD)?;
+                let limit =
+                    limit.map_or("no limit".to_string(), |limit| format!("{} Mbps", limit as f64 * 8e-6));
+                output::print_line(&format!("{flows} flows, {limit}"))?;
+                output::print_line(&row(HEAD.map(str::to_string)))?;
             }
             for (n, (alg, _)) in SUBJECTS.into_iter().enumerate().filter(|(n, _)| usable[*n]) {
                 let figure = figure(alg, n, flows, limit, &rounds);
@@ -120,12 +133,14 @@ fn figure(
     limit: Option<u64>,
     rounds: &[Vec<Option<Round>>],
 ) -> Figure {
-    let each = |of: fn(Round) -> f64| Spread::of(rounds.iter().filter_map(|round| round[n].map(of)));
+    let own = || rounds.iter().filter_map(|round| round[n].as_ref());
+    let each = |of: fn(&Round) -> f64| Spread::of(own().map(of));
     let ratio = |peer: usize| {
-        let of = |round: &Vec<Option<Round>>| Some(round[n]?.cpu / round[peer]?.cpu);
+        let of = |round: &Vec<Option<Round>>| Some(round[n].as_ref()?.cpu / round[peer].as_ref()?.cpu);
         Spread::of(rounds.iter().filter_map(of))
     };
-    let sum = |of: fn(Round) -> u64| rounds.iter().filter_map(|round| round[n].map(of)).sum();
+    let sum = |of: fn(&Round) -> u64| own().map(of).sum();
+    let waits = own().fold(Waits::default(), |all, round| all.and(&round.waits));
     Figure {
         bench: "kernel-load",
         alg,
@@ -138,33 +153,57 @@ fn figure(
         cpu_ratio_to_linux_bbr: ratio(PEERS[1]),
         machine_s_per_gbit: each(|round| round.machine),
         agent_share: each(|round| round.agent),
+        answers: waits.count(),
+        report_to_applied_p50_us: waits.quantile_us(0.5),
+        report_to_applied_p99_us: waits.quantile_us(0.99),
+        ack_gap_us: each(|round| round.ack_gap_us),
         again: sum(|round| round.again),
         unsent: sum(|round| round.unsent),
         fallbacks: sum(|round| round.fallbacks),
     }
 }
 
-const HEAD: &str = "traffic under    flows   limit |             Mbps | processor time, s/Gbit  to linux:cubic's     to linux:bbr's     whole machine | agent, share of a processor | sent again, unsent, fallbacks";
+const HEAD: [&str; 9] = [
+    "traffic under",
+    "flows",
+    "Mbps",
+    "processor time, s/Gbit",
+    "linux:cubic = 1",
+    "linux:bbr = 1",
+    "agent, processors",
+    "report to applied p50, p99; ACK gap, µs",
+    "again, unsent, fallbacks",
+];
+
+/// Columns of the table.
+fn row(cells: [String; 9]) -> String {
+    let [alg, flows, mbps, cpu, cubic, bbr, agent, waits, lost] = cells;
+    format!(
+        "{alg:<13} {flows:>5} {mbps:>20} | {cpu:>22} {cubic:>18} {bbr:>18} | {agent:>20} | {waits:>40} | {lost}"
+    )
+}
 
 impl Figure {
     fn row(&self) -> String {
         let show =
             |spread: Option<Spread>, digits| spread.map_or("–".to_string(), |spread| spread.show(digits));
-        format!(
-            "{:<16} {:>5} {:>7} | {:>16} | {:>20} {:>18} {:>18} {:>20} | {:>18} | {} {} {}",
-            self.alg,
-            self.flows,
-            self.limit_mbps.map_or("none".to_string(), |limit| format!("{limit}")),
+        let micros = |time: Option<f64>| time.map_or("–".to_string(), |time| format!("{time:.0}"));
+        row([
+            self.alg.to_string(),
+            self.flows.to_string(),
             show(self.throughput_mbps, 0),
             show(self.cpu_s_per_gbit, 3),
             show(self.cpu_ratio_to_linux_cubic, 2),
             show(self.cpu_ratio_to_linux_bbr, 2),
-            show(self.machine_s_per_gbit, 3),
             show(self.agent_share, 3),
-            self.again,
-            self.unsent,
-            self.fallbacks,
-        )
+            format!(
+                "{}, {}; {}",
+                micros(self.report_to_applied_p50_us),
+                micros(self.report_to_applied_p99_us),
+                micros(self.ack_gap_us.map(|gap| gap.median))
+            ),
+            format!("{} {} {}", self.again, self.unsent, self.fallbacks),
+        ])
     }
 }
 
@@ -174,23 +213,26 @@ struct Beside {
     machine: Duration,
     agent: Duration,
     datapath: Stats,
+    waits: Waits,
 }
 
 fn measure(
     lab: &Lab,
     load: Load<'_>,
     agent: &Agent,
-    look: &dyn Fn() -> Result<Stats>,
+    look: &dyn Fn() -> Result<(Stats, Waits)>,
     span: Duration,
 ) -> Result<Round> {
     let ours = load.control.starts_with("anole_");
     let traffic = Traffic::start(lab, load)?;
     let count = || -> Result<Beside> {
+        let (datapath, waits) = look()?;
         Ok(Beside {
             traffic: traffic.snapshot()?,
             machine: machine_busy()?,
             agent: process_busy(agent.id())?,
-            datapath: look()?,
+            datapath,
+            waits,
         })
     };
     std::thread::sleep(SETTLE);
@@ -201,12 +243,15 @@ fn measure(
     let wall = (after.traffic.at - before.traffic.at).as_secs_f64();
     let gbit = (after.traffic.bytes - before.traffic.bytes) as f64 * 8e-9;
     let agent = (after.agent.saturating_sub(before.agent)).as_secs_f64();
+    let acks = after.traffic.acks - before.traffic.acks;
     let ends = (after.traffic.busy - before.traffic.busy).as_secs_f64();
     Ok(Round {
         mbps: gbit / wall * 1e3,
         cpu: (ends + if ours { agent } else { 0.0 }) / gbit,
         machine: (after.machine - before.machine).as_secs_f64() / gbit,
         agent: agent / wall,
+        ack_gap_us: wall * 1e6 * load.flows as f64 / acks.max(1) as f64,
+        waits: after.waits.since(&before.waits),
         again: after.traffic.again - before.traffic.again,
         unsent: after.datapath.unsent - before.datapath.unsent,
         fallbacks: after.datapath.fallbacks - before.datapath.fallbacks,
