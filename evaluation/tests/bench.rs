@@ -60,7 +60,7 @@ fn the_kernels_datapath_is_measured() {
     };
     let of = |bench: &str| lines.iter().filter(|line| line["bench"] == bench).cloned().collect::<Vec<_>>();
     let acks = of("kernel-ack");
-    assert_eq!(acks.len(), 14, "seven subjects with 1 and 500 flows");
+    assert_eq!(acks.len(), 16, "eight subjects with 1 and 500 flows");
     for line in &acks {
         assert!(line["acks"].as_u64() > Some(0) && median(line, "busy_ns") > 0.0, "{line}");
         if line["what"] != "linux:cubic" {

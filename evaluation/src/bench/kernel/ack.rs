@@ -55,10 +55,16 @@ enum Subject {
     Generated,
     /// Ten registers, the program interpreted.
     Interpreted,
+    /// Ten registers, as byte code, and every ACK reports them.
+    Reporting,
 }
-use Subject::{Called, Empty, Fallback, Generated, Interpreted, Kernel, Nothing};
+use Subject::{Called, Empty, Fallback, Generated, Interpreted, Kernel, Nothing, Reporting};
 
-const SUBJECTS: [Subject; 7] = [Kernel, Called, Nothing, Fallback, Empty, Generated, Interpreted];
+const SUBJECTS: [Subject; 8] = [Kernel, Called, Nothing, Fallback, Empty, Generated, Interpreted, Reporting];
+
+/// Ten registers; a report every 50 ms, which is many with many flows and few ACKs.
+const TEN_REGISTERS: &str = include_str!("../../../../datapaths/oracle/programs/ten-registers.ccp");
+const INTERVAL: &str = "(> Micros 50000)";
 
 impl Subject {
     fn name(self) -> &'static str {
@@ -70,6 +76,7 @@ impl Subject {
             Empty => "empty program",
             Generated => "10 registers, generated",
             Interpreted => "10 registers, interpreted",
+            Reporting => "10 registers, a report each",
         }
     }
 
@@ -82,13 +89,13 @@ impl Subject {
         }
     }
 
-    fn source(self) -> Option<&'static str> {
+    fn source(self) -> Option<String> {
         match self {
-            Empty => Some(include_str!("empty.ccp")),
-            Generated | Interpreted => {
-                Some(include_str!("../../../../datapaths/oracle/programs/ten-registers.ccp"))
-            }
-            _ => None,
+            Empty => Some(include_str!("empty.ccp").to_string()),
+            // Once a second: a report's cost is a figure of its own.
+            Generated | Interpreted => Some(TEN_REGISTERS.replace(INTERVAL, "(> Micros 1000000)")),
+            Reporting => Some(TEN_REGISTERS.replace(INTERVAL, "true")),
+            Kernel | Called | Nothing | Fallback => None,
         }
     }
 }
@@ -278,16 +285,17 @@ struct Agent {
 impl Agent {
     const UID: u32 = 1;
 
-    fn start(source: Option<&str>, mode: Mode, window: u32) -> Result<Agent> {
+    fn start(source: Option<String>, mode: Mode, window: u32) -> Result<Agent> {
         let mut datapath = Datapath::open(Path::new("/nowhere"), &[], mode)?;
+        let governs = source.is_some();
         if let Some(source) = source {
-            let compiled = anole_lang::compile(source)?;
+            let compiled = anole_lang::compile(&source)?;
             let (expressions, instructions) =
                 compiled.code.split_at(compiled.expressions as usize * EXPRESSION_BYTES);
             let install = Install { uid: Agent::UID, expressions, instructions };
             datapath.send(&encoded(&Message::Install(install))?)?;
         }
-        Ok(Agent { datapath, governs: source.is_some(), window })
+        Ok(Agent { datapath, governs, window })
     }
 
     /// Does an agent's work for this long; without a program, it is as if it was gone.
@@ -329,4 +337,17 @@ fn encoded(message: &Message<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     wire::encode(message, &mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_compiles_and_differs() {
+        let compiled = |subject: Subject| anole_lang::compile(&subject.source().unwrap()).unwrap().code;
+        let programs = [Empty, Generated, Reporting].map(compiled);
+        assert!(programs[0] != programs[1] && programs[1] != programs[2]);
+        assert_ne!(Some(TEN_REGISTERS.to_string()), Generated.source());
+    }
 }
