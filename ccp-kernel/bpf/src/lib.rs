@@ -95,6 +95,19 @@ pub fn stats(directory: &Path) -> Result<Stats, Error> {
     Ok(read_stats(unsafe { agent.get::<Agent>(0).expect("mapped whole").as_ref() }))
 }
 
+/// Flows that an agent governs or may govern, of the datapath that is registered in `directory`.
+pub fn flows(directory: &Path) -> Result<usize, Error> {
+    let map = object::pinned(directory, "mailboxes")?;
+    let mailboxes = Mapping::new(map.as_fd(), 0, size_of::<Mailbox>() * MAX_FLOWS as usize, false)?;
+    let held = |n: &u32| {
+        // SAFETY: within the map; the word is atomic on both sides.
+        mailboxes
+            .get::<Mailbox>(*n as usize)
+            .is_some_and(|at| unsafe { (*at.as_ptr()).sid.load(Acquire) != 0 })
+    };
+    Ok((0..MAX_FLOWS).filter(held).count())
+}
+
 fn read_stats(agent: &Agent) -> Stats {
     Stats {
         opened: agent.opened.load(Relaxed),
