@@ -1,5 +1,6 @@
 //! `--ipc bpf` end to end: TCP between network namespaces over a 20 Mbit/s link, the agent killed and
-//! started again. Needs root and a kernel with BPF's struct_ops; skipped with the reason elsewhere.
+//! started again, with no more capabilities than its systemd unit gives it. Needs root and a kernel with BPF's
+//! struct_ops; skipped with the reason elsewhere.
 
 #![allow(clippy::disallowed_methods, reason = "real links, in real time")]
 
@@ -98,7 +99,9 @@ impl Lab {
     }
 
     fn agent(&self, more: &[&str]) -> Agent {
-        let child = Command::new(env!("CARGO_BIN_EXE_anole-ccp"))
+        let child = Command::new("setpriv")
+            .args(["--no-new-privs", "--inh-caps", "-all", "--bounding-set", &unit_capabilities()])
+            .arg(env!("CARGO_BIN_EXE_anole-ccp"))
             .args(["--ipc", "bpf", "--alg", "cubic", "--bpf-fs"])
             .arg(self.bpf.path())
             .args(more)
@@ -106,6 +109,15 @@ impl Lab {
             .spawn();
         Agent(child.unwrap())
     }
+}
+
+/// Those of the systemd unit, as setpriv takes them.
+fn unit_capabilities() -> String {
+    let unit = include_str!("../../ccp-kernel/bpf/anole-ccp.service");
+    let set = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let names = set.expect("the unit names capabilities").split_whitespace();
+    let names = names.map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    format!("-all{}", names.collect::<String>())
 }
 
 impl Drop for Lab {
@@ -226,6 +238,9 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
             stream.write_all(&data).unwrap();
         }
     });
+    let status = std::fs::read_to_string(format!("/proc/{}/status", first.0.id())).unwrap();
+    // CAP_NET_ADMIN (12), CAP_PERFMON (38), CAP_BPF (39).
+    assert!(status.contains("CapBnd:\t000000c000001000"), "{status}");
     wait_for("the agent governs", Duration::from_secs(2), || lab.stats().adopted >= 1);
     std::thread::sleep(Duration::from_millis(500));
     let governed = utilisation(&bytes, Duration::from_secs(2));
