@@ -5,9 +5,8 @@
 //! it. What another version left is unregistered; its flows keep the fallback until they end.
 
 use crate::Error;
+use crate::kernel::KernelFacts;
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
-use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct, StructMember};
-use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
 use nix::fcntl::{Flock, FlockArg};
@@ -21,12 +20,6 @@ static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
 
 /// Maps of the object that the agent uses, in the order of [`Maps`].
 const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
-/// The kernel's functions that the fallback calls; where one is missing, it is Reno.
-const CUBIC: [&str; 5] =
-    ["cubictcp_init", "cubictcp_recalc_ssthresh", "cubictcp_cong_avoid", "cubictcp_state", "cubictcp_acked"];
-/// And those for restart after idle, of which a kernel has one: the second since 7.1. In the order of the values
-/// of `have_cubic` (`bpf/fallback.bpf.h`), from 1.
-const CUBIC_RESTART: [&str; 2] = ["cubictcp_cwnd_event", "cubictcp_cwnd_event_tx_start"];
 /// The object's map that is registered without a link.
 const UNLINKED: &str = "unlinked_2";
 /// Names beside anole_ccp that the object has room for.
@@ -63,47 +56,6 @@ impl Maps {
     }
 }
 
-/// What the running kernel has.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelFacts {
-    /// BTF id of `struct tcp_congestion_ops`.
-    pub ops_id: u32,
-    /// Place of `cong_control` among its members.
-    pub cong_control: u32,
-    /// It takes four arguments (since 6.10), not two.
-    four_arguments: bool,
-    /// Which of CUBIC's functions may be called: the value of `have_cubic`.
-    cubic: u8,
-    /// Registration with a link (since 6.4).
-    links: bool,
-    /// Restart after idle has a callback of its own (since 7.1).
-    transmit_start: bool,
-}
-
-impl KernelFacts {
-    fn read() -> Result<KernelFacts, Error> {
-        let no_btf = || Error::Kernel("it has no BTF (CONFIG_DEBUG_INFO_BTF)".to_string());
-        let btf = Btf::from_vmlinux().map_err(|_| no_btf())?;
-        let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops").ok_or_else(no_btf)?;
-        let is = |member: &StructMember<'_>, name: &str| member.name.is_some_and(|known| known == name);
-        let (place, member) =
-            ops.iter().enumerate().find(|(_, member)| is(member, "cong_control")).ok_or_else(no_btf)?;
-        let pointer: Ptr<'_> = btf.type_by_id(member.ty).ok_or_else(no_btf)?;
-        let function: FuncProto<'_> = pointer.referenced_type().try_into().map_err(|_| no_btf())?;
-        let has = |name: &str| btf.type_by_name::<Func<'_>>(name).is_some();
-        let restart = CUBIC_RESTART.iter().position(|name| has(name)).map_or(0, |n| n as u8 + 1);
-        let cubic = if CUBIC.iter().all(|name| has(name)) { restart } else { 0 };
-        Ok(KernelFacts {
-            ops_id: ops.type_id().into(),
-            cong_control: place as u32,
-            four_arguments: function.iter().count() == 4,
-            cubic,
-            links: has("bpf_struct_ops_link_create"),
-            transmit_start: ops.iter().any(|member| is(&member, "cwnd_event_tx_start")),
-        })
-    }
-}
-
 /// The registered datapath.
 #[derive(Debug)]
 pub struct Installed {
@@ -111,6 +63,8 @@ pub struct Installed {
     pub kernel: KernelFacts,
     /// Where the machine is in a flow's storage.
     pub offsets: Offsets,
+    /// Algorithms with a name of their own.
+    names: Vec<String>,
     /// It stays registered when the agent ends.
     pub pinned: bool,
     /// An earlier agent left it.
@@ -121,17 +75,34 @@ pub struct Installed {
     _links: Vec<Link>,
 }
 
+impl Installed {
+    /// The congestion control for an algorithm; anole_ccp for none.
+    pub fn control_name(&self, algorithm: Option<&str>) -> Result<String, Error> {
+        match algorithm {
+            None => Ok("anole_ccp".to_string()),
+            Some(name) if self.names.iter().any(|known| known == name) => {
+                Ok(format!("anole_{}", name.replace('-', "_")))
+            }
+            Some(name) => Err(Error::UnknownName(name.to_string(), self.names.join(", "))),
+        }
+    }
+}
+
 /// Registers the datapath under its own name and one for each of `algorithms`, or takes over what an earlier
 /// agent left in `directory`.
 pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error> {
     libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
+    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
+    let algorithms: Vec<&str> = fits.take(MAX_NAMES).collect();
+    let names = algorithms.iter().map(ToString::to_string).collect();
     if !is_bpf_fs(directory) {
-        let (maps, links, offsets) = load(&kernel, algorithms, None)?;
+        let (maps, links, offsets) = load(&kernel, &algorithms, None)?;
         return Ok(Installed {
             maps,
             kernel,
             offsets,
+            names,
             pinned: false,
             adopted: false,
             _lock: None,
@@ -146,7 +117,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
     fs::create_dir_all(&root).map_err(io("create it"))?;
     let lock = File::open(&root).map_err(io("open it"))?;
     let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| Error::Taken(root.clone()))?;
-    let ours = root.join(format!("{:016x}", hash(OBJECT, algorithms)));
+    let ours = root.join(format!("{:016x}", hash(OBJECT, &algorithms)));
     for entry in fs::read_dir(&root).map_err(io("read it"))?.flatten() {
         let path = entry.path();
         if path != ours || !path.join(LAST_PIN).exists() {
@@ -162,10 +133,19 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
         (maps, offsets)
     } else {
         fs::create_dir(&ours).map_err(io("create a folder in it"))?;
-        let loaded = load(&kernel, algorithms, Some(&ours)).inspect_err(|_| retire(&ours))?;
+        let loaded = load(&kernel, &algorithms, Some(&ours)).inspect_err(|_| retire(&ours))?;
         (loaded.0, loaded.2)
     };
-    Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _links: Vec::new() })
+    Ok(Installed {
+        maps,
+        kernel,
+        offsets,
+        names,
+        pinned: true,
+        adopted,
+        _lock: Some(lock),
+        _links: Vec::new(),
+    })
 }
 
 /// A map of the datapath that is registered in `directory`.
@@ -288,14 +268,12 @@ fn unregister_stale() {
 /// Loads and registers; pins everything in `pins`, the registration last.
 fn load(
     kernel: &KernelFacts,
-    algorithms: &[&str],
+    names: &[&str],
     pins: Option<&Path>,
 ) -> Result<(Maps, Vec<Link>, Offsets), Error> {
-    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
-    let names: Vec<&str> = fits.take(MAX_NAMES).collect();
     let mut builder = ObjectBuilder::default();
     let mut object = builder.name("anole_ccp")?.open_memory(OBJECT)?;
-    choose(&mut object, kernel, &names)?;
+    choose(&mut object, kernel, names)?;
     let mut object = object.load().map_err(Error::Load)?;
     let maps = Maps::collect(|wanted| {
         let map = object.maps().find(|map| is_called(map, wanted));

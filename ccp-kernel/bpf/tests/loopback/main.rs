@@ -5,6 +5,7 @@
 
 mod addresses;
 mod idle;
+mod selection;
 mod support;
 
 use anole_bpf::{Error, Mode};
