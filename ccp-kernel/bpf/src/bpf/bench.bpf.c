@@ -15,15 +15,16 @@ extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym;
 extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
 extern void cubictcp_state(struct sock *sk, u8 state) __ksym;
 extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym;
-extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym;
 extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 
-/* The callbacks of kernel.h and those that only CUBIC has; CO-RE goes by the name before "___". */
+/*
+ * The callbacks of kernel.h and those that only CUBIC has, but for the one that is told of idle times; CO-RE
+ * goes by the name before "___".
+ */
 struct tcp_congestion_ops___bench {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
 	void (*set_state)(struct sock *sk, u8 state);
-	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
 	u32 (*undo_cwnd)(struct sock *sk);
@@ -53,12 +54,6 @@ SEC("struct_ops")
 void BPF_PROG(bench_set_state, struct sock *sk, u8 state)
 {
 	cubictcp_state(sk, state);
-}
-
-SEC("struct_ops")
-void BPF_PROG(bench_cwnd_event, struct sock *sk, enum tcp_ca_event event)
-{
-	cubictcp_cwnd_event(sk, event);
 }
 
 SEC("struct_ops")
@@ -96,7 +91,6 @@ struct tcp_congestion_ops___bench cubic = {
 	.ssthresh = (void *)bench_ssthresh,
 	.cong_avoid = (void *)bench_cong_avoid,
 	.set_state = (void *)bench_set_state,
-	.cwnd_event = (void *)bench_cwnd_event,
 	.pkts_acked = (void *)bench_acked,
 	.undo_cwnd = (void *)bench_undo_cwnd,
 	.name = "bench_cubic",

@@ -7,7 +7,7 @@
 //! both ends of the connection.
 
 use super::lab::{Lab, Load, Traffic};
-use super::{Length, Spread, print};
+use super::{Length, Spread, leave_out, print};
 use crate::output;
 use anole_bpf::bench::{CUBIC, NOTHING, Peers, Runs, Statistics, runs};
 use anole_bpf::{Datapath, Mode};
@@ -143,7 +143,13 @@ struct Figure {
 
 /// Measures every subject, in turn in every round.
 pub fn run(length: Length, json: bool) -> Result<()> {
-    let peers = Peers::register().context("CUBIC cannot be called by BPF")?;
+    let peers = match Peers::register() {
+        Ok(peers) => peers,
+        Err(error) => {
+            leave_out("an ACK's cost, which is compared with that of CUBIC called by BPF,", error);
+            return Ok(());
+        }
+    };
     for flows in FLOWS {
         let window = (ALL_WINDOWS / flows as u32).clamp(4, WINDOW);
         let half = window / 2;
