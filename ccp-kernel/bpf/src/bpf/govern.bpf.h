@@ -61,13 +61,25 @@ static __always_inline int is_lost(const struct flow *f, const struct tcp_sock *
 	return f->waiting_since && f->machine.now_us - f->waiting_since > patience * f->leniency;
 }
 
+/*
+ * Packets that TCP sends at once at this pacing rate, if the window lets it: those of a millisecond
+ * (tcp_tso_autosize()). A smaller window, as on a path of a few packets, makes it send one packet at a time,
+ * each with an ACK of its own, for several times the processor time. BBR allows for three such bursts.
+ */
+static __always_inline u32 burst(u64 rate, u32 mss)
+{
+	return mss ? (u32)(rate >> 10) / mss : 0;
+}
+
 /* Hands the flow's window and rate to TCP. */
 static __always_inline void obey(struct sock *sk, struct tcp_sock *tp, struct flow *f)
 {
-	u32 mss = f->machine.mss, rate = f->machine.control.rate;
-	u32 cwnd = mss ? f->machine.control.cwnd / mss : 0;
+	u32 mss = f->machine.mss, cwnd = mss ? f->machine.control.cwnd / mss : 0, least;
+	u64 rate = f->machine.control.rate, limit = sk->sk_max_pacing_rate;
 
-	cwnd = clamped(tp, cwnd);
+	rate = rate < limit ? rate : limit;
+	least = burst(rate, mss);
+	cwnd = clamped(tp, cwnd > least ? cwnd : least);
 	if (f->cap) {
 		f->cap += f->acked;
 		if (f->cap < cwnd)
@@ -80,11 +92,9 @@ static __always_inline void obey(struct sock *sk, struct tcp_sock *tp, struct fl
 		tp->snd_ssthresh = cwnd;
 	}
 	if (rate) {
-		u64 limit = sk->sk_max_pacing_rate;
-
 		if (sk->sk_pacing_status == SK_PACING_NONE)
 			sk->sk_pacing_status = SK_PACING_NEEDED;
-		sk->sk_pacing_rate = rate < limit ? rate : limit;
+		sk->sk_pacing_rate = rate;
 	} else {
 		pace(sk, tp);
 	}
