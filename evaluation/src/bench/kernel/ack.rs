@@ -7,10 +7,10 @@
 //! both ends of the connection.
 
 use super::lab::{Lab, Load, Traffic};
-use super::{Length, Spread, leave_out, print};
+use super::{Length, Spread, leave_out, print, wait_for_name};
 use crate::output;
 use anole_bpf::bench::{CUBIC, NOTHING, Peers, Runs, Statistics, runs};
-use anole_bpf::{Datapath, Mode};
+use anole_bpf::{Datapath, Error, Mode};
 use anole_datapath::wire::{self, FieldUpdate, Install, Message};
 use anole_programs::{CWND, RATE, Register};
 use anyhow::{Context, Result};
@@ -292,7 +292,11 @@ impl Agent {
     const UID: u32 = 1;
 
     fn start(source: Option<String>, mode: Mode, window: u32) -> Result<Agent> {
-        let mut datapath = Datapath::open(Path::new("/nowhere"), &[], mode)?;
+        // Another agent may come between two subjects, a test's for example.
+        let mut datapath = match Datapath::open(Path::new("/nowhere"), &[], mode) {
+            Err(Error::Register(_)) if wait_for_name() => Datapath::open(Path::new("/nowhere"), &[], mode)?,
+            opened => opened?,
+        };
         let governs = source.is_some();
         if let Some(source) = source {
             let compiled = anole_lang::compile(&source)?;

@@ -2,7 +2,7 @@
 //! limit; and how long a report waits until its answer is in force.
 
 use super::lab::{Lab, Load, Snapshot, Traffic};
-use super::{Length, Spread, leave_out, print};
+use super::{Length, Spread, leave_out, print, wait_for_name};
 use crate::emulate::DatapathKind;
 use crate::emulate::agent::{Agent, CONGESTION_CONTROL, available};
 use crate::emulate::bpf_fs::BpfFs;
@@ -89,6 +89,7 @@ pub fn run(binary: &Path, length: Length, json: bool) -> Result<()> {
         params: Default::default(),
         policies: Default::default(),
     };
+    wait_for_name();
     let agent = Agent::start(binary, folder.path(), Some(&bpf_fs), 0, &spec, 1)?;
     let lab = Lab::new("up", "", "")?;
     let known: Vec<String> = available().collect();

@@ -16,8 +16,21 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// For another agent to go, which may be about to.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits until no other agent has the name; false if one keeps it.
+fn wait_for_name() -> bool {
+    let since = Instant::now();
+    let taken = || agent::available().any(|name| name == agent::CONGESTION_CONTROL);
+    while taken() {
+        if since.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    true
+}
 
 /// How long everything is measured.
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +82,7 @@ pub fn run(agent_binary: Option<&Path>, quick: bool, json: bool) -> Result<()> {
         leave_out(WHAT, "this kernel tells no BTF (CONFIG_DEBUG_INFO_BTF)");
         return Ok(());
     }
-    let taken = || agent::available().any(|name| name == agent::CONGESTION_CONTROL);
-    let since = Instant::now();
-    while taken() && since.elapsed() < PATIENCE {
-        std::thread::sleep(LOOK);
-    }
-    if taken() {
+    if !wait_for_name() {
         leave_out(WHAT, "another agent governs this kernel's TCP (anole_ccp); stop it first");
         return Ok(());
     }
