@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// More than four retransmission timeouts (200 ms): the window is halved for each.
-const PAUSE: Duration = Duration::from_millis(1500);
+/// Retransmission timeouts of a pause: the window is halved for each.
+const PAUSE_RTOS: u32 = 8;
 /// Packets; far above the window to restart from.
 const WINDOW: u32 = 100;
 /// Packets; what CUBIC reaches over loopback.
@@ -77,12 +77,21 @@ fn answer(datapath: &mut Datapath, over: Duration) {
     }
 }
 
+fn timeout(stream: &TcpStream) -> Duration {
+    Duration::from_micros(word(&info(stream), 8).into())
+}
+
 /// Pauses, sends one packet, and tells the window when it is acknowledged.
 fn after_a_pause(stream: &mut TcpStream, mut meanwhile: impl FnMut(Duration)) -> u32 {
-    meanwhile(PAUSE);
+    // What is on its way would end the pause.
+    meanwhile(Duration::from_millis(100));
+    meanwhile(PAUSE_RTOS * timeout(stream));
     stream.write_all(&[1; 100]).unwrap();
-    meanwhile(Duration::from_millis(60));
-    assert!(is_acknowledged(stream));
+    let end = Instant::now() + Duration::from_secs(5);
+    while !is_acknowledged(stream) {
+        assert!(Instant::now() < end, "nothing is acknowledged");
+        meanwhile(Duration::from_millis(20));
+    }
     window(stream)
 }
 
