@@ -54,10 +54,11 @@ done
 step "differential tests: libccp, the kernel datapaths' machine"
 (cd datapaths/oracle && cargo test --locked --release)
 
-step "the netlink module in a virtual machine"
+step "the kernel's datapaths in a virtual machine"
+loopback=$(cargo test --locked --workspace --test loopback --no-run 2>&1 | sed -n 's/.*(\(.*loopback-[0-9a-f]*\))$/\1/p')
 for kernel in stable backports; do
     # 77: something is missing; the script says what.
-    AGENT=$PWD/target/debug/anole-ccp ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
+    AGENT=$PWD/target/debug/anole-ccp BPF_TEST=$loopback ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
 done
 
 printf '\nAll passed in %d s.\n' "$SECONDS"

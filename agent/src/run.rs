@@ -115,6 +115,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             serve(transport, plan, stats)
         }
         Place::Bpf(directory, selection) => {
+            selection.check(&plan).map_err(Failure::Usage)?;
             let transport = Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
             transport.select(&selection).map_err(Failure::Usage)?;
             let stats = begin(Bpf::NAME)?;

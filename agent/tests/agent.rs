@@ -372,6 +372,11 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
         (with(&["--cgroup", "/sys/fs/cgroup/lab"]), "--cgroup goes with --ipc bpf"),
         (with(&["--prefix", "10.0.0.0/8"]), "--prefix goes with --ipc bpf"),
         (alone(&["--ipc", "bpf", "--cgroup", "/a", "--prefix", "10.0.0.0/33"]), "the length is at most 32"),
+        (
+            alone(&["--ipc", "bpf", "--cgroup", "/no/such/cgroup"]),
+            "--cgroup: cgroup /no/such/cgroup: cannot open",
+        ),
+        (alone(&["--ipc", "bpf", "--cgroup", "/proc"]), "--cgroup: /proc is no cgroup of version 2"),
         (with(&["--ipc", "carrier-pigeon"]), "--ipc"),
         (with(&["--no-such-flag"]), "--no-such-flag"),
         (with(&["--stats", "/no/such/dir/stats"]), "--stats /no/such/dir/stats"),

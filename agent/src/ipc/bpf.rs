@@ -2,7 +2,8 @@
 
 use super::guard::Refusal;
 use super::{Received, Sent, Transport};
-use anole_bpf::{Datapath, Error, Mode, Prefix, Stats, top_cgroup};
+use crate::plan::Plan;
+use anole_bpf::{Datapath, Error, Mode, Prefix, Stats, check_cgroup, top_cgroup};
 use anole_model::Dur;
 use anyhow::{Context, anyhow};
 use std::cell::RefCell;
@@ -42,6 +43,27 @@ impl Selection {
             selection.cgroups.push((top, None));
         }
         Ok(selection)
+    }
+
+    /// Whether there are such cgroups, and such algorithms for their flows; before anything is registered.
+    pub fn check(&self, plan: &Plan) -> anyhow::Result<()> {
+        for (cgroup, _) in &self.cgroups {
+            check_cgroup(cgroup).context("--cgroup")?;
+        }
+        let named = self.cgroups.iter().map(|(_, name)| ("--cgroup", name));
+        let named = named.chain(self.prefixes.iter().map(|(_, name)| ("--prefix", name)));
+        for (flag, name) in named.filter_map(|(flag, name)| Some((flag, name.as_deref()?))) {
+            match plan.choose(name) {
+                Ok(_) => {}
+                Err(_) if anole_algorithms::find(name).is_ok() => {
+                    return Err(anyhow!(
+                        "{flag}: {name} has no policy here; --alg {name} says what it needs"
+                    ));
+                }
+                Err((_, reason)) => return Err(anyhow!("{flag}: {reason}")),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong, in words that lead on.
 
 use crate::message;
+use libbpf_rs::ErrorKind;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -75,6 +76,18 @@ pub enum Error {
     /// Too many programs.
     #[error("the program table is full")]
     TableFull,
+}
+
+impl Error {
+    /// The host does not let this process run the datapath at all, as opposed to a fault of the datapath: for
+    /// tests, which skip then.
+    pub fn is_out_of_reach(&self) -> bool {
+        match self {
+            Error::Kernel(_) => true,
+            Error::Load(error) => error.kind() == ErrorKind::PermissionDenied,
+            _ => false,
+        }
+    }
 }
 
 fn hint(top: Option<&Path>) -> String {

@@ -33,7 +33,7 @@ pub use error::Error;
 pub use object::default_directory;
 pub use privileges::drop_privileges;
 pub use programs::Mode;
-pub use select::{Prefix, PrefixError, top_cgroup};
+pub use select::{Prefix, PrefixError, check_cgroup, top_cgroup};
 pub use waits::{Waits, waits};
 
 use layout::{Agent, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS, Mailbox};

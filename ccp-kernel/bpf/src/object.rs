@@ -72,7 +72,25 @@ pub struct Installed {
     /// Keeps other agents away.
     _lock: Option<Flock<File>>,
     /// Registers while it is there, if nothing is pinned.
-    _links: Vec<Link>,
+    _registrations: Vec<Registration>,
+}
+
+/// A name that is registered as long as this is there.
+#[derive(Debug)]
+enum Registration {
+    Linked {
+        _link: Link,
+    },
+    /// Before 6.4: an entry in a map.
+    Unlinked(MapHandle),
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Registration::Unlinked(map) = self {
+            let _ = map.delete(&0u32.to_ne_bytes());
+        }
+    }
 }
 
 impl Installed {
@@ -97,7 +115,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
     let algorithms: Vec<&str> = fits.take(MAX_NAMES).collect();
     let names = algorithms.iter().map(ToString::to_string).collect();
     if !is_bpf_fs(directory) {
-        let (maps, links, offsets) = load(&kernel, &algorithms, None)?;
+        let (maps, registrations, offsets) = load(&kernel, &algorithms, None)?;
         return Ok(Installed {
             maps,
             kernel,
@@ -106,7 +124,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
             pinned: false,
             adopted: false,
             _lock: None,
-            _links: links,
+            _registrations: registrations,
         });
     }
     let root = directory.join("anole_ccp");
@@ -144,7 +162,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
         pinned: true,
         adopted,
         _lock: Some(lock),
-        _links: Vec::new(),
+        _registrations: Vec::new(),
     })
 }
 
@@ -270,7 +288,7 @@ fn load(
     kernel: &KernelFacts,
     names: &[&str],
     pins: Option<&Path>,
-) -> Result<(Maps, Vec<Link>, Offsets), Error> {
+) -> Result<(Maps, Vec<Registration>, Offsets), Error> {
     let mut builder = ObjectBuilder::default();
     let mut object = builder.name("anole_ccp")?.open_memory(OBJECT)?;
     choose(&mut object, kernel, names)?;
@@ -299,7 +317,7 @@ fn load(
         }
     }
     let ops = registered(kernel);
-    let mut links = Vec::new();
+    let mut registrations = Vec::new();
     let further =
         names.iter().enumerate().map(|(n, name)| (format!("{ops}_n{n}"), format!("{LAST_PIN}-{name}")));
     for (map, pin) in further.chain([(ops.to_string(), LAST_PIN.to_string())]) {
@@ -307,16 +325,20 @@ fn load(
             object.maps_mut().find(|known| known.name() == map.as_str()).ok_or(Error::Object(map))?;
         let mut link = register(&mut map)?;
         match pins {
-            None => links.push(link),
+            None if kernel.links => registrations.push(Registration::Linked { _link: link }),
+            None => {
+                // It would unregister by the object's own descriptor, which is about to be closed.
+                link.disconnect();
+                registrations.push(Registration::Unlinked(MapHandle::try_from(&map)?));
+            }
             Some(pins) if kernel.links => link.pin(pins.join(pin))?,
             Some(pins) => {
                 map.pin(pins.join(pin))?;
-                // Dropping it would unregister.
                 link.disconnect();
             }
         }
     }
-    Ok((maps, links, offsets))
+    Ok((maps, registrations, offsets))
 }
 
 /// libbpf puts the object's name before those of sections.

@@ -106,13 +106,26 @@ pub fn top_cgroup() -> Option<PathBuf> {
     mounts.find(|fields| fields.get(2) == Some(&"cgroup2")).map(|fields| PathBuf::from(fields[1]))
 }
 
-/// Attaches the choice to a cgroup: for each prefix, the name of a congestion control.
-pub(crate) fn attach(cgroup: &Path, choices: &[(Prefix, String)]) -> Result<Link, Error> {
-    let failed = |what, reason| Error::Cgroup { path: cgroup.to_path_buf(), what, reason };
-    let folder = File::open(cgroup).map_err(|reason| failed("open it", reason.to_string()))?;
+fn open(cgroup: &Path) -> Result<File, Error> {
+    let folder = File::open(cgroup).map_err(|error| failed(cgroup, "open it", error.to_string()))?;
     if nix::sys::statfs::fstatfs(&folder).is_ok_and(|fs| fs.filesystem_type().0 != CGROUP2_MAGIC) {
         return Err(Error::NoCgroup { path: cgroup.to_path_buf(), top: top_cgroup() });
     }
+    Ok(folder)
+}
+
+fn failed(cgroup: &Path, what: &'static str, reason: String) -> Error {
+    Error::Cgroup { path: cgroup.to_path_buf(), what, reason }
+}
+
+/// Whether a folder is a cgroup of version 2.
+pub fn check_cgroup(cgroup: &Path) -> Result<(), Error> {
+    open(cgroup).map(|_| ())
+}
+
+/// Attaches the choice to a cgroup: for each prefix, the name of a congestion control.
+pub(crate) fn attach(cgroup: &Path, choices: &[(Prefix, String)]) -> Result<Link, Error> {
+    let folder = open(cgroup)?;
     let object =
         ObjectBuilder::default().name("anole_select")?.open_memory(OBJECT)?.load().map_err(Error::Load)?;
     let map = object.maps().find(|map| map.name() == "prefixes");
@@ -124,7 +137,9 @@ pub(crate) fn attach(cgroup: &Path, choices: &[(Prefix, String)]) -> Result<Link
     }
     let program = object.progs_mut().find(|program| program.name() == "anole_select");
     let program = program.ok_or(Error::Object("anole_select".to_string()))?;
-    program.attach_cgroup(folder.as_raw_fd()).map_err(|error| failed("attach to it", error.to_string()))
+    program
+        .attach_cgroup(folder.as_raw_fd())
+        .map_err(|error| failed(cgroup, "attach to it", error.to_string()))
 }
 
 #[cfg(test)]

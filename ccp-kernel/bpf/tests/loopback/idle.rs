@@ -8,10 +8,12 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// More than four retransmission timeouts (200 ms): the window is halved for each.
-const PAUSE: Duration = Duration::from_millis(1500);
+/// Retransmission timeouts of a pause: the window is halved for each.
+const PAUSE_RTOS: u32 = 8;
 /// Packets; far above the window to restart from.
 const WINDOW: u32 = 100;
+/// Packets; what CUBIC reaches over loopback.
+const WIDE: u32 = 40;
 /// The initial window of RFC 6928, and what one packet acknowledged adds.
 const RESTARTED: std::ops::RangeInclusive<u32> = 10..=12;
 
@@ -38,7 +40,7 @@ fn slow_start_after_idle(yes: bool) {
 }
 
 /// A connection and what reads at its other end.
-fn connection() -> TcpStream {
+fn connection(name: &str) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut taken, _) = listener.accept().unwrap();
@@ -47,7 +49,7 @@ fn connection() -> TcpStream {
         while taken.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
     });
     stream.set_nodelay(true).unwrap();
-    choose(&stream, "anole_ccp");
+    choose(&stream, name);
     stream
 }
 
@@ -75,12 +77,21 @@ fn answer(datapath: &mut Datapath, over: Duration) {
     }
 }
 
+fn timeout(stream: &TcpStream) -> Duration {
+    Duration::from_micros(word(&info(stream), 8).into())
+}
+
 /// Pauses, sends one packet, and tells the window when it is acknowledged.
 fn after_a_pause(stream: &mut TcpStream, mut meanwhile: impl FnMut(Duration)) -> u32 {
-    meanwhile(PAUSE);
+    // What is on its way would end the pause.
+    meanwhile(Duration::from_millis(100));
+    meanwhile(PAUSE_RTOS * timeout(stream));
     stream.write_all(&[1; 100]).unwrap();
-    meanwhile(Duration::from_millis(60));
-    assert!(is_acknowledged(stream));
+    let end = Instant::now() + Duration::from_secs(5);
+    while !is_acknowledged(stream) {
+        assert!(Instant::now() < end, "nothing is acknowledged");
+        meanwhile(Duration::from_millis(20));
+    }
     window(stream)
 }
 
@@ -91,7 +102,7 @@ fn a_governed_flow_restarts_after_idle() {
         next(&mut datapath, 5);
         datapath.send(&program()).unwrap();
         datapath.beat();
-        let mut stream = connection();
+        let mut stream = connection("anole_ccp");
         let create = next(&mut datapath, 0);
         let (sid, mss) = (word(&create, 4), word(&create, 12));
         let full = u64::from(WINDOW * mss);
@@ -120,23 +131,27 @@ fn a_governed_flow_restarts_after_idle() {
     });
 }
 
+/// As the kernel's own CUBIC does.
 #[test]
 fn the_fallback_restarts_after_idle() {
     let Some((datapath, _guard)) = registered(Mode::Generated) else { return };
     alone(move || {
-        let mut stream = connection();
-        let end = Instant::now() + Duration::from_secs(10);
-        while window(&stream) < 40 {
-            assert!(Instant::now() < end, "CUBIC opens its window over loopback: {}", window(&stream));
-            stream.write_all(&[1; 1 << 18]).unwrap();
+        for name in ["cubic", "anole_ccp"] {
+            let mut stream = connection(name);
+            let end = Instant::now() + Duration::from_secs(10);
+            while window(&stream) < WIDE {
+                assert!(Instant::now() < end, "{name} opens its window over loopback: {}", window(&stream));
+                stream.write_all(&[1; 1 << 18]).unwrap();
+            }
+            slow_start_after_idle(false);
+            let before = after_a_pause(&mut stream, std::thread::sleep);
+            assert!(before >= WIDE, "{name}, switched off: {before}");
+            slow_start_after_idle(true);
+            let restarted = after_a_pause(&mut stream, std::thread::sleep);
+            assert!(RESTARTED.contains(&restarted), "{name}: {restarted} packets after a pause");
+            let threshold = threshold(&stream);
+            assert!(threshold >= before / 4 * 3, "{name}: slow start to {threshold} of {before}");
         }
-        slow_start_after_idle(false);
-        let before = after_a_pause(&mut stream, std::thread::sleep);
-        assert!(before >= 40, "switched off: {before}");
-        slow_start_after_idle(true);
-        let restarted = after_a_pause(&mut stream, std::thread::sleep);
-        assert!(RESTARTED.contains(&restarted), "{restarted} packets after a pause");
-        assert!(threshold(&stream) >= before / 4 * 3, "slow start leads back to three quarters");
         drop(datapath);
     });
 }

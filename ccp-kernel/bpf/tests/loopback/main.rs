@@ -42,8 +42,15 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     assert_eq!(rate, 30_000_000);
 
     // Below every bound: two packets, or what the rate sends in a millisecond.
+    let mut begin = Instant::now();
     for wanted in [20_000_000, 400_000_000] {
+        begin = Instant::now();
         datapath.send(&message(3, sid, &[words(&[2]), fields(1, wanted)].concat())).unwrap();
+        // Reports from before it was taken may wait; the second one after that is none of them.
+        while !datapath.is_taken(sid) {
+            next(&mut datapath, 1);
+        }
+        next(&mut datapath, 1);
         next(&mut datapath, 1);
         let (packets, size, rate) = support::control(&transfer.stream);
         assert_eq!((packets, rate), (2.max((wanted >> 10) as u32 / size), wanted));
@@ -53,10 +60,9 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     assert_eq!(datapath.stats().fallbacks, 0);
 
     // Nobody answers, although the agent lives.
-    let begin = Instant::now();
     let announced = next(&mut datapath, 0);
     assert_eq!(word(&announced, 4), sid);
-    assert!(begin.elapsed() > Duration::from_millis(350), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
     assert_eq!(datapath.stats().fallbacks, 1);
     datapath.send(&message(3, sid, &words(&[0]))).unwrap();
     next(&mut datapath, 1);

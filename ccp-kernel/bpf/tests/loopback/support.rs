@@ -1,7 +1,6 @@
 //! A datapath, CCP's messages and TCP connections.
 
 use anole_bpf::{Datapath, Error, Mode};
-use libbpf_rs::ErrorKind;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -171,21 +170,12 @@ fn open(mode: Mode) -> Result<Datapath, Error> {
     }
 }
 
-/// The kernel or the user cannot run the datapath at all; any other refusal is a failure.
-fn needs_more(error: &Error) -> bool {
-    match error {
-        Error::Kernel(_) => true,
-        Error::Load(error) => error.kind() == ErrorKind::PermissionDenied,
-        _ => false,
-    }
-}
-
 /// The datapath for this test alone; `None`, with the reason printed, where it cannot be.
 pub fn registered(mode: Mode) -> Option<(Datapath, MutexGuard<'static, ()>)> {
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match open(mode) {
         Ok(datapath) => Some((datapath, guard)),
-        Err(error) if needs_more(&error) => {
+        Err(error) if error.is_out_of_reach() => {
             eprintln!("skipped: {error}");
             None
         }
