@@ -118,8 +118,32 @@ pub struct Installed {
     pub adopted: bool,
     /// Keeps other agents away.
     _lock: Option<Flock<File>>,
-    /// Registers while it is there, if nothing is pinned.
-    _links: Vec<Link>,
+    /// What is not pinned.
+    _registered: Vec<Registration>,
+}
+
+/// A registration that ends with this value.
+#[derive(Debug)]
+enum Registration {
+    Linked {
+        _link: Link,
+    },
+    /// Before 6.4: an entry in a map. libbpf's link knows the map by a descriptor that is the object's.
+    Unlinked(MapHandle),
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Registration::Unlinked(map) = self {
+            unregister(map);
+        }
+    }
+}
+
+/// Before 6.4 the registration is the map's only entry.
+fn unregister(map: &MapHandle) {
+    // It fails where that is gone.
+    let _ = map.delete(&0u32.to_ne_bytes());
 }
 
 /// Registers the datapath under its own name and one for each of `algorithms`, or takes over what an earlier
@@ -128,7 +152,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
     libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
     if !is_bpf_fs(directory) {
-        let (maps, links, offsets) = load(&kernel, algorithms, None)?;
+        let (maps, registered, offsets) = load(&kernel, algorithms, None)?;
         return Ok(Installed {
             maps,
             kernel,
@@ -136,7 +160,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
             pinned: false,
             adopted: false,
             _lock: None,
-            _links: links,
+            _registered: registered,
         });
     }
     let root = directory.join("anole_ccp");
@@ -166,7 +190,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
         let loaded = load(&kernel, algorithms, Some(&ours)).inspect_err(|_| retire(&ours))?;
         (loaded.0, loaded.2)
     };
-    Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _links: Vec::new() })
+    Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _registered: Vec::new() })
 }
 
 /// A map of the datapath that is registered in `directory`.
@@ -195,8 +219,7 @@ fn retire(path: &Path) {
         if entry.file_name().to_string_lossy().starts_with(LAST_PIN)
             && let Ok(map) = MapHandle::from_pinned_path(entry.path())
         {
-            // Before 6.4 the registration is the map's only entry.
-            let _ = map.delete(&0u32.to_ne_bytes());
+            unregister(&map);
         }
         let _ = fs::remove_file(entry.path());
     }
@@ -275,7 +298,7 @@ fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
 fn unregister_stale() {
     for info in MapInfoIter::default().filter(|info| info.name.to_string_lossy().starts_with(UNLINKED)) {
         if let Ok(map) = MapHandle::from_map_id(info.id) {
-            let _ = map.delete(&0u32.to_ne_bytes());
+            unregister(&map);
         }
     }
 }
@@ -285,7 +308,7 @@ fn load(
     kernel: &KernelFacts,
     algorithms: &[&str],
     pins: Option<&Path>,
-) -> Result<(Maps, Vec<Link>, Offsets), Error> {
+) -> Result<(Maps, Vec<Registration>, Offsets), Error> {
     let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
     let names: Vec<&str> = fits.take(MAX_NAMES).collect();
     let mut builder = ObjectBuilder::default();
@@ -316,7 +339,7 @@ fn load(
         }
     }
     let ops = registered(kernel);
-    let mut links = Vec::new();
+    let mut registrations = Vec::new();
     let further =
         names.iter().enumerate().map(|(n, name)| (format!("{ops}_n{n}"), format!("{LAST_PIN}-{name}")));
     for (map, pin) in further.chain([(ops.to_string(), LAST_PIN.to_string())]) {
@@ -324,8 +347,12 @@ fn load(
             object.maps_mut().find(|known| known.name() == map.as_str()).ok_or(Error::Object(map))?;
         let mut link = register(&mut map)?;
         match pins {
-            None => links.push(link),
+            None if kernel.links => registrations.push(Registration::Linked { _link: link }),
             Some(pins) if kernel.links => link.pin(pins.join(pin))?,
+            None => {
+                link.disconnect();
+                registrations.push(Registration::Unlinked(MapHandle::try_from(&map)?));
+            }
             Some(pins) => {
                 map.pin(pins.join(pin))?;
                 // Dropping it would unregister.
@@ -333,7 +360,7 @@ fn load(
             }
         }
     }
-    Ok((maps, links, offsets))
+    Ok((maps, registrations, offsets))
 }
 
 /// libbpf puts the object's name before those of sections.

@@ -4,10 +4,11 @@
 #![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
 
 use anole_bpf::{Datapath, Error, Mode};
+use nix::mount::{MsFlags, mount, umount};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -55,6 +56,30 @@ fn program() -> Vec<u8> {
         instruction(1, [(IMPLICIT, 2), (IMPLICIT, 2), (IMMEDIATE, 1)]),
     ];
     let mut body = words(&[1, 2, code.len() as u32, 1, 1, 2, 2, 4, 1, 5, 2]);
+    body.extend(code.concat());
+    message(2, 0, &body)
+}
+
+/// Ten registers, with every kind of arithmetic that needs no guard, reported every 20 ms.
+fn program_with_ten_registers() -> Vec<u8> {
+    const REGISTERS: u32 = 10;
+    // ADD, MAX, MIN, MAXWRAP, EWMA, IF of a register and a primitive; a primitive.
+    const SUMS: [(u8, u32); 10] =
+        [(0, 0), (0, 5), (0, 4), (9, 10), (11, 12), (10, 6), (5, 12), (9, 11), (7, 8), (0, 2)];
+    let register = |index: u32| (VOLATILE_REPORT, index);
+    let mut code: Vec<_> =
+        (0..REGISTERS).map(|n| instruction(2, [register(n), register(n), (IMMEDIATE, n)])).collect();
+    code.push(instruction(1, [(IMPLICIT, 0), (IMPLICIT, 0), (IMMEDIATE, 1)]));
+    for (n, (op, primitive)) in (0..REGISTERS).zip(SUMS) {
+        // EWMA's left side is its weight.
+        let left = if op == 5 { (IMMEDIATE, 9) } else { register(n) };
+        code.push(instruction(op, [register(n), left, (PRIMITIVE, primitive)]));
+    }
+    code.push(instruction(1, [(IMPLICIT, 1), (IMPLICIT, 1), (IMMEDIATE, 1)]));
+    code.push(instruction(6, [(IMPLICIT, 0), (IMPLICIT, 3), (IMMEDIATE, 20_000)]));
+    code.push(instruction(1, [(IMPLICIT, 3), (IMPLICIT, 3), (IMMEDIATE, 0)]));
+    code.push(instruction(1, [(IMPLICIT, 2), (IMPLICIT, 2), (IMMEDIATE, 1)]));
+    let mut body = words(&[2, 2, code.len() as u32, 10, 1, 11, 11, 22, 1, 23, 2]);
     body.extend(code.concat());
     message(2, 0, &body)
 }
@@ -153,28 +178,72 @@ fn next(datapath: &mut Datapath, kind: u8) -> Vec<u8> {
 }
 
 /// Other tests of this host may have the name for a while.
-fn open(mode: Mode) -> Result<Datapath, Error> {
+fn open(directory: &Path, mode: Mode) -> Result<Datapath, Error> {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        match Datapath::open(Path::new("/nowhere"), &["libra-rl"], mode) {
+        match Datapath::open(directory, &["libra-rl"], mode) {
             Err(Error::Register(_)) if Instant::now() < end => {}
             done => return done,
         }
     }
 }
 
-fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
-    let _guard = ONE_AT_A_TIME.lock();
-    let mut datapath = match open(mode) {
-        Ok(datapath) => datapath,
+/// `None`, with the reason told, where this cannot be.
+fn open_if_possible(directory: &Path, mode: Mode) -> Option<Datapath> {
+    match open(directory, mode) {
+        Ok(datapath) => Some(datapath),
         Err(error @ (Error::Kernel(_) | Error::Load(_))) => {
             eprintln!("skipped: {error}");
-            return;
+            None
         }
         Err(error) => panic!("{error}"),
-    };
+    }
+}
+
+fn is_registered() -> bool {
+    let names = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    names.split_whitespace().any(|name| name == "anole_ccp")
+}
+
+/// The registration has ended; another test of this host may have the name meanwhile.
+fn is_gone() -> bool {
+    let end = Instant::now() + Duration::from_secs(60);
+    while is_registered() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    !is_registered()
+}
+
+/// A BPF file system; gone when it is dropped.
+struct BpfFs(PathBuf);
+
+impl BpfFs {
+    fn mount() -> nix::Result<BpfFs> {
+        let folder = std::env::temp_dir().join(format!("anole-bpf-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let place = BpfFs(folder);
+        mount(Some("bpf"), &place.0, Some("bpf"), MsFlags::empty(), None::<&str>).map(|()| place)
+    }
+
+    /// As an administrator would.
+    fn remove_pins(&self) {
+        std::fs::remove_dir_all(self.0.join("anole_ccp")).unwrap();
+    }
+}
+
+impl Drop for BpfFs {
+    fn drop(&mut self) {
+        let _ = umount(&self.0);
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
+    let _guard = ONE_AT_A_TIME.lock();
+    let Some(mut datapath) = open_if_possible(Path::new("/nowhere"), mode) else { return };
     next(&mut datapath, 5);
-    datapath.send(&program()).unwrap();
+    datapath.send(&[program(), program_with_ten_registers()].concat()).unwrap();
+    assert_eq!(datapath.programs(mode), 2, "the verifier takes what is generated");
     let named = Transfer::start("anole_libra_rl");
     let create = next(&mut datapath, 0);
     assert!(create[32..].starts_with(b"libra-rl\0"), "{create:?}");
@@ -209,6 +278,18 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     assert!(matches!(datapath.send(&unknown), Err(Error::UnknownFlow(_))));
     assert_eq!(datapath.stats().fallbacks, 0);
 
+    datapath.send(&message(4, sid, &words(&[2, 0]))).unwrap();
+    let report = loop {
+        let report = next(&mut datapath, 1);
+        if word(&report, 8) == 2 {
+            break report;
+        }
+    };
+    assert_eq!((word(&report, 12), report.len()), (10, 16 + 80));
+    assert!(word(&report, 16) > 0 && word(&report, 24) > 0, "{report:?}");
+    datapath.send(&message(3, sid, &words(&[0]))).unwrap();
+    next(&mut datapath, 1);
+
     // Nobody answers, although the agent lives.
     let begin = Instant::now();
     let announced = next(&mut datapath, 0);
@@ -224,6 +305,42 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     assert_eq!(datapath.stats().fallbacks, 2);
     assert_eq!(datapath.stats().aborts, 0);
     transfer.end();
+    drop(datapath);
+    assert!(is_gone());
+}
+
+#[test]
+fn a_pinned_registration_outlives_its_agent() {
+    let _guard = ONE_AT_A_TIME.lock();
+    let place = match BpfFs::mount() {
+        Ok(place) => place,
+        Err(error) => {
+            eprintln!("skipped: no BPF file system can be mounted here ({error})");
+            return;
+        }
+    };
+    let Some(first) = open_if_possible(&place.0, Mode::Generated) else { return };
+    assert!(first.is_pinned() && !first.is_adopted());
+    assert!(matches!(Datapath::open(&place.0, &["libra-rl"], Mode::Generated), Err(Error::Taken(_))));
+    drop(first);
+    let transfer = Transfer::start("anole_ccp");
+    let mut second = open(&place.0, Mode::Generated).unwrap();
+    assert!(second.is_pinned() && second.is_adopted());
+    next(&mut second, 5);
+    second.send(&program()).unwrap();
+    let sid = word(&next(&mut second, 0), 4);
+    second.send(&message(4, sid, &words(&[1, 0]))).unwrap();
+    next(&mut second, 1);
+    transfer.end();
+    drop(second);
+    assert!(is_registered());
+
+    // Before Linux 6.4 it is still registered then, and the next agent ends that.
+    place.remove_pins();
+    let third = open(Path::new("/nowhere"), Mode::Generated).unwrap();
+    assert!(!third.is_pinned());
+    drop(third);
+    assert!(is_gone());
 }
 
 #[test]
