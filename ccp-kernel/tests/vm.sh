@@ -83,9 +83,11 @@ fetch() {
     [ -n "$version" ] || skip "$which has no linux-image-amd64"
     # Modules and tools for building may be packages of their own.
     image=linux-image-$version-amd64 headers=linux-headers-$version-amd64
-    further=$(depends "$image" "$headers" | grep -E '^linux-(modules-.*[0-9].*|headers-.*-common|kbuild-.*)$')
+    [ "$which" != newest ] || image=
     # shellcheck disable=SC2086 # a list of words
-    (cd "$cache/debs" && apt apt-get download "$image" "$headers" $further >>"$cache/apt.log" 2>&1) ||
+    further=$(depends $image "$headers" | grep -E '^linux-(modules-.*[0-9].*|headers-.*-common|kbuild-.*)$')
+    # shellcheck disable=SC2086 # a list of words
+    (cd "$cache/debs" && apt apt-get download $image "$headers" $further >>"$cache/apt.log" 2>&1) ||
         skip "the packages of $version cannot be fetched ($cache/apt.log)"
     for package in "$cache"/debs/*.deb; do
         dpkg-deb -x "$package" "$cache/root"
@@ -95,7 +97,7 @@ fetch() {
     sed -i "s,^\(include \|KBUILD_OUTPUT=\)/usr/src,\1$cache/root/usr/src," "$cache"/root/usr/src/linux-headers-*-amd64/Makefile
     rm -f "$cache"/root/usr/src/linux-headers-*-amd64/vmlinux
     rm -rf "$cache/debs" "$cache/apt"
-    depmod -b "$cache/root" "$version-amd64"
+    [ "$which" = newest ] || depmod -b "$cache/root" "$version-amd64"
     echo "$version-amd64" >"$cache/version"
 }
 

@@ -314,7 +314,7 @@ fn load(
     let mut builder = ObjectBuilder::default();
     let mut object = builder.name("anole_ccp")?.open_memory(OBJECT)?;
     choose(&mut object, kernel, &names)?;
-    let mut object = object.load().map_err(Error::Load)?;
+    let mut object = object.load().map_err(not_loaded)?;
     let maps = Maps::collect(|wanted| {
         let map = object.maps().find(|map| is_called(map, wanted));
         Ok(MapHandle::try_from(&map.ok_or(Error::Object(wanted.to_string()))?)?)
@@ -361,6 +361,18 @@ fn load(
         }
     }
     Ok((maps, registrations, offsets))
+}
+
+/// An older kernel refuses for other reasons than who asks.
+fn not_loaded(error: libbpf_rs::Error) -> Error {
+    const OLDEST: [u32; 2] = [6, 1];
+    let release = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
+    let release = release.unwrap_or_default();
+    let numbers: Vec<u32> = release.split('.').map_while(|part| part.parse().ok()).take(2).collect();
+    match numbers.len() == 2 && numbers[..] < OLDEST[..] {
+        true => Error::Kernel(format!("it is Linux {release} ({error})")),
+        false => Error::Load(error),
+    }
 }
 
 /// libbpf puts the object's name before those of sections.
