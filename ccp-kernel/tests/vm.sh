@@ -15,8 +15,8 @@
 # BPF_TEST=FILE  the eBPF datapath's test program over loopback (bpf/tests/loopback.rs, compiled), to be run there
 #              too, before the module takes the name anole_ccp
 # CROSS_CHECK="KBIT RATE RTT"  what a simulator says of CUBIC on a link of KBIT kbit/s, 50 ms RTT and a queue of two
-#              BDP, over 30 s: its payload in kbit/s and its mean RTT in ms. The kernel's CUBIC over TBF and netem is
-#              held against it.
+#              BDP, over 30 s: its payload in kbit/s and its mean RTT in ms. The kernel's CUBIC over netem is held
+#              against it.
 # TIMEOUT_S=N  the virtual machine is ended after this (900)
 #
 # Exits with 0 if every check passes, 77 if something that it needs is missing.
@@ -182,7 +182,7 @@ if [ -n "${BPF_TEST:-}" ]; then
     mv "$initrd/bin/$(basename "$BPF_TEST")" "$initrd/bin/bpf-loopback"
 fi
 [ -z "${CROSS_CHECK:-}" ] || echo "$CROSS_CHECK" >"$initrd/cross-check"
-for name in veth sch_netem sch_tbf tcp_diag; do
+for name in veth sch_netem tcp_diag; do
     modprobe -d "$cache/root" -S "$version" --show-depends "$name" | while read -r command file rest; do
         [ "$command" = insmod ] || continue
         base=$(basename "${file%.xz}")
