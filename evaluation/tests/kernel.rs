@@ -187,8 +187,10 @@ fn the_agents_cubic_is_like_the_kernels_own_algorithms() {
 fn two_flows_of_the_agent_share_the_link() {
     let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
     let two = ["--set", "flow.count=2", "--set", "flow.start_spacing_s=0.2", "--set", "duration_s=8"];
-    let options = ["--json", "--alg", "cubic", "--agent-binary", agent.to_str().unwrap()];
-    let run = &objects(&place.emulate(&options).args(two).output().unwrap())[0];
+    // Named from where the run is started.
+    let (folder, name) = (agent.parent().unwrap(), Path::new(".").join(agent.file_name().unwrap()));
+    let options = ["--json", "--alg", "cubic", "--agent-binary", name.to_str().unwrap()];
+    let run = &objects(&place.emulate(&options).args(two).current_dir(folder).output().unwrap())[0];
     let flows = run["flows"].as_array().unwrap();
     let sum: f64 = flows.iter().map(|flow| figure(flow, "throughput_mbps")).sum();
     assert!(flows.len() == 2 && sum > 14.0, "{sum} Mbps: {run}");
