@@ -17,6 +17,10 @@ pub struct Cli {
     /// given on the command line comes first.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Stops when standard input ends: given a pipe, the agent does not outlive who started it, however that
+    /// ends
+    #[arg(long)]
+    pub until_stdin_ends: bool,
     /// The settings.
     #[command(flatten)]
     pub options: Options,

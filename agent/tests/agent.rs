@@ -120,6 +120,33 @@ fn an_interrupt_stops_it_as_well() {
 }
 
 #[test]
+fn the_end_of_standard_input_stops_it_where_it_was_asked_to() {
+    let (_folder, socket) = place();
+    let mut command = command(&["--until-stdin-ends", "--socket", socket.to_str().unwrap()]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while !listens(&socket) {
+        assert!(Instant::now() < end, "it listens within 10 s");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(child.try_wait().unwrap(), None, "the pipe is open");
+    drop(child.stdin.take());
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                child.kill().unwrap();
+                panic!("it outlives its standard input");
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    assert!(status.success(), "{status}");
+    assert!(!socket.exists(), "it cleans up");
+}
+
+#[test]
 fn a_second_agent_is_refused_by_name_and_pid() {
     let (directory, socket) = place();
     let stats = directory.path().join("stats");

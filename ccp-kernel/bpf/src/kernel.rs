@@ -10,6 +10,9 @@ const CUBIC: [&str; 5] =
 /// And those for restart after idle, of which a kernel has one: the second since 7.1. In the order of the values
 /// of `have_cubic` (`bpf/fallback.bpf.h`), from 1.
 const CUBIC_RESTART: [&str; 2] = ["cubictcp_cwnd_event", "cubictcp_cwnd_event_tx_start"];
+/// The oldest release that the object is for.
+const OLDEST: [u32; 2] = [6, 1];
+
 /// What the running kernel has.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelFacts {
@@ -49,5 +52,16 @@ impl KernelFacts {
             links: has("bpf_struct_ops_link_create"),
             transmit_start: ops.iter().any(|member| is(&member, "cwnd_event_tx_start")),
         })
+    }
+}
+
+/// Why the kernel refuses the object. An older one has other reasons than who asks.
+pub fn not_loaded(error: libbpf_rs::Error) -> Error {
+    let release = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
+    let release = release.unwrap_or_default();
+    let numbers: Vec<u32> = release.split('.').map_while(|part| part.parse().ok()).take(2).collect();
+    match numbers.len() == 2 && numbers[..] < OLDEST[..] {
+        true => Error::Kernel(format!("it is Linux {release} ({error})")),
+        false => Error::Load(error),
     }
 }

@@ -196,6 +196,12 @@ impl Datapath {
         read_stats(self.agent())
     }
 
+    /// How many of the agent's programs run like this: those that the verifier refuses as byte code of their own
+    /// are interpreted.
+    pub fn programs(&self, mode: Mode) -> usize {
+        self.programs.count(mode)
+    }
+
     /// Tells the kernel that the agent lives; it is lost after 500 ms without. [`Datapath::receive`] does
     /// it too.
     pub fn beat(&self) {

@@ -5,7 +5,7 @@
 //! it. What another version left is unregistered; its flows keep the fallback until they end.
 
 use crate::Error;
-use crate::kernel::KernelFacts;
+use crate::kernel::{self, KernelFacts};
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
@@ -81,16 +81,22 @@ enum Registration {
     Linked {
         _link: Link,
     },
-    /// Before 6.4: an entry in a map.
+    /// Before 6.4: an entry in a map. libbpf's link knows the map by a descriptor that is the object's.
     Unlinked(MapHandle),
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         if let Registration::Unlinked(map) = self {
-            let _ = map.delete(&0u32.to_ne_bytes());
+            unregister(map);
         }
     }
+}
+
+/// Before 6.4 the registration is the map's only entry.
+fn unregister(map: &MapHandle) {
+    // It fails where that is gone.
+    let _ = map.delete(&0u32.to_ne_bytes());
 }
 
 impl Installed {
@@ -192,8 +198,7 @@ fn retire(path: &Path) {
         if entry.file_name().to_string_lossy().starts_with(LAST_PIN)
             && let Ok(map) = MapHandle::from_pinned_path(entry.path())
         {
-            // Before 6.4 the registration is the map's only entry.
-            let _ = map.delete(&0u32.to_ne_bytes());
+            unregister(&map);
         }
         let _ = fs::remove_file(entry.path());
     }
@@ -278,7 +283,7 @@ fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
 fn unregister_stale() {
     for info in MapInfoIter::default().filter(|info| info.name.to_string_lossy().starts_with(UNLINKED)) {
         if let Ok(map) = MapHandle::from_map_id(info.id) {
-            let _ = map.delete(&0u32.to_ne_bytes());
+            unregister(&map);
         }
     }
 }
@@ -292,7 +297,7 @@ fn load(
     let mut builder = ObjectBuilder::default();
     let mut object = builder.name("anole_ccp")?.open_memory(OBJECT)?;
     choose(&mut object, kernel, names)?;
-    let mut object = object.load().map_err(Error::Load)?;
+    let mut object = object.load().map_err(kernel::not_loaded)?;
     let maps = Maps::collect(|wanted| {
         let map = object.maps().find(|map| is_called(map, wanted));
         Ok(MapHandle::try_from(&map.ok_or(Error::Object(wanted.to_string()))?)?)
@@ -326,12 +331,12 @@ fn load(
         let mut link = register(&mut map)?;
         match pins {
             None if kernel.links => registrations.push(Registration::Linked { _link: link }),
+            Some(pins) if kernel.links => link.pin(pins.join(pin))?,
             None => {
                 // It would unregister by the object's own descriptor, which is about to be closed.
                 link.disconnect();
                 registrations.push(Registration::Unlinked(MapHandle::try_from(&map)?));
             }
-            Some(pins) if kernel.links => link.pin(pins.join(pin))?,
             Some(pins) => {
                 map.pin(pins.join(pin))?;
                 link.disconnect();

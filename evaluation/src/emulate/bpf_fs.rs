@@ -51,7 +51,10 @@ impl BpfFs {
         in_thread(|| {
             // Threads that share a working directory may not go to different places.
             unshare(CloneFlags::CLONE_FS)?;
+            // Entering goes to the root; paths that the user gave are relative to where this process is.
+            let here = std::env::current_dir()?;
             setns(&self.namespace, CloneFlags::CLONE_NEWNS)?;
+            std::env::set_current_dir(here)?;
             act(&self.folder)
         })
     }

@@ -5,17 +5,22 @@
 
 mod addresses;
 mod idle;
+mod pins;
 mod selection;
 mod support;
 
 use anole_bpf::{Error, Mode};
 use std::time::{Duration, Instant};
-use support::{Transfer, fields, message, next, program, registered, word, words};
+use support::{
+    Transfer, fields, is_gone, message, next, program, program_with_ten_registers, registered, settle, word,
+    words,
+};
 
 fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     let Some((mut datapath, _guard)) = registered(mode) else { return };
     next(&mut datapath, 5);
-    datapath.send(&program()).unwrap();
+    datapath.send(&[program(), program_with_ten_registers()].concat()).unwrap();
+    assert_eq!(datapath.programs(mode), 2, "the verifier takes what is generated");
     let named = Transfer::start("anole_libra_rl");
     let create = next(&mut datapath, 0);
     assert!(create[32..].starts_with(b"libra-rl\0"), "{create:?}");
@@ -42,14 +47,10 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     assert_eq!(rate, 30_000_000);
 
     // Below every bound: two packets, or what the rate sends in a millisecond.
-    let mut begin = Instant::now();
     for wanted in [20_000_000, 400_000_000] {
-        begin = Instant::now();
         datapath.send(&message(3, sid, &[words(&[2]), fields(1, wanted)].concat())).unwrap();
-        // Reports from before it was taken may wait; the second one after that is none of them.
-        while !datapath.is_taken(sid) {
-            next(&mut datapath, 1);
-        }
+        settle(&mut datapath, sid);
+        // A report from before it was taken may wait; the second one is none.
         next(&mut datapath, 1);
         next(&mut datapath, 1);
         let (packets, size, rate) = support::control(&transfer.stream);
@@ -59,7 +60,20 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     assert!(matches!(datapath.send(&unknown), Err(Error::UnknownFlow(_))));
     assert_eq!(datapath.stats().fallbacks, 0);
 
+    datapath.send(&message(4, sid, &words(&[2, 0]))).unwrap();
+    let report = loop {
+        let report = next(&mut datapath, 1);
+        if word(&report, 8) == 2 {
+            break report;
+        }
+    };
+    assert_eq!((word(&report, 12), report.len()), (10, 16 + 80));
+    assert!(word(&report, 16) > 0 && word(&report, 24) > 0, "{report:?}");
+    datapath.send(&message(3, sid, &words(&[0]))).unwrap();
+    settle(&mut datapath, sid);
+
     // Nobody answers, although the agent lives.
+    let begin = Instant::now();
     let announced = next(&mut datapath, 0);
     assert_eq!(word(&announced, 4), sid);
     assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
@@ -73,6 +87,8 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     assert_eq!(datapath.stats().fallbacks, 2);
     assert_eq!(datapath.stats().aborts, 0);
     transfer.end();
+    drop(datapath);
+    assert!(is_gone());
 }
 
 #[test]

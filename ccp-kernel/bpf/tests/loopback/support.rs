@@ -41,7 +41,7 @@ pub fn instruction(op: u8, operands: [(u8, u32); 3]) -> Vec<u8> {
 
 /// Sums up the bytes acknowledged, and reports them every 20 ms.
 pub fn program() -> Vec<u8> {
-    pub const REPORT: (u8, u32) = (VOLATILE_REPORT, 0);
+    const REPORT: (u8, u32) = (VOLATILE_REPORT, 0);
     let code = [
         instruction(2, [REPORT, REPORT, (IMMEDIATE, 0)]),
         instruction(1, [(IMPLICIT, 0), (IMPLICIT, 0), (IMMEDIATE, 1)]),
@@ -52,6 +52,30 @@ pub fn program() -> Vec<u8> {
         instruction(1, [(IMPLICIT, 2), (IMPLICIT, 2), (IMMEDIATE, 1)]),
     ];
     let mut body = words(&[1, 2, code.len() as u32, 1, 1, 2, 2, 4, 1, 5, 2]);
+    body.extend(code.concat());
+    message(2, 0, &body)
+}
+
+/// Ten registers, with every kind of arithmetic that needs no guard, reported every 20 ms.
+pub fn program_with_ten_registers() -> Vec<u8> {
+    const REGISTERS: u32 = 10;
+    // ADD, MAX, MIN, MAXWRAP, EWMA, IF of a register and a primitive; a primitive.
+    const SUMS: [(u8, u32); 10] =
+        [(0, 0), (0, 5), (0, 4), (9, 10), (11, 12), (10, 6), (5, 12), (9, 11), (7, 8), (0, 2)];
+    let register = |index: u32| (VOLATILE_REPORT, index);
+    let mut code: Vec<_> =
+        (0..REGISTERS).map(|n| instruction(2, [register(n), register(n), (IMMEDIATE, n)])).collect();
+    code.push(instruction(1, [(IMPLICIT, 0), (IMPLICIT, 0), (IMMEDIATE, 1)]));
+    for (n, (op, primitive)) in (0..REGISTERS).zip(SUMS) {
+        // EWMA's left side is its weight.
+        let left = if op == 5 { (IMMEDIATE, 9) } else { register(n) };
+        code.push(instruction(op, [register(n), left, (PRIMITIVE, primitive)]));
+    }
+    code.push(instruction(1, [(IMPLICIT, 1), (IMPLICIT, 1), (IMMEDIATE, 1)]));
+    code.push(instruction(6, [(IMPLICIT, 0), (IMPLICIT, 3), (IMMEDIATE, 20_000)]));
+    code.push(instruction(1, [(IMPLICIT, 3), (IMPLICIT, 3), (IMMEDIATE, 0)]));
+    code.push(instruction(1, [(IMPLICIT, 2), (IMPLICIT, 2), (IMMEDIATE, 1)]));
+    let mut body = words(&[2, 2, code.len() as u32, 10, 1, 11, 11, 22, 1, 23, 2]);
     body.extend(code.concat());
     message(2, 0, &body)
 }
@@ -159,11 +183,20 @@ pub fn next(datapath: &mut Datapath, kind: u8) -> Vec<u8> {
     panic!("no message of type {kind} within 5 s");
 }
 
+/// Until the flow has taken what it was sent; reports that come meanwhile may be older.
+pub fn settle(datapath: &mut Datapath, sid: u32) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while !datapath.is_taken(sid) {
+        assert!(Instant::now() < end, "the flow takes its mail within 5 s");
+        datapath.receive(&mut [0; 1024], Duration::from_millis(5));
+    }
+}
+
 /// Other tests of this host may have the name for a while.
-fn open(mode: Mode) -> Result<Datapath, Error> {
+pub fn open(directory: &Path, mode: Mode) -> Result<Datapath, Error> {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        match Datapath::open(Path::new("/nowhere"), &["libra-rl"], mode) {
+        match Datapath::open(directory, &["libra-rl"], mode) {
             Err(Error::Register(_)) if Instant::now() < end => {}
             done => return done,
         }
@@ -172,8 +205,13 @@ fn open(mode: Mode) -> Result<Datapath, Error> {
 
 /// The datapath for this test alone; `None`, with the reason printed, where it cannot be.
 pub fn registered(mode: Mode) -> Option<(Datapath, MutexGuard<'static, ()>)> {
+    registered_in(Path::new("/nowhere"), mode)
+}
+
+/// The same, pinned where `directory` is a BPF file system.
+pub fn registered_in(directory: &Path, mode: Mode) -> Option<(Datapath, MutexGuard<'static, ()>)> {
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    match open(mode) {
+    match open(directory, mode) {
         Ok(datapath) => Some((datapath, guard)),
         Err(error) if error.is_out_of_reach() => {
             eprintln!("skipped: {error}");
@@ -181,4 +219,19 @@ pub fn registered(mode: Mode) -> Option<(Datapath, MutexGuard<'static, ()>)> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// The host has the name.
+pub fn is_registered() -> bool {
+    let names = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    names.split_whitespace().any(|name| name == "anole_ccp")
+}
+
+/// The registration has ended; another test of this host may have the name meanwhile.
+pub fn is_gone() -> bool {
+    let end = Instant::now() + Duration::from_secs(60);
+    while is_registered() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    !is_registered()
 }
