@@ -17,6 +17,10 @@ pub struct Cli {
     /// given on the command line comes first.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Stops when standard input ends: given a pipe, the agent does not outlive who started it, however that
+    /// ends
+    #[arg(long)]
+    pub until_stdin_ends: bool,
     /// The settings.
     #[command(flatten)]
     pub options: Options,
@@ -74,6 +78,14 @@ pub struct Options {
     /// [default: /sys/fs/bpf]
     #[arg(long, value_name = "DIR")]
     pub bpf_fs: Option<PathBuf>,
+    /// With --ipc bpf: takes the connections of this cgroup (version 2) and of those below it, by the agent's
+    /// algorithm or the one given; may be repeated [default with --prefix: all of the host]
+    #[arg(long, value_name = "DIR[=ALG]")]
+    pub cgroup: Vec<String>,
+    /// With --ipc bpf: takes connections to these remote addresses, such as 10.0.0.0/8 or 2001:db8::/32, the
+    /// longest prefix first, by the cgroup's algorithm or the one given; may be repeated
+    #[arg(long, value_name = "PREFIX[=ALG]")]
+    pub prefix: Vec<String>,
     /// Changes a parameter of every algorithm that has it (anole-ccp algs lists them); may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     #[serde(deserialize_with = "parameter_table")]
@@ -161,6 +173,8 @@ impl Options {
             policy_server: self.policy_server.or(other.policy_server),
             socket: self.socket.or(other.socket),
             bpf_fs: self.bpf_fs.or(other.bpf_fs),
+            cgroup: if self.cgroup.is_empty() { other.cgroup } else { self.cgroup },
+            prefix: if self.prefix.is_empty() { other.prefix } else { self.prefix },
             // The last of two values for one name counts.
             param: other.param.into_iter().chain(self.param).collect(),
             seed: self.seed.or(other.seed),

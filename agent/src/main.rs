@@ -25,7 +25,9 @@ mod tests;
 
 use clap::Parser;
 use cli::{Cli, Command, Options};
+use nix::sys::signal::{Signal, raise};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Why the program ends early.
 #[derive(Debug)]
@@ -36,8 +38,24 @@ pub enum Failure {
     Run(anyhow::Error),
 }
 
+/// How long the agent may take to stop before it is ended.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits for the end of standard input and then does as SIGTERM would, at once before the agent serves. (A signal
+/// of the kernel's on the parent's death, PR_SET_PDEATHSIG, comes when the parent's thread ends.)
+fn stop_with_stdin() {
+    // An error is an end as well.
+    let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    let _ = raise(Signal::SIGTERM);
+    std::thread::sleep(STOP_PATIENCE);
+    let _ = raise(Signal::SIGTERM);
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if cli.until_stdin_ends {
+        std::thread::spawn(stop_with_stdin);
+    }
     let done = match cli.command {
         Some(Command::Algs { json }) => show::algorithms(json),
         Some(Command::Check { file }) => show::check(&file),

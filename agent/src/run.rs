@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::cli::{IpcKind, LogFormat, LogLevel, Options};
-use crate::ipc::bpf::Bpf;
+use crate::ipc::bpf::{Bpf, Selection};
 use crate::ipc::netlink::Netlink;
 use crate::ipc::unix::Unix;
 use crate::ipc::{Endpoint, Transport, default_socket};
@@ -44,8 +44,8 @@ pub fn read_config(path: &Path) -> Result<Options, Failure> {
 enum Place {
     Unix(PathBuf),
     Netlink,
-    /// The BPF file system where the datapath lives on.
-    Bpf(PathBuf),
+    /// The BPF file system where the datapath lives on, and which connections it takes.
+    Bpf(PathBuf, Selection),
 }
 
 /// Runs the agent with these settings.
@@ -59,11 +59,18 @@ pub fn run(options: Options) -> Result<(), Failure> {
             return Err(Failure::Usage(anyhow!("--socket goes with --ipc unix only")));
         }
         (IpcKind::Bpf, None) => {
-            Place::Bpf(options.bpf_fs.clone().unwrap_or_else(anole_bpf::default_directory))
+            let selection = Selection::parse(&options.cgroup, &options.prefix).map_err(Failure::Usage)?;
+            Place::Bpf(options.bpf_fs.clone().unwrap_or_else(anole_bpf::default_directory), selection)
         }
     };
-    if options.bpf_fs.is_some() && !matches!(place, Place::Bpf(_)) {
-        return Err(Failure::Usage(anyhow!("--bpf-fs goes with --ipc bpf only")));
+    let of_bpf = [
+        ("--bpf-fs", options.bpf_fs.is_some()),
+        ("--cgroup", !options.cgroup.is_empty()),
+        ("--prefix", !options.prefix.is_empty()),
+    ];
+    if let Some((flag, _)) = of_bpf.into_iter().find(|(_, given)| *given && !matches!(place, Place::Bpf(..)))
+    {
+        return Err(Failure::Usage(anyhow!("{flag} goes with --ipc bpf only")));
     }
     let wish = Wish {
         alg: options.alg.unwrap_or_else(|| DEFAULT_ALGORITHM.to_string()),
@@ -107,8 +114,10 @@ pub fn run(options: Options) -> Result<(), Failure> {
             let stats = begin(Netlink::NAME)?;
             serve(transport, plan, stats)
         }
-        Place::Bpf(directory) => {
+        Place::Bpf(directory, selection) => {
+            selection.check(&plan).map_err(Failure::Usage)?;
             let transport = Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
+            transport.select(&selection).map_err(Failure::Usage)?;
             let stats = begin(Bpf::NAME)?;
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
             serve(transport, plan, stats)

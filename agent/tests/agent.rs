@@ -120,6 +120,33 @@ fn an_interrupt_stops_it_as_well() {
 }
 
 #[test]
+fn the_end_of_standard_input_stops_it_where_it_was_asked_to() {
+    let (_folder, socket) = place();
+    let mut command = command(&["--until-stdin-ends", "--socket", socket.to_str().unwrap()]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while !listens(&socket) {
+        assert!(Instant::now() < end, "it listens within 10 s");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(child.try_wait().unwrap(), None, "the pipe is open");
+    drop(child.stdin.take());
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                child.kill().unwrap();
+                panic!("it outlives its standard input");
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    assert!(status.success(), "{status}");
+    assert!(!socket.exists(), "it cleans up");
+}
+
+#[test]
 fn a_second_agent_is_refused_by_name_and_pid() {
     let (directory, socket) = place();
     let stats = directory.path().join("stats");
@@ -369,6 +396,14 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
         (with(&["--param", "bta=0.5"]), "did you mean beta?"),
         (with(&["--param", "beta=7"]), "beta"),
         (with(&["--ipc", "bpf"]), "--socket goes with"),
+        (with(&["--cgroup", "/sys/fs/cgroup/lab"]), "--cgroup goes with --ipc bpf"),
+        (with(&["--prefix", "10.0.0.0/8"]), "--prefix goes with --ipc bpf"),
+        (alone(&["--ipc", "bpf", "--cgroup", "/a", "--prefix", "10.0.0.0/33"]), "the length is at most 32"),
+        (
+            alone(&["--ipc", "bpf", "--cgroup", "/no/such/cgroup"]),
+            "--cgroup: cgroup /no/such/cgroup: cannot open",
+        ),
+        (alone(&["--ipc", "bpf", "--cgroup", "/proc"]), "--cgroup: /proc is no cgroup of version 2"),
         (with(&["--ipc", "carrier-pigeon"]), "--ipc"),
         (with(&["--no-such-flag"]), "--no-such-flag"),
         (with(&["--stats", "/no/such/dir/stats"]), "--stats /no/such/dir/stats"),

@@ -1,12 +1,15 @@
 //! `--ipc bpf` end to end: TCP between network namespaces over a 20 Mbit/s link, the agent killed and
-//! started again. Needs root and a kernel with BPF's struct_ops; skipped with the reason elsewhere.
+//! started again, with no more capabilities than its systemd unit gives it. Needs root and a kernel with BPF's
+//! struct_ops; skipped with the reason elsewhere.
 
 #![allow(clippy::disallowed_methods, reason = "real links, in real time")]
 
 use anole_bpf::Stats;
 use nix::mount::{MsFlags, mount, umount};
 use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,6 +22,8 @@ use std::time::{Duration, Instant};
 
 const LINK_BYTES_PER_S: f64 = 20e6 / 8.0;
 const RECEIVER: &str = "10.77.2.2:7777";
+/// Connections that come and go.
+const MANY: u64 = 200;
 
 fn ip(arguments: &str) -> Result<(), String> {
     let output = Command::new("ip").args(arguments.split_whitespace()).output();
@@ -75,28 +80,44 @@ impl Lab {
         anole_bpf::stats(self.bpf.path()).unwrap_or_default()
     }
 
+    fn flows(&self) -> usize {
+        anole_bpf::flows(self.bpf.path()).unwrap_or(0)
+    }
+
     /// An agent that has registered the datapath. Other tests of this host may have the name for a while.
     fn first_agent(&self) -> Agent {
         let end = Instant::now() + Duration::from_secs(60);
-        let mut agent = self.agent();
+        let mut agent = self.agent(&[]);
         while anole_bpf::stats(self.bpf.path()).is_err() {
             assert!(Instant::now() < end, "registration within a minute: {}", agent.kill());
             std::thread::sleep(Duration::from_millis(50));
             if agent.0.try_wait().unwrap().is_some() {
-                agent = self.agent();
+                agent = self.agent(&[]);
             }
         }
         agent
     }
 
-    fn agent(&self) -> Agent {
-        let child = Command::new(env!("CARGO_BIN_EXE_anole-ccp"))
+    fn agent(&self, more: &[&str]) -> Agent {
+        let child = Command::new("setpriv")
+            .args(["--no-new-privs", "--inh-caps", "-all", "--bounding-set", &unit_capabilities()])
+            .arg(env!("CARGO_BIN_EXE_anole-ccp"))
             .args(["--ipc", "bpf", "--alg", "cubic", "--bpf-fs"])
             .arg(self.bpf.path())
+            .args(more)
             .stderr(Stdio::piped())
             .spawn();
         Agent(child.unwrap())
     }
+}
+
+/// Those of the systemd unit, as setpriv takes them.
+fn unit_capabilities() -> String {
+    let unit = include_str!("../../ccp-kernel/bpf/anole-ccp.service");
+    let set = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let names = set.expect("the unit names capabilities").split_whitespace();
+    let names = names.map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    format!("-all{}", names.collect::<String>())
 }
 
 impl Drop for Lab {
@@ -112,8 +133,13 @@ impl Drop for Lab {
 struct Agent(Child);
 
 impl Agent {
-    fn kill(mut self) -> String {
-        let _ = self.0.kill();
+    fn kill(self) -> String {
+        self.end(Signal::SIGKILL)
+    }
+
+    /// Its log.
+    fn end(mut self, signal: Signal) -> String {
+        let _ = nix::sys::signal::kill(Pid::from_raw(self.0.id() as i32), signal);
         let _ = self.0.wait();
         let mut log = String::new();
         let _ = self.0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
@@ -136,9 +162,14 @@ fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn connect() -> std::io::Result<TcpStream> {
+/// A connection that asks for nothing.
+fn plain() -> std::io::Result<TcpStream> {
     let to: SocketAddr = RECEIVER.parse().unwrap();
-    let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))?;
+    TcpStream::connect_timeout(&to, Duration::from_secs(5))
+}
+
+fn connect() -> std::io::Result<TcpStream> {
+    let stream = plain()?;
     setsockopt(&stream, sockopt::TcpCongestion, &"anole_ccp".into())?;
     Ok(stream)
 }
@@ -207,6 +238,9 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
             stream.write_all(&data).unwrap();
         }
     });
+    let status = std::fs::read_to_string(format!("/proc/{}/status", first.0.id())).unwrap();
+    // CAP_NET_ADMIN (12), CAP_PERFMON (38), CAP_BPF (39).
+    assert!(status.contains("CapBnd:\t000000c000001000"), "{status}");
     wait_for("the agent governs", Duration::from_secs(2), || lab.stats().adopted >= 1);
     std::thread::sleep(Duration::from_millis(500));
     let governed = utilisation(&bytes, Duration::from_secs(2));
@@ -217,28 +251,49 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     wait_for("the fallback", Duration::from_secs(2), || lab.stats().fallbacks == 1);
     let alone = utilisation(&bytes, Duration::from_secs(2));
 
-    let adopted = lab.stats().adopted;
-    let second = lab.agent();
+    // Opened while nobody is there: for it the agent is late.
+    let late = lab.spawn(0, || connect().and_then(|mut stream| stream.write_all(b"so far").map(|()| stream)));
+    let mut late = late.join().unwrap().unwrap();
+    let (adopted, ended) = (lab.stats().adopted, lab.bpf.path().with_extension("jsonl"));
+    let more = ["--prefix", "10.77.2.2/32=reno", "--stats", ended.to_str().unwrap()];
+    // Without cgroups, the same without the choice by prefix.
+    let chooses = anole_bpf::top_cgroup().is_some();
+    let second = lab.agent(if chooses { &more } else { &more[2..] });
     wait_for("the flow comes back", Duration::from_secs(5), || lab.stats().adopted > adopted);
     let again = utilisation(&bytes, Duration::from_secs(2));
+    // It announces itself at an ACK, and is taken at a later one.
+    wait_for("and the late one", Duration::from_secs(5), || {
+        late.write_all(b", and on").unwrap();
+        lab.stats().adopted > adopted + 1
+    });
+    drop(late);
 
     let opened = lab.stats().opened;
-    let many = lab.spawn(0, || {
-        for _ in 0..200 {
-            let mut stream = connect().unwrap();
-            stream.write_all(b"hello, many times over").unwrap();
+    let connection = move || if chooses { plain() } else { connect() };
+    let many = lab.spawn(0, move || {
+        for _ in 0..MANY {
+            connection().unwrap().write_all(b"hello, many times over").unwrap();
         }
     });
     many.join().unwrap();
-    assert!(lab.stats().opened >= opened + 200);
+    assert_eq!(lab.stats().opened, opened + MANY);
+    wait_for("one flow is left", Duration::from_secs(5), || lab.flows() == 1);
     stop.store(true, Relaxed);
     sender.join().unwrap();
-    lab.spawn(0, || connect().unwrap().write_all(b".").unwrap()).join().unwrap();
+    lab.spawn(0, move || connection().unwrap().write_all(b".").unwrap()).join().unwrap();
     receiver.join().unwrap();
-    let log = second.kill();
+    wait_for("no flow is left", Duration::from_secs(5), || lab.flows() == 0);
+    let log = second.end(Signal::SIGTERM);
     assert!(log.contains("registered by an earlier agent") && !log.contains("panic"), "{log}");
     let stats = lab.stats();
     assert_eq!((stats.unsent, stats.aborts, stats.unslotted), (0, 0, 0), "{stats:?}");
+    // The agent forgot each when it ended: none was left for it to drop.
+    let lines = std::fs::read_to_string(&ended).unwrap();
+    let _ = std::fs::remove_file(&ended);
+    let count = |what: &str| lines.lines().filter(|line| line.contains(what)).count() as u64;
+    // The long one, the late one and the one that ended the receiver.
+    assert_eq!((count("\"end\":\"closed\""), count("\"end\":\"dropped\"")), (MANY + 3, 0), "{lines}");
+    assert_eq!(count("\"algorithm\":\"reno\""), if chooses { MANY + 1 } else { 0 }, "chosen by prefix");
     for (phase, share) in [("governed", governed), ("agent killed", alone), ("agent back", again)] {
         assert!((0.7..1.02).contains(&share), "{phase}: {share:.2} of the link");
     }

@@ -43,6 +43,8 @@ const MIN_CWND_PACKETS: u64 = 2;
 const HYSTART_DIVISOR: u64 = 8;
 /// … within these bounds (RFC 9406 §4.3, MIN_RTT_THRESH and MAX_RTT_THRESH).
 const HYSTART_RISE_US: core::ops::RangeInclusive<u64> = 4_000..=16_000;
+/// Reports come once per round trip, but no faster than the least rise can show itself; losses are reported at once.
+const MIN_INTERVAL_US: u64 = *HYSTART_RISE_US.start();
 /// Windows below this leave slow start by loss only, segments (as in Linux, hystart_low_window).
 const HYSTART_LOW_PACKETS: u64 = 16;
 /// Reports before the first round-trip sample come this far apart.
@@ -92,7 +94,7 @@ impl Algorithm for Cubic {
                 .set(control::FRESH, 1);
         }
         // Every report is answered: the datapath takes silence for the agent's death.
-        out.set(control::INTERVAL_US, seen.rtt_us.clamp(1_000, 1_000_000) as u32);
+        out.set(control::INTERVAL_US, seen.rtt_us.clamp(MIN_INTERVAL_US, 1_000_000) as u32);
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) const SPEC: Spec = Spec {
 
 /// Reports before the first round-trip sample come this far apart.
 const FIRST_INTERVAL: Dur = Dur::from_millis(100);
+/// Then they come once per round trip, but no faster than this; losses are reported at once.
+const MIN_INTERVAL_US: u64 = 4_000;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     check(SPEC.parameters, &what.params)?;
@@ -63,7 +65,7 @@ impl Algorithm for Reno {
             self.set_window(out);
         }
         // Every report is answered: the datapath takes silence for the agent's death.
-        let interval = seen.rtt_us.clamp(1_000, 1_000_000) as u32;
+        let interval = seen.rtt_us.clamp(MIN_INTERVAL_US, 1_000_000) as u32;
         out.set(control::INTERVAL_US, interval);
     }
 }

@@ -4,11 +4,12 @@
 set -eu
 cd "$(dirname "$0")/src/bpf"
 out=${1:-prebuilt}
-for name in anole harness; do
+for source in *.bpf.c; do
+    object=$out/${source%.c}.o
     clang -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror \
-        -I"/usr/include/$(uname -m)-linux-gnu" -c $name.bpf.c -o "$out/$name.bpf.o"
-    llvm-strip -g "$out/$name.bpf.o"
+        -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" -o "$object"
+    llvm-strip -g "$object"
 done
-cat anole.bpf.c harness.bpf.c datapath.h fallback.bpf.h kernel.h machine.bpf.h \
-    ../../../vm/fold.h ../../../vm/machine.h ../../../vm/message.h |
-    sha256sum | cut -d' ' -f1 >"$out/sources.sha256"
+# In the order of their names, as tests/prebuilt.rs reads them.
+LC_ALL=C
+cat *.[ch] ../../../vm/*.h | sha256sum | cut -d' ' -f1 >"$out/sources.sha256"

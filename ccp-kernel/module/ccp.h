@@ -116,6 +116,7 @@ void ccp_netlink_exit(void);
 /* cubic.c */
 void ccp_cubic_ack(struct sock *sk, u32 acked);
 void ccp_cubic_reset(struct sock *sk);
+void ccp_cubic_timeout(struct sock *sk);
 void ccp_cubic_skip_idle(struct sock *sk);
 u32 ccp_cubic_ssthresh(struct sock *sk);
 

@@ -109,10 +109,17 @@ u32 ccp_cubic_ssthresh(struct sock *sk)
 	return max_t(u32, div_u64((u64)cwnd * 7, 10), 2);
 }
 
-/* A timeout, or a window that another algorithm left: the next epoch starts flat. */
+/* A window that another algorithm left: the next epoch starts flat. */
 void ccp_cubic_reset(struct sock *sk)
 {
 	ccp_ca(sk)->cubic = (struct ccp_cubic){0};
+}
+
+/* After a timeout's ssthresh: the next epoch starts flat (section 4.8); alpha is 1 from the window before it
+ * on (section 4.3). */
+void ccp_cubic_timeout(struct sock *sk)
+{
+	ccp_ca(sk)->cubic = (struct ccp_cubic){.prior = ccp_ca(sk)->cubic.prior};
 }
 
 /* Time without sending is no time of the epoch (section 5.8). */

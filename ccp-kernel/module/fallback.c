@@ -87,7 +87,7 @@ void ccp_fallback_state(struct sock *sk, u8 next)
 	if (next >= TCP_CA_CWR) {
 		ccp_ca(sk)->prr_delivered = 0;
 		if (next == TCP_CA_Loss)
-			ccp_cubic_reset(sk);
+			ccp_cubic_timeout(sk);
 		return;
 	}
 	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH &&

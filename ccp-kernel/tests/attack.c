@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * attack nobody | root | agent: sends spoofed and malformed CCP messages to the kernel module and to the
- * agent.
+ * agent. Ends by itself after about two seconds. Fails if nothing could be sent.
  *
  *   nobody  gives up every privilege, also as root of a user namespace of its own where that is allowed:
  *           well-formed messages that would stall every flow, and all below
@@ -9,10 +9,14 @@
  *           programs that do not exist
  *   agent   as root, the well-formed messages: what would happen if they were heard
  *
- * Ends by itself after about two seconds. Fails if nothing could be sent.
+ * attack maps-nobody | maps-root FILE...: opens the maps pinned there, and those of the first ids there are.
+ *
+ *   maps-nobody  without privileges, as above; also tries to remove the pins. Fails if anything succeeds
+ *   maps-root    fails unless each pin and some id opens: it would mean nothing for nobody then
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/bpf.h>
 #include <linux/netlink.h>
 #include <sched.h>
 #include <stdint.h>
@@ -20,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define GROUP	    22
@@ -28,6 +33,7 @@
 #define ROUNDS	    40
 #define ROUND_US    50000
 #define SPOOFED_SID 40
+#define MAP_IDS	    200
 
 static int fd, sent;
 
@@ -152,19 +158,74 @@ static void to_agent(void)
 	send_to(AGENT_PORT, 0, bytes, sizeof(bytes), NLMSG_HDRLEN + sizeof(bytes));
 }
 
+static int bpf(enum bpf_cmd command, union bpf_attr *request)
+{
+	int map = syscall(SYS_bpf, command, request, sizeof(*request));
+
+	if (map >= 0)
+		close(map);
+	return map >= 0;
+}
+
+/* How many times a pin opens, of three times each. */
+static int open_pins(int pins, char **pin)
+{
+	static const uint32_t access[] = {0, BPF_F_RDONLY, BPF_F_WRONLY};
+	int opened = 0, n;
+
+	for (n = 0; n < 3 * pins; n++) {
+		union bpf_attr request = {.pathname = (uintptr_t)pin[n / 3], .file_flags = access[n % 3]};
+
+		opened += bpf(BPF_OBJ_GET, &request);
+	}
+	return opened;
+}
+
+static int open_ids(void)
+{
+	int opened = 0, n;
+
+	for (n = 1; n <= MAP_IDS; n++) {
+		union bpf_attr request = {.map_id = n};
+
+		opened += bpf(BPF_MAP_GET_FD_BY_ID, &request);
+	}
+	return opened;
+}
+
+static int attack_maps(int as_nobody, int pins, char **pin)
+{
+	int by_pin = open_pins(pins, pin), by_id = open_ids(), removed = 0, n;
+
+	if (as_nobody) {
+		for (n = 0; n < pins; n++)
+			removed += !unlink(pin[n]);
+		if (unshare(CLONE_NEWUSER))
+			fprintf(stderr, "attack: no user namespace (%s)\n", strerror(errno));
+		by_pin += open_pins(pins, pin);
+		by_id += open_ids();
+	}
+	printf("attack: %d pins: opened %d times; maps opened by id: %d; pins removed: %d\n", pins, by_pin,
+	       by_id, removed);
+	return as_nobody ? by_pin || by_id || removed : by_pin < pins || !by_id;
+}
+
 int main(int arguments, char **argument)
 {
-	const char *as = arguments == 2 ? argument[1] : "";
-	int nobody = !strcmp(as, "nobody"), root = !strcmp(as, "root"), round;
+	const char *as = arguments >= 2 ? argument[1] : "";
+	int maps = !strcmp(as, "maps-nobody") || !strcmp(as, "maps-root"), round;
+	int nobody = !strcmp(as, "nobody") || !strcmp(as, "maps-nobody"), root = !strcmp(as, "root");
 
-	if (!nobody && !root && strcmp(as, "agent")) {
-		fprintf(stderr, "usage: attack nobody|root|agent\n");
+	if ((!nobody && !root && !maps && strcmp(as, "agent")) || maps != (arguments > 2)) {
+		fprintf(stderr, "usage: attack nobody|root|agent, attack maps-nobody|maps-root FILE...\n");
 		return 2;
 	}
 	if (nobody && (setgid(NOBODY) || setuid(NOBODY))) {
 		perror("attack: giving up privileges");
 		return 1;
 	}
+	if (maps)
+		return attack_maps(nobody, arguments - 2, argument + 2);
 	for (round = 0; round < ROUNDS; round++) {
 		/* For the second half as root of an own user namespace. */
 		if (nobody && round == ROUNDS / 2 && unshare(CLONE_NEWUSER))

@@ -3,13 +3,20 @@
 # Boots a Debian kernel in a virtual machine (software emulation), with the module built against its headers,
 # and runs guest.sh there. Nothing of the host is changed: packages are unpacked into target/vm.
 #
-#   tests/vm.sh stable      Debian 12's kernel, 6.1
+#   tests/vm.sh oldest      Debian 11's kernel, 5.10
+#   tests/vm.sh stable      Debian 12's, 6.1
 #   tests/vm.sh backports   that of bookworm-backports, 6.12
+#   tests/vm.sh newest      that of trixie-backports; the module's sources are compiled, and nothing is booted
 #
+# BUILD_ONLY=1  the module is built, and nothing is booted
+# The module is built as DKMS does it where that is installed, by make alone otherwise.
 # AGENT=FILE   the agent's program; ../target/{release,debug}/anole-ccp by default. Without one, the part of
 #              the test that needs it is left out.
-# BPF_TEST=FILE  the eBPF datapath's test program over loopback (bpf/tests/loopback.rs, compiled), to be run there
+# BPF_TEST=FILE  the eBPF datapath's test program over loopback (bpf/tests/loopback, compiled), to be run there
 #              too, before the module takes the name anole_ccp
+# CROSS_CHECK="KBIT RATE RTT"  what a simulator says of CUBIC on a link of KBIT kbit/s, 50 ms RTT and a queue of two
+#              BDP, over 30 s: its payload in kbit/s and its mean RTT in ms. The kernel's CUBIC over netem is held
+#              against it.
 # TIMEOUT_S=N  the virtual machine is ended after this (900)
 #
 # Exits with 0 if every check passes, 77 if something that it needs is missing.
@@ -28,11 +35,14 @@ skip() {
 }
 
 case "$which" in
+oldest) suites="debian bullseye main
+debian-security bullseye-security main" ;;
+newest) suites="debian trixie-backports main" ;;
 stable) suites="debian bookworm main
 debian-security bookworm-security main" ;;
 backports) suites="debian bookworm-backports main" ;;
 *)
-    echo "usage: tests/vm.sh stable|backports" >&2
+    echo "usage: tests/vm.sh oldest|stable|backports|newest" >&2
     exit 2
     ;;
 esac
@@ -55,6 +65,11 @@ apt() {
         -o Dir::Etc::SourceParts=/dev/null -o APT::Sandbox::User="$(id -un)" -o APT::Architecture=amd64 "$@"
 }
 
+# The names of packages that others depend on.
+depends() {
+    apt apt-cache show --no-all-versions "$@" | sed -n 's/^Depends: //p' | tr ',' '\n' | sed 's/^ *\([^ ]*\).*/\1/'
+}
+
 # Unpacks kernel, modules and headers into $cache/root, once.
 fetch() {
     rm -rf "$cache"
@@ -64,22 +79,25 @@ fetch() {
         echo "deb [signed-by=$keyring] $mirror/$archive $suite $component"
     done >"$cache/apt/sources.list"
     apt apt-get update >"$cache/apt.log" 2>&1 || skip "Debian's packages are out of reach ($cache/apt.log)"
-    version=$(apt apt-cache show --no-all-versions linux-image-amd64 |
-        sed -n 's/^Depends: linux-image-\([^ ]*\)-amd64 .*/\1/p' | head -1)
+    version=$(depends linux-image-amd64 | sed -n 's/^linux-image-\(.*\)-amd64$/\1/p')
     [ -n "$version" ] || skip "$which has no linux-image-amd64"
-    kbuild=$(apt apt-cache show --no-all-versions "linux-headers-$version-amd64" |
-        sed -n 's/^Depends:.*\(linux-kbuild-[^ ,]*\).*/\1/p' | head -1)
-    (cd "$cache/debs" && apt apt-get download "linux-image-$version-amd64" "linux-headers-$version-amd64" \
-        "linux-headers-$version-common" "$kbuild" >>"$cache/apt.log" 2>&1) ||
+    # Modules and tools for building may be packages of their own.
+    image=linux-image-$version-amd64 headers=linux-headers-$version-amd64
+    [ "$which" != newest ] || image=
+    # shellcheck disable=SC2086 # a list of words
+    further=$(depends $image "$headers" | grep -E '^linux-(modules-.*[0-9].*|headers-.*-common|kbuild-.*)$')
+    # shellcheck disable=SC2086 # a list of words
+    (cd "$cache/debs" && apt apt-get download $image "$headers" $further >>"$cache/apt.log" 2>&1) ||
         skip "the packages of $version cannot be fetched ($cache/apt.log)"
     for package in "$cache"/debs/*.deb; do
         dpkg-deb -x "$package" "$cache/root"
     done
+    [ -e "$cache/root/lib/modules" ] || ln -s usr/lib "$cache/root/lib"
     # The headers name each other by absolute paths; without vmlinux no BTF is asked for, which needs pahole.
-    sed -i "s,include /usr/src,include $cache/root/usr/src," "$cache"/root/usr/src/linux-headers-*-amd64/Makefile
+    sed -i "s,^\(include \|KBUILD_OUTPUT=\)/usr/src,\1$cache/root/usr/src," "$cache"/root/usr/src/linux-headers-*-amd64/Makefile
     rm -f "$cache"/root/usr/src/linux-headers-*-amd64/vmlinux
     rm -rf "$cache/debs" "$cache/apt"
-    depmod -b "$cache/root" "$version-amd64"
+    [ "$which" = newest ] || depmod -b "$cache/root" "$version-amd64"
     echo "$version-amd64" >"$cache/version"
 }
 
@@ -90,12 +108,45 @@ headers=$cache/root/usr/src/linux-headers-$version
 echo "kernel $version"
 
 # The module, from a copy, so that nothing is built between the sources.
-rm -rf "$cache/module"
-make -s -C "$here/../module" dkms-source DESTDIR="$cache/module"
-module=$(echo "$cache"/module/usr/src/*)
-cc=gcc
-command -v gcc-12 >/dev/null && cc=gcc-12
-make -s -C "$module" KDIR="$headers" CC=$cc CCP_WERROR=1
+build=$cache/module
+rm -rf "$build"
+compiler=gcc
+command -v gcc-12 >/dev/null && compiler=gcc-12
+# Newer kernels ask for what gcc knows from 14 on, and run as well without.
+cc=$cache/cc
+cat >"$cc" <<EOF
+#!/bin/sh
+for argument; do
+    shift
+    case "\$argument" in -fmin-function-alignment=*) ;; *) set -- "\$@" "\$argument" ;; esac
+done
+exec $compiler "\$@"
+EOF
+chmod +x "$cc"
+if [ "$which" = newest ]; then
+    # What the kernel's build does besides takes programs of Debian 13.
+    make -s -C "$here/../module" dkms-source DESTDIR="$build"
+    module=$(echo "$build"/usr/src/*)
+    # shellcheck disable=SC2046 # a list of words
+    make -s -C "$headers" M="$module" CC="$cc" CCP_WERROR=1 $(cd "$module" && echo *.c | sed 's/\.c\>/.o/g')
+    echo "the module's sources compile"
+    exit 0
+fi
+if command -v dkms >/dev/null; then
+    mkdir -p "$build/usr/src" "$build/dkms" "$build/$version"
+    make -s -C "$here/../module" dkms DESTDIR="$build" CC="$cc" CCP_WERROR=1 DKMS_KERNEL="-k $version" \
+        DKMS="dkms --sourcetree $build/usr/src --dkmstree $build/dkms --installtree $build --no-depmod \
+            --kernelsourcedir $headers" >"$build/dkms.log" 2>&1 ||
+        { cat "$build/dkms.log" "$(find "$build/dkms" -name make.log)" && exit 1; }
+    module=$(find "$build/$version" -name 'tcp_anole_ccp.ko*')
+    case "$module" in *.xz) xz -d "$module" && module=${module%.xz} ;; esac
+    echo "built by DKMS: $module"
+else
+    make -s -C "$here/../module" dkms-source DESTDIR="$build"
+    make -s -C "$build"/usr/src/* KDIR="$headers" CC="$cc" CCP_WERROR=1
+    module=$(echo "$build"/usr/src/*/tcp_anole_ccp.ko)
+fi
+[ -z "${BUILD_ONLY:-}" ] || exit 0
 
 # The initial file system: busybox, tools with their libraries, the kernel's modules, the test.
 initrd=$cache/initrd
@@ -130,6 +181,7 @@ if [ -n "${BPF_TEST:-}" ]; then
     add_program "$BPF_TEST"
     mv "$initrd/bin/$(basename "$BPF_TEST")" "$initrd/bin/bpf-loopback"
 fi
+[ -z "${CROSS_CHECK:-}" ] || echo "$CROSS_CHECK" >"$initrd/cross-check"
 for name in veth sch_netem tcp_diag; do
     modprobe -d "$cache/root" -S "$version" --show-depends "$name" | while read -r command file rest; do
         [ "$command" = insmod ] || continue
@@ -142,7 +194,7 @@ for name in veth sch_netem tcp_diag; do
         echo "$base" >>"$initrd/modules/order"
     done
 done
-cp "$module/tcp_anole_ccp.ko" "$initrd/modules/"
+cp "$module" "$initrd/modules/"
 cp "$here/init" "$here/guest.sh" "$initrd/"
 chmod +x "$initrd/init"
 printf 'root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n' >"$initrd/etc/passwd"

@@ -1,6 +1,6 @@
-//! Builds the two programs that contain a machine in C: libccp (the four C files of the `libccp` crate's
-//! source, as Cargo fetched it, and `src/harness.c`), and the machine of the kernel datapaths
-//! (`ccp-kernel/vm` and `src/kernel.c`), the latter under sanitizers.
+//! Builds the programs that contain C: libccp (the four C files of the `libccp` crate's
+//! source, as Cargo fetched it, and `src/harness.c`), the machine of the kernel datapaths (`ccp-kernel/vm` and
+//! `src/kernel.c`) and CUBIC of the netlink module (`src/cubic.c`), the latter two under sanitizers.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads what cargo sets")]
 
@@ -29,6 +29,7 @@ const SOURCES: [&str; 4] = ["ccp.c", "machine.c", "serialize.c", "ccp_priv.c"];
 fn main() {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed={KERNEL_VM}");
+    println!("cargo::rerun-if-changed=../../ccp-kernel/module");
     println!("cargo::rerun-if-changed=Cargo.lock");
     let source = libccp_source();
     let files = SOURCES.map(|file| source.join(file));
@@ -38,6 +39,11 @@ fn main() {
     let mut kernel = compiler();
     kernel.args(KERNEL_FLAGS).args(["-I", KERNEL_VM, "src/kernel.c"]);
     build(kernel, "KERNEL_VM", "kernel-vm");
+    let mut cubic = compiler();
+    // Of pipe.h it needs the frame alone.
+    cubic.args(KERNEL_FLAGS).arg("-Wno-unused-function").args(["-I", "src/kernel-headers", "-I", KERNEL_VM]);
+    cubic.arg("src/cubic.c");
+    build(cubic, "KERNEL_CUBIC", "kernel-cubic");
 }
 
 fn compiler() -> Command {

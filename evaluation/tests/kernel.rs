@@ -162,12 +162,78 @@ fn flows_share_the_link_and_sizes_end_them() {
 }
 
 #[test]
+fn the_agents_cubic_is_like_the_kernels_own_algorithms() {
+    let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
+    let mut algorithms = vec!["cubic", "linux:cubic"];
+    match host().contains("bbr") {
+        true => algorithms.push("linux:bbr"),
+        false => eprintln!("skipped: this kernel has no BBR to compare with"),
+    }
+    let options = ["--json", "--agent-binary", agent.to_str().unwrap(), "--alg", &algorithms.join(",")];
+    let runs = objects(&place.emulate(&options).output().unwrap());
+    assert_eq!(runs.len(), algorithms.len());
+    let of =
+        |run: &Value| (figure(&run["flows"][0], "throughput_mbps"), figure(&run["flows"][0], "rtt_mean_ms"));
+    let (ours, cubic) = (of(&runs[0]), of(&runs[1]));
+    assert!((ours.0 / cubic.0 - 1.0).abs() < 0.1, "throughput {ours:?}, linux:cubic {cubic:?}");
+    assert!((ours.1 / cubic.1 - 1.0).abs() < 0.25, "RTT {ours:?}, linux:cubic {cubic:?}");
+    if let Some(bbr) = runs.get(2).map(of) {
+        // BBR keeps its queue short; a window fills the buffer.
+        assert!(bbr.0 > 0.8 * ours.0 && bbr.1 < ours.1, "linux:bbr {bbr:?}, ours {ours:?}");
+    }
+}
+
+#[test]
+fn two_flows_of_the_agent_share_the_link() {
+    let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
+    let two = ["--set", "flow.count=2", "--set", "flow.start_spacing_s=0.2", "--set", "duration_s=8"];
+    // Named from where the run is started.
+    let (folder, name) = (agent.parent().unwrap(), Path::new(".").join(agent.file_name().unwrap()));
+    let options = ["--json", "--alg", "cubic", "--agent-binary", name.to_str().unwrap()];
+    let run = &objects(&place.emulate(&options).args(two).current_dir(folder).output().unwrap())[0];
+    let flows = run["flows"].as_array().unwrap();
+    let sum: f64 = flows.iter().map(|flow| figure(flow, "throughput_mbps")).sum();
+    assert!(flows.len() == 2 && sum > 14.0, "{sum} Mbps: {run}");
+    assert!(flows.iter().all(|flow| figure(flow, "updates") > 10.0), "{run}");
+    assert!(figure(run, "jain_index") > 0.75, "{run}");
+}
+
+#[test]
+fn a_killed_run_takes_its_agent_along() {
+    let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
+    let before = host();
+    let mut command = place.emulate(&["--alg", "reno", "--agent-binary", agent.to_str().unwrap()]);
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // The agent is known by its files.
+    let agents = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+        let temporary = place.temporary().into_os_string().into_string().unwrap();
+        lines.filter(|line| String::from_utf8_lossy(line).contains(&temporary)).count()
+    };
+    let eventually = |done: &dyn Fn() -> bool| {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !done() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        done()
+    };
+    assert!(eventually(&|| agents() == 1 && host().contains("anole_ccp")), "the agent runs");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(eventually(&|| agents() == 0), "the agent outlives its run");
+    assert!(eventually(&|| host() == before), "its datapath outlives its run");
+}
+
+#[test]
 fn an_agent_governs_the_kernels_flows_dies_and_returns() {
     let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
     let before = host();
     let options = ["--json", "--set", "duration_s=8", "--agent-binary", agent.to_str().unwrap()];
     let outage = ["--alg", "cubic", "--agent-outage", "2.5:4"];
-    for faults in [&["--alg", "reno"][..], &outage] {
+    // The flow starts while there is none.
+    let late = ["--alg", "cubic", "--agent-outage", "0.3:4", "--set", "flow.start_s=0.8"];
+    for faults in [&["--alg", "reno"][..], &outage, &late] {
         let run = &objects(&place.emulate(&[&options[..], faults].concat()).output().unwrap())[0];
         let flow = &run["flows"][0];
         // With the outage this is the second agent's line: it has taken the flow.

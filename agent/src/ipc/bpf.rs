@@ -2,11 +2,70 @@
 
 use super::guard::Refusal;
 use super::{Received, Sent, Transport};
-use anole_bpf::{Datapath, Error, Mode, Stats};
+use crate::plan::Plan;
+use anole_bpf::{Datapath, Error, Mode, Prefix, Stats, check_cgroup, top_cgroup};
 use anole_model::Dur;
+use anyhow::{Context, anyhow};
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Which connections the datapath takes, beside those that ask for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    cgroups: Vec<(PathBuf, Option<String>)>,
+    prefixes: Vec<(Prefix, Option<String>)>,
+}
+
+impl Selection {
+    /// Reads the values of --cgroup and --prefix.
+    pub fn parse(cgroups: &[String], prefixes: &[String]) -> anyhow::Result<Selection> {
+        let split = |flag: &str, text: &str| {
+            let (what, name) = text.rsplit_once('=').map_or((text, None), |(what, name)| (what, Some(name)));
+            if what.is_empty() || name == Some("") {
+                return Err(anyhow!("{flag} {text}: expected a value, or VALUE=ALG"));
+            }
+            Ok((what.to_string(), name.map(str::to_string)))
+        };
+        let mut selection = Selection::default();
+        for text in cgroups {
+            let (path, name) = split("--cgroup", text)?;
+            selection.cgroups.push((PathBuf::from(path), name));
+        }
+        for text in prefixes {
+            let (prefix, name) = split("--prefix", text)?;
+            selection.prefixes.push((prefix.parse().context("--prefix")?, name));
+        }
+        if selection.cgroups.is_empty() && !selection.prefixes.is_empty() {
+            let top = top_cgroup();
+            let top =
+                top.context("--prefix: there is no cgroup2 file system (mount -t cgroup2 cgroup2 DIR)")?;
+            selection.cgroups.push((top, None));
+        }
+        Ok(selection)
+    }
+
+    /// Whether there are such cgroups, and such algorithms for their flows; before anything is registered.
+    pub fn check(&self, plan: &Plan) -> anyhow::Result<()> {
+        for (cgroup, _) in &self.cgroups {
+            check_cgroup(cgroup).context("--cgroup")?;
+        }
+        let named = self.cgroups.iter().map(|(_, name)| ("--cgroup", name));
+        let named = named.chain(self.prefixes.iter().map(|(_, name)| ("--prefix", name)));
+        for (flag, name) in named.filter_map(|(flag, name)| Some((flag, name.as_deref()?))) {
+            match plan.choose(name) {
+                Ok(_) => {}
+                Err(_) if anole_algorithms::find(name).is_ok() => {
+                    return Err(anyhow!(
+                        "{flag}: {name} has no policy here; --alg {name} says what it needs"
+                    ));
+                }
+                Err((_, reason)) => return Err(anyhow!("{flag}: {reason}")),
+            }
+        }
+        Ok(())
+    }
+}
 
 /// The datapath in the kernel.
 #[derive(Debug)]
@@ -31,6 +90,19 @@ impl Bpf {
             );
         }
         Ok(Bpf(RefCell::new(datapath)))
+    }
+
+    /// Takes the connections of a selection until the agent ends.
+    pub fn select(&self, selection: &Selection) -> anyhow::Result<()> {
+        let prefixes: Vec<_> =
+            selection.prefixes.iter().map(|(prefix, name)| (*prefix, name.as_deref())).collect();
+        for (cgroup, name) in &selection.cgroups {
+            let selected = self.0.borrow_mut().select(cgroup, name.as_deref(), &prefixes);
+            selected.context("--cgroup, --prefix")?;
+            let (cgroup, algorithm) = (cgroup.display(), name.as_deref());
+            tracing::info!(%cgroup, algorithm, prefixes = prefixes.len(), "new connections are taken");
+        }
+        Ok(())
     }
 }
 
@@ -59,6 +131,42 @@ impl Transport for Bpf {
                 tracing::warn!(%error, "the kernel's datapath refuses a message");
                 Sent::Failed
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(cgroups: &[&str], prefixes: &[&str]) -> Result<Selection, String> {
+        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+        Selection::parse(&owned(cgroups), &owned(prefixes)).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_selection_is_read() {
+        let selection = parse(&["/a", "/b=cubic"], &["10.0.0.0/8=bbr", "::1"]).unwrap();
+        assert_eq!(
+            selection.cgroups,
+            [("/a".into(), None), ("/b".into(), Some("cubic".to_string()))] as [(PathBuf, _); 2]
+        );
+        assert_eq!(selection.prefixes[0], ("10.0.0.0/8".parse().unwrap(), Some("bbr".to_string())));
+        assert_eq!(selection.prefixes[1], ("::1/128".parse().unwrap(), None));
+        assert_eq!(parse(&[], &[]), Ok(Selection::default()));
+    }
+
+    #[test]
+    fn a_bad_one_is_refused_by_its_flag() {
+        for (cgroups, prefixes, said) in [
+            (&["=cubic"] as &[_], &[] as &[_], "--cgroup =cubic: expected"),
+            (&["/a="], &[], "--cgroup /a=: expected"),
+            (&[], &["10.0.0.0/8="], "--prefix 10.0.0.0/8=: expected"),
+            (&[], &["ten/8"], "--prefix: \"ten/8\" is no prefix"),
+            (&[], &["10.1.0.0/8=bbr"], "--prefix: \"10.1.0.0/8\" has bits set beyond its length"),
+        ] {
+            let error = parse(cgroups, prefixes).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
         }
     }
 }

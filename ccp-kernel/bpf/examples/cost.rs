@@ -1,14 +1,14 @@
 //! What an ACK costs: a bulk transfer over loopback under the fallback, an empty program, and one that keeps
-//! ten registers, as byte code and interpreted. Prints the mean of the kernel's own run-time statistics (which
-//! add some 30 ns to each), and how long a report takes to be answered in force. Needs root.
+//! ten registers, as byte code and interpreted; beside them the kernel's CUBIC, called by BPF, and a callback
+//! that does nothing. Prints the mean of the kernel's own run-time statistics, which take what they say of the
+//! callback that does nothing, and how long a report takes to be answered in force. Needs root.
 //!
-//! `cargo run --release -p anole-bpf --example cost`
+//! `cargo run --release -p anole-bpf --features bench --example cost`
 
 #![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
 
+use anole_bpf::bench::{CUBIC, NOTHING, Peers, Statistics, runs};
 use anole_bpf::{Datapath, Mode};
-use libbpf_rs::libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats};
-use libbpf_rs::query::ProgInfoIter;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -90,13 +90,18 @@ fn fields(fields: &[(u32, u64)]) -> Vec<u8> {
     bytes
 }
 
-/// Runs and nanoseconds of the callback for ACKs so far.
-fn counters() -> (u64, u64) {
-    let ours = ProgInfoIter::default().filter(|info| info.name == "anole_cong_cont");
-    ours.fold((0, 0), |(runs, ns), info| (runs + info.run_cnt, ns + info.run_time_ns))
+/// ACKs and nanoseconds of the callbacks so far.
+fn counters(algorithm: &str) -> (u64, u64) {
+    let (prefix, once) = match algorithm {
+        CUBIC => ("bench_", "bench_cong_avoi"),
+        NOTHING => ("bench_", "bench_nothing"),
+        _ => ("anole_", "anole_cong_cont"),
+    };
+    let all = runs(prefix);
+    (all.get(once).map_or(0, |runs| runs.count), all.values().map(|runs| runs.nanos).sum())
 }
 
-fn transfer(name: &str, mode: Mode, program: Option<Vec<u8>>) {
+fn transfer(name: &str, algorithm: &str, mode: Mode, program: Option<Vec<u8>>) {
     let mut datapath =
         Datapath::open(Path::new("/nowhere"), &[], mode).expect("root, and a kernel from 6.1 on");
     if let Some(program) = &program {
@@ -106,7 +111,6 @@ fn transfer(name: &str, mode: Mode, program: Option<Vec<u8>>) {
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
     let (mut taken, _) = listener.accept().unwrap();
-    let algorithm = "anole_ccp";
     // SAFETY: a string and its length.
     let set = unsafe {
         let length = algorithm.len() as libc::socklen_t;
@@ -132,13 +136,14 @@ fn transfer(name: &str, mode: Mode, program: Option<Vec<u8>>) {
         let mut buffer = vec![0; 1 << 16];
         while taken.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
     });
-    let (mut best, mut runs, mut before, mut window) = (f64::INFINITY, 0, counters(), Instant::now());
+    let (mut best, mut runs, mut before, mut window) =
+        (f64::INFINITY, 0, counters(algorithm), Instant::now());
     let (mut buffer, mut answered) = ([0; 1024], Vec::new());
     let end = Instant::now() + SPAN;
     let mut told = false;
     while Instant::now() < end {
         if window.elapsed() > WINDOW {
-            let now = counters();
+            let now = counters(algorithm);
             let (acks, ns) = (now.0 - before.0, now.1 - before.1);
             if acks > FEW {
                 best = best.min(ns as f64 / acks as f64);
@@ -174,11 +179,13 @@ fn transfer(name: &str, mode: Mode, program: Option<Vec<u8>>) {
 }
 
 fn main() {
-    // SAFETY: returns a descriptor that keeps the statistics on while it is open.
-    let statistics = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
-    assert!(statistics >= 0, "root");
-    transfer("fallback (CUBIC's kfuncs)", Mode::Generated, None);
-    transfer("empty program, generated", Mode::Generated, Some(program(0)));
-    transfer("ten registers, generated", Mode::Generated, Some(program(10)));
-    transfer("ten registers, interpreted", Mode::Interpreted, Some(program(10)));
+    let _statistics = Statistics::enable().expect("root");
+    let _peers = Peers::register().expect("Linux from 6.4 on, with CUBIC");
+    let ours = "anole_ccp";
+    transfer("a callback that does nothing", NOTHING, Mode::Generated, None);
+    transfer("the kernel's CUBIC, called by BPF", CUBIC, Mode::Generated, None);
+    transfer("fallback (CUBIC's kfuncs)", ours, Mode::Generated, None);
+    transfer("empty program, generated", ours, Mode::Generated, Some(program(0)));
+    transfer("ten registers, generated", ours, Mode::Generated, Some(program(10)));
+    transfer("ten registers, interpreted", ours, Mode::Interpreted, Some(program(10)));
 }

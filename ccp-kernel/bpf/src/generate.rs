@@ -8,6 +8,7 @@
 //! A run that is aborted notes why and ends like one that is not: with a jump to `finish`
 //! (`bpf/machine.bpf.h`).
 
+use crate::assembler::*;
 use crate::layout::{CONSTANT, EVENT_FLAG, FALLTHROUGH, Insn, JUMP_FINISH, Offsets, Program};
 use libbpf_rs::libbpf_sys::bpf_insn;
 
@@ -44,76 +45,30 @@ pub enum GenerateError {
     Operation(u8),
 }
 
-// linux/bpf.h, bpf_common.h
-const LD_IMM64: u8 = 0x18;
-const LDX_DW: u8 = 0x79;
-const STX_DW: u8 = 0x7b;
-const ST_W: u8 = 0x62;
-const ST_DW: u8 = 0x7a;
-const MOV_X: u8 = 0xbf;
-const MOV_K: u8 = 0xb7;
-const MOV32_X: u8 = 0xbc;
-const MOV32_K: u8 = 0xb4;
-const ADD_X: u8 = 0x0f;
-const SUB_X: u8 = 0x1f;
-const MUL_X: u8 = 0x2f;
-const DIV_X: u8 = 0x3f;
-const DIV_K: u8 = 0x37;
-const JA: u8 = 0x05;
-const JEQ_K: u8 = 0x15;
-const JNE_K: u8 = 0x55;
-const JEQ_X: u8 = 0x1d;
-const JGT_X: u8 = 0x2d;
-const JGE_X: u8 = 0x3d;
-const JLT_X: u8 = 0xad;
-const JLE_X: u8 = 0xbd;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
-const PSEUDO_MAP_FD: u8 = 1;
-const HELPER_MAP_LOOKUP: i32 = 1;
-const HELPER_TAIL_CALL: i32 = 12;
-const HELPER_SK_STORAGE_GET: i32 = 107;
-
-/// What a jump leads to that is not known yet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
-    /// An instruction of the fold program.
-    Fold(usize),
-    /// The abort with this number.
-    Abort(u8),
-    /// The end of the run.
-    End,
+/// `enum fold_op` (`../../vm/fold.h`); DEF is in no flattened program.
+mod op {
+    pub const ADD: u8 = 0;
+    pub const BIND: u8 = 1;
+    pub const DIV: u8 = 3;
+    pub const EQUAL: u8 = 4;
+    pub const EWMA: u8 = 5;
+    pub const GREATER: u8 = 6;
+    pub const IF: u8 = 7;
+    pub const LESS: u8 = 8;
+    pub const MAX: u8 = 9;
+    pub const MAX_WRAP: u8 = 10;
+    pub const MIN: u8 = 11;
+    pub const MUL: u8 = 12;
+    pub const NOT_IF: u8 = 13;
+    pub const SUB: u8 = 14;
+    pub const UNLESS: u8 = 15;
+    pub const NEXT: u8 = 16;
 }
 
 const ADD_OVERFLOW: u8 = 1;
 const DIVISION_BY_ZERO: u8 = 2;
 const MUL_OVERFLOW: u8 = 3;
 const SUB_UNDERFLOW: u8 = 4;
-
-#[derive(Default)]
-struct Assembler {
-    code: Vec<bpf_insn>,
-    jumps: Vec<(usize, Target)>,
-}
-
-impl Assembler {
-    fn emit(&mut self, code: u8, dst: u8, src: u8, off: i16, imm: i32) {
-        let mut insn = bpf_insn { code, off, imm, ..bpf_insn::default() };
-        insn.set_dst_reg(dst);
-        insn.set_src_reg(src);
-        self.code.push(insn);
-    }
-
-    fn jump(&mut self, code: u8, dst: u8, src: u8, imm: i32, target: Target) {
-        self.jumps.push((self.code.len(), target));
-        self.emit(code, dst, src, 0, imm);
-    }
-
-    fn load_map(&mut self, dst: u8, fd: i32) {
-        self.emit(LD_IMM64, dst, PSEUDO_MAP_FD, 0, fd);
-        self.emit(0, 0, 0, 0, 0);
-    }
-}
 
 struct Generator<'a> {
     asm: Assembler,
@@ -164,99 +119,94 @@ impl Generator<'_> {
         asm.emit(MOV_X, 7, 0, 0, 0);
     }
 
-    /// r1 or r2, whichever `keep` (a jump from r1 to r2) says, to r1.
-    fn choose(&mut self, keep: u8) {
-        self.asm.emit(keep, 1, 2, 1, 0);
-        self.asm.emit(MOV_X, 1, 2, 0, 0);
-    }
-
-    /// Whether `holds` (a jump from r1 to r2), as 0 or 1 in r3.
-    fn compare(&mut self, holds: u8) {
-        self.asm.emit(MOV_K, 3, 0, 0, 1);
-        self.asm.emit(holds, 1, 2, 1, 0);
-        self.asm.emit(MOV_K, 3, 0, 0, 0);
-    }
-
     fn instruction(&mut self, insn: &Insn) -> Result<(), GenerateError> {
         let result = insn.result;
         match insn.op {
-            15 => {
+            op::UNLESS => {
                 self.load(1, EVENT_FLAG);
                 self.asm.jump(JEQ_K, 1, 0, 0, Target::Fold(usize::from(result)));
                 return Ok(());
             }
-            16 => {
+            op::NEXT => {
                 self.load(1, EVENT_FLAG);
                 self.asm.emit(JEQ_K, 1, 0, 2, 0);
                 self.load(2, FALLTHROUGH);
                 self.asm.jump(JEQ_K, 2, 0, 0, Target::End);
                 return Ok(());
             }
-            // BIND ignores its left operand.
-            1 => {}
+            // It ignores its left operand.
+            op::BIND => {}
             _ => self.load(1, insn.left),
         }
         self.load(2, insn.right);
-        let asm = &mut self.asm;
         match insn.op {
-            0 => {
+            op::BIND => self.store(result, 2),
+            op::ADD | op::SUB | op::MUL | op::DIV => self.arithmetic(insn.op, result),
+            op::EQUAL => self.compare(JEQ_X, result),
+            op::GREATER => self.compare(JGT_X, result),
+            op::LESS => self.compare(JLT_X, result),
+            op::MAX => self.choose(JGE_X, result),
+            op::MIN => self.choose(JLE_X, result),
+            op::IF => self.assign_unless(JEQ_K, result),
+            op::NOT_IF => self.assign_unless(JNE_K, result),
+            op::EWMA => self.ewma(result),
+            op::MAX_WRAP => self.max_wrapped(result),
+            other => return Err(GenerateError::Operation(other)),
+        }
+        Ok(())
+    }
+
+    /// r1 and r2, unless the operation aborts the run.
+    fn arithmetic(&mut self, operation: u8, result: u16) {
+        let asm = &mut self.asm;
+        let computed = match operation {
+            op::ADD => {
                 asm.emit(MOV_X, 3, 1, 0, 0);
                 asm.emit(ADD_X, 3, 2, 0, 0);
                 asm.jump(JLT_X, 3, 1, 0, Target::Abort(ADD_OVERFLOW));
-                self.store(result, 3);
+                3
             }
-            1 => self.store(result, 2),
-            3 => {
-                asm.jump(JEQ_K, 2, 0, 0, Target::Abort(DIVISION_BY_ZERO));
-                asm.emit(DIV_X, 1, 2, 0, 0);
-                self.store(result, 1);
+            op::SUB => {
+                asm.jump(JGT_X, 2, 1, 0, Target::Abort(SUB_UNDERFLOW));
+                asm.emit(SUB_X, 1, 2, 0, 0);
+                1
             }
-            4 => {
-                self.compare(JEQ_X);
-                self.store(result, 3);
-            }
-            5 => self.ewma(result),
-            6 => {
-                self.compare(JGT_X);
-                self.store(result, 3);
-            }
-            7 => {
-                asm.emit(JEQ_K, 1, 0, 1, 0);
-                self.store(result, 2);
-            }
-            8 => {
-                self.compare(JLT_X);
-                self.store(result, 3);
-            }
-            9 => {
-                self.choose(JGE_X);
-                self.store(result, 1);
-            }
-            10 => self.max_wrapped(result),
-            11 => {
-                self.choose(JLE_X);
-                self.store(result, 1);
-            }
-            12 => {
+            op::MUL => {
                 asm.emit(MOV_X, 3, 1, 0, 0);
                 asm.emit(MUL_X, 3, 2, 0, 0);
                 // libccp's check, which misses some overflows.
                 asm.emit(JGE_X, 3, 1, 1, 0);
                 asm.jump(JNE_K, 2, 0, 0, Target::Abort(MUL_OVERFLOW));
-                self.store(result, 3);
+                3
             }
-            13 => {
-                asm.emit(JNE_K, 1, 0, 1, 0);
-                self.store(result, 2);
+            _ => {
+                asm.jump(JEQ_K, 2, 0, 0, Target::Abort(DIVISION_BY_ZERO));
+                asm.emit(DIV_X, 1, 2, 0, 0);
+                1
             }
-            14 => {
-                asm.jump(JGT_X, 2, 1, 0, Target::Abort(SUB_UNDERFLOW));
-                asm.emit(SUB_X, 1, 2, 0, 0);
-                self.store(result, 1);
-            }
-            other => return Err(GenerateError::Operation(other)),
-        }
-        Ok(())
+        };
+        self.store(result, computed);
+    }
+
+    /// Whether `holds` (a jump from r1 to r2), as 0 or 1.
+    fn compare(&mut self, holds: u8, result: u16) {
+        self.asm.emit(MOV_K, 3, 0, 0, 1);
+        self.asm.emit(holds, 1, 2, 1, 0);
+        self.asm.emit(MOV_K, 3, 0, 0, 0);
+        self.store(result, 3);
+    }
+
+    /// r1 if `keep` (a jump from r1 to r2), otherwise r2.
+    fn choose(&mut self, keep: u8, result: u16) {
+        self.asm.emit(keep, 1, 2, 1, 0);
+        self.asm.emit(MOV_X, 1, 2, 0, 0);
+        self.store(result, 1);
+    }
+
+    /// r2, unless `skip` (a jump that compares r1 with 0).
+    fn assign_unless(&mut self, skip: u8, result: u16) {
+        self.asm.emit(skip, 1, 0, 1, 0);
+        self.store(result, 2);
     }
 
     /// (r1·old + (10 − r1)·r2) / 10, modulo 2^64; r2 alone while the old value is 0.

@@ -10,6 +10,8 @@ pub const MAX_PROGRAMS: usize = 64;
 pub const JUMP_INTERPRET: u32 = MAX_PROGRAMS as u32;
 /// Where in `jumps` a run ends.
 pub const JUMP_FINISH: u32 = MAX_PROGRAMS as u32 + 1;
+/// Steps of the histogram of waits.
+pub const WAIT_STEPS: usize = 256;
 /// Bytes of the ring buffer.
 pub const EVENT_BYTES: usize = 4 << 20;
 
@@ -97,6 +99,7 @@ pub struct Agent {
     pub adopted: AtomicU64,
     pub aborts: AtomicU64,
     pub unsent: AtomicU64,
+    pub waits: [AtomicU64; WAIT_STEPS],
 }
 
 /// Registers that wait.

@@ -8,9 +8,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "talks to the kernel: reads a clock, opens files")]
 
+mod assembler;
+#[cfg(feature = "bench")]
+pub mod bench;
+mod error;
 pub mod generate;
 #[cfg(feature = "harness")]
 pub mod harness;
+mod kernel;
 #[doc(hidden)]
 #[allow(missing_docs, reason = "mirrors the C headers, which say it")]
 pub mod layout;
@@ -21,74 +26,27 @@ pub mod message;
 mod object;
 mod privileges;
 mod programs;
+mod select;
+mod waits;
 
+pub use error::Error;
 pub use object::default_directory;
 pub use privileges::drop_privileges;
 pub use programs::Mode;
+pub use select::{Prefix, PrefixError, check_cgroup, top_cgroup};
+pub use waits::{Waits, waits};
 
 use layout::{Agent, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS, Mailbox};
+use libbpf_rs::Link;
 use map::{Mapping, Ring};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use object::Installed;
 use programs::Programs;
 use std::fmt;
-use std::io;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
-
-/// Why the datapath cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The kernel lacks what is needed.
-    #[error("this kernel cannot run the datapath: {0}; it needs Linux 6.1 or newer")]
-    Kernel(String),
-    /// Another agent runs.
-    #[error("another agent uses the datapath in {0}; stop it first")]
-    Taken(PathBuf),
-    /// The file system.
-    #[error("{}: cannot {what}: {reason}", path.display())]
-    Pin {
-        /// The folder.
-        path: PathBuf,
-        /// What was tried.
-        what: &'static str,
-        /// The system's word.
-        reason: io::Error,
-    },
-    /// The kernel refuses the programs.
-    #[error(
-        "the kernel does not load the datapath ({0}); it needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
-    )]
-    Load(libbpf_rs::Error),
-    /// The kernel refuses the registration.
-    #[error(
-        "the kernel does not register anole_ccp ({0}); if another datapath has the name, remove its pins or unregister it with bpftool struct_ops"
-    )]
-    Register(libbpf_rs::Error),
-    /// Something is missing in the object.
-    #[error("the embedded object has no {0}")]
-    Object(String),
-    /// The kernel, otherwise.
-    #[error("bpf: {0}")]
-    Bpf(#[from] libbpf_rs::Error),
-    /// A map cannot be mapped.
-    #[error("a map cannot be mapped: {0}")]
-    Map(#[from] io::Error),
-    /// A message that is none.
-    #[error(transparent)]
-    Message(#[from] message::Refusal),
-    /// No such flow (any more).
-    #[error("no flow has the id {0}")]
-    UnknownFlow(u32),
-    /// No such program.
-    #[error("no program has the id {0}")]
-    UnknownProgram(u32),
-    /// Too many programs.
-    #[error("the program table is full")]
-    TableFull,
-}
 
 /// The datapath's counters since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +75,8 @@ pub struct Datapath {
     mode: Mode,
     /// READY has not been handed out.
     greet: bool,
+    /// Choices that are attached to cgroups.
+    selected: Vec<Link>,
 }
 
 impl fmt::Debug for Datapath {
@@ -137,6 +97,19 @@ pub fn stats(directory: &Path) -> Result<Stats, Error> {
     let agent = Mapping::new(map.as_fd(), 0, size_of::<Agent>().next_multiple_of(4096), false)?;
     // SAFETY: as in `Datapath::agent`.
     Ok(read_stats(unsafe { agent.get::<Agent>(0).expect("mapped whole").as_ref() }))
+}
+
+/// Flows that an agent governs or may govern, of the datapath that is registered in `directory`.
+pub fn flows(directory: &Path) -> Result<usize, Error> {
+    let map = object::pinned(directory, "mailboxes")?;
+    let mailboxes = Mapping::new(map.as_fd(), 0, size_of::<Mailbox>() * MAX_FLOWS as usize, false)?;
+    let held = |n: &u32| {
+        // SAFETY: within the map; the word is atomic on both sides.
+        mailboxes
+            .get::<Mailbox>(*n as usize)
+            .is_some_and(|at| unsafe { (*at.as_ptr()).sid.load(Acquire) != 0 })
+    };
+    Ok((0..MAX_FLOWS).filter(held).count())
 }
 
 fn read_stats(agent: &Agent) -> Stats {
@@ -162,8 +135,16 @@ impl Datapath {
         let bytes = size_of::<Mailbox>() * MAX_FLOWS as usize;
         let mailboxes = Mapping::new(maps.mailboxes.as_fd(), 0, bytes, true)?;
         let ring = Ring::new(maps.events.as_fd(), EVENT_BYTES)?;
-        let mut datapath =
-            Datapath { agent, mailboxes, ring, programs: Programs::default(), mode, greet: true, installed };
+        let mut datapath = Datapath {
+            agent,
+            mailboxes,
+            ring,
+            programs: Programs::default(),
+            mode,
+            greet: true,
+            selected: Vec::new(),
+            installed,
+        };
         datapath.start();
         Ok(datapath)
     }
@@ -180,6 +161,26 @@ impl Datapath {
         while self.ring.read(&mut []).is_some() {}
     }
 
+    /// From now on the connections of a cgroup's processes, and of those below it, use the datapath when they are
+    /// established: those to the longest of `prefixes` (up to 1024), by the algorithm given with it, or by
+    /// `algorithm`, or by the agent's own choice (`anole_ccp`). Without prefixes it is every one. What a program
+    /// chose for itself stays. It ends with this value; connections that there are then keep what they have.
+    pub fn select(
+        &mut self,
+        cgroup: &Path,
+        algorithm: Option<&str>,
+        prefixes: &[(Prefix, Option<&str>)],
+    ) -> Result<(), Error> {
+        let all = [(Prefix::ALL, None)];
+        let prefixes = if prefixes.is_empty() { &all } else { prefixes };
+        let choices: Result<Vec<_>, Error> = prefixes
+            .iter()
+            .map(|(prefix, own)| Ok((*prefix, self.installed.control_name(own.or(algorithm))?)))
+            .collect();
+        self.selected.push(select::attach(cgroup, &choices?)?);
+        Ok(())
+    }
+
     /// It stays registered when this value goes, and the next agent takes it over.
     pub fn is_pinned(&self) -> bool {
         self.installed.pinned
@@ -193,6 +194,12 @@ impl Datapath {
     /// The counters.
     pub fn stats(&self) -> Stats {
         read_stats(self.agent())
+    }
+
+    /// How many of the agent's programs run like this: those that the verifier refuses as byte code of their own
+    /// are interpreted.
+    pub fn programs(&self, mode: Mode) -> usize {
+        self.programs.count(mode)
     }
 
     /// Tells the kernel that the agent lives; it is lost after 500 ms without. [`Datapath::receive`] does

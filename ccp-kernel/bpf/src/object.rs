@@ -5,9 +5,8 @@
 //! it. What another version left is unregistered; its flows keep the fallback until they end.
 
 use crate::Error;
+use crate::kernel::{self, KernelFacts};
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
-use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct};
-use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
 use nix::fcntl::{Flock, FlockArg};
@@ -21,15 +20,6 @@ static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
 
 /// Maps of the object that the agent uses, in the order of [`Maps`].
 const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
-/// The kernel's functions that the fallback calls; where one is missing, it is Reno.
-const CUBIC: [&str; 6] = [
-    "cubictcp_init",
-    "cubictcp_recalc_ssthresh",
-    "cubictcp_cong_avoid",
-    "cubictcp_state",
-    "cubictcp_acked",
-    "cubictcp_cwnd_event",
-];
 /// The object's map that is registered without a link.
 const UNLINKED: &str = "unlinked_2";
 /// Names beside anole_ccp that the object has room for.
@@ -66,45 +56,6 @@ impl Maps {
     }
 }
 
-/// What the running kernel has.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelFacts {
-    /// BTF id of `struct tcp_congestion_ops`.
-    pub ops_id: u32,
-    /// Place of `cong_control` among its members.
-    pub cong_control: u32,
-    /// It takes four arguments (since 6.10), not two.
-    four_arguments: bool,
-    /// CUBIC's functions may be called.
-    cubic: bool,
-    /// Registration with a link (since 6.4).
-    links: bool,
-}
-
-impl KernelFacts {
-    fn read() -> Result<KernelFacts, Error> {
-        let no_btf = || Error::Kernel("it has no BTF (CONFIG_DEBUG_INFO_BTF)".to_string());
-        let btf = Btf::from_vmlinux().map_err(|_| no_btf())?;
-        let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops").ok_or_else(no_btf)?;
-        let (place, member) = ops
-            .iter()
-            .enumerate()
-            .find(|(_, member)| member.name.is_some_and(|name| name == "cong_control"))
-            .ok_or_else(no_btf)?;
-        let pointer: Ptr<'_> = btf.type_by_id(member.ty).ok_or_else(no_btf)?;
-        let function: FuncProto<'_> = pointer.referenced_type().try_into().map_err(|_| no_btf())?;
-        let cubic = CUBIC.iter().all(|name| btf.type_by_name::<Func<'_>>(name).is_some());
-        let links = btf.type_by_name::<Func<'_>>("bpf_struct_ops_link_create").is_some();
-        Ok(KernelFacts {
-            ops_id: ops.type_id().into(),
-            cong_control: place as u32,
-            four_arguments: function.iter().count() == 4,
-            cubic,
-            links,
-        })
-    }
-}
-
 /// The registered datapath.
 #[derive(Debug)]
 pub struct Installed {
@@ -112,6 +63,8 @@ pub struct Installed {
     pub kernel: KernelFacts,
     /// Where the machine is in a flow's storage.
     pub offsets: Offsets,
+    /// Algorithms with a name of their own.
+    names: Vec<String>,
     /// It stays registered when the agent ends.
     pub pinned: bool,
     /// An earlier agent left it.
@@ -119,7 +72,44 @@ pub struct Installed {
     /// Keeps other agents away.
     _lock: Option<Flock<File>>,
     /// Registers while it is there, if nothing is pinned.
-    _links: Vec<Link>,
+    _registrations: Vec<Registration>,
+}
+
+/// A name that is registered as long as this is there.
+#[derive(Debug)]
+enum Registration {
+    Linked {
+        _link: Link,
+    },
+    /// Before 6.4: an entry in a map. libbpf's link knows the map by a descriptor that is the object's.
+    Unlinked(MapHandle),
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Registration::Unlinked(map) = self {
+            unregister(map);
+        }
+    }
+}
+
+/// Before 6.4 the registration is the map's only entry.
+fn unregister(map: &MapHandle) {
+    // It fails where that is gone.
+    let _ = map.delete(&0u32.to_ne_bytes());
+}
+
+impl Installed {
+    /// The congestion control for an algorithm; anole_ccp for none.
+    pub fn control_name(&self, algorithm: Option<&str>) -> Result<String, Error> {
+        match algorithm {
+            None => Ok("anole_ccp".to_string()),
+            Some(name) if self.names.iter().any(|known| known == name) => {
+                Ok(format!("anole_{}", name.replace('-', "_")))
+            }
+            Some(name) => Err(Error::UnknownName(name.to_string(), self.names.join(", "))),
+        }
+    }
 }
 
 /// Registers the datapath under its own name and one for each of `algorithms`, or takes over what an earlier
@@ -127,16 +117,20 @@ pub struct Installed {
 pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error> {
     libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
+    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
+    let algorithms: Vec<&str> = fits.take(MAX_NAMES).collect();
+    let names = algorithms.iter().map(ToString::to_string).collect();
     if !is_bpf_fs(directory) {
-        let (maps, links, offsets) = load(&kernel, algorithms, None)?;
+        let (maps, registrations, offsets) = load(&kernel, &algorithms, None)?;
         return Ok(Installed {
             maps,
             kernel,
             offsets,
+            names,
             pinned: false,
             adopted: false,
             _lock: None,
-            _links: links,
+            _registrations: registrations,
         });
     }
     let root = directory.join("anole_ccp");
@@ -147,7 +141,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
     fs::create_dir_all(&root).map_err(io("create it"))?;
     let lock = File::open(&root).map_err(io("open it"))?;
     let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| Error::Taken(root.clone()))?;
-    let ours = root.join(format!("{:016x}", hash(OBJECT, algorithms)));
+    let ours = root.join(format!("{:016x}", hash(OBJECT, &algorithms)));
     for entry in fs::read_dir(&root).map_err(io("read it"))?.flatten() {
         let path = entry.path();
         if path != ours || !path.join(LAST_PIN).exists() {
@@ -163,10 +157,19 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
         (maps, offsets)
     } else {
         fs::create_dir(&ours).map_err(io("create a folder in it"))?;
-        let loaded = load(&kernel, algorithms, Some(&ours)).inspect_err(|_| retire(&ours))?;
+        let loaded = load(&kernel, &algorithms, Some(&ours)).inspect_err(|_| retire(&ours))?;
         (loaded.0, loaded.2)
     };
-    Ok(Installed { maps, kernel, offsets, pinned: true, adopted, _lock: Some(lock), _links: Vec::new() })
+    Ok(Installed {
+        maps,
+        kernel,
+        offsets,
+        names,
+        pinned: true,
+        adopted,
+        _lock: Some(lock),
+        _registrations: Vec::new(),
+    })
 }
 
 /// A map of the datapath that is registered in `directory`.
@@ -195,8 +198,7 @@ fn retire(path: &Path) {
         if entry.file_name().to_string_lossy().starts_with(LAST_PIN)
             && let Ok(map) = MapHandle::from_pinned_path(entry.path())
         {
-            // Before 6.4 the registration is the map's only entry.
-            let _ = map.delete(&0u32.to_ne_bytes());
+            unregister(&map);
         }
         let _ = fs::remove_file(entry.path());
     }
@@ -226,14 +228,20 @@ fn choose(object: &mut OpenObject, kernel: &KernelFacts, names: &[&str]) -> Resu
         if name.starts_with("linked") || name.starts_with("unlinked") {
             let wanted = names.iter().enumerate().find(|(n, _)| name == format!("{ops}_n{n}"));
             map.set_autocreate(name == ops || wanted.is_some())?;
-            if let (Some((_, wanted)), Some(value)) = (wanted, map.initial_value_mut()) {
-                rename(value, wanted);
+            if let Some(value) = map.initial_value_mut() {
+                if let Some((_, wanted)) = wanted {
+                    rename(value, wanted);
+                }
+                // The structure's first member, which libbpf would not find in the kernel's.
+                if !kernel.transmit_start && name.contains("linked") {
+                    value[..size_of::<usize>()].fill(0);
+                }
             }
         }
         if name.ends_with(".rodata")
             && let Some(value) = map.initial_value_mut()
         {
-            value.fill(u8::from(kernel.cubic));
+            value.fill(kernel.cubic);
         }
     }
     for mut program in object.progs_mut() {
@@ -275,7 +283,7 @@ fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
 fn unregister_stale() {
     for info in MapInfoIter::default().filter(|info| info.name.to_string_lossy().starts_with(UNLINKED)) {
         if let Ok(map) = MapHandle::from_map_id(info.id) {
-            let _ = map.delete(&0u32.to_ne_bytes());
+            unregister(&map);
         }
     }
 }
@@ -283,15 +291,13 @@ fn unregister_stale() {
 /// Loads and registers; pins everything in `pins`, the registration last.
 fn load(
     kernel: &KernelFacts,
-    algorithms: &[&str],
+    names: &[&str],
     pins: Option<&Path>,
-) -> Result<(Maps, Vec<Link>, Offsets), Error> {
-    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
-    let names: Vec<&str> = fits.take(MAX_NAMES).collect();
+) -> Result<(Maps, Vec<Registration>, Offsets), Error> {
     let mut builder = ObjectBuilder::default();
     let mut object = builder.name("anole_ccp")?.open_memory(OBJECT)?;
-    choose(&mut object, kernel, &names)?;
-    let mut object = object.load().map_err(Error::Load)?;
+    choose(&mut object, kernel, names)?;
+    let mut object = object.load().map_err(kernel::not_loaded)?;
     let maps = Maps::collect(|wanted| {
         let map = object.maps().find(|map| is_called(map, wanted));
         Ok(MapHandle::try_from(&map.ok_or(Error::Object(wanted.to_string()))?)?)
@@ -316,7 +322,7 @@ fn load(
         }
     }
     let ops = registered(kernel);
-    let mut links = Vec::new();
+    let mut registrations = Vec::new();
     let further =
         names.iter().enumerate().map(|(n, name)| (format!("{ops}_n{n}"), format!("{LAST_PIN}-{name}")));
     for (map, pin) in further.chain([(ops.to_string(), LAST_PIN.to_string())]) {
@@ -324,16 +330,20 @@ fn load(
             object.maps_mut().find(|known| known.name() == map.as_str()).ok_or(Error::Object(map))?;
         let mut link = register(&mut map)?;
         match pins {
-            None => links.push(link),
+            None if kernel.links => registrations.push(Registration::Linked { _link: link }),
             Some(pins) if kernel.links => link.pin(pins.join(pin))?,
+            None => {
+                // It would unregister by the object's own descriptor, which is about to be closed.
+                link.disconnect();
+                registrations.push(Registration::Unlinked(MapHandle::try_from(&map)?));
+            }
             Some(pins) => {
                 map.pin(pins.join(pin))?;
-                // Dropping it would unregister.
                 link.disconnect();
             }
         }
     }
-    Ok((maps, links, offsets))
+    Ok((maps, registrations, offsets))
 }
 
 /// libbpf puts the object's name before those of sections.

@@ -21,6 +21,7 @@ pub enum Mode {
 
 struct Entry {
     uid: u32,
+    mode: Mode,
     program: Box<Program>,
 }
 
@@ -35,6 +36,11 @@ impl Programs {
     /// The place of the newest program with this id, from 1.
     pub fn place(&self, uid: u32) -> Option<u32> {
         self.entries.iter().rposition(|entry| entry.uid == uid).map(|at| at as u32 + 1)
+    }
+
+    /// How many programs run like this.
+    pub fn count(&self, mode: Mode) -> usize {
+        self.entries.iter().filter(|entry| entry.mode == mode).count()
     }
 
     /// Adds a program to the kernel's table.
@@ -56,7 +62,7 @@ impl Programs {
             Mode::Generated => jump_to_generated(kernel, &program, slot),
             Mode::Interpreted => Mode::Interpreted,
         };
-        self.entries.push(Entry { uid, program });
+        self.entries.push(Entry { uid, mode, program });
         Ok(mode)
     }
 }

@@ -4,30 +4,28 @@
 
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bpf");
-const SOURCES: [&str; 9] = [
-    "anole.bpf.c",
-    "harness.bpf.c",
-    "datapath.h",
-    "fallback.bpf.h",
-    "kernel.h",
-    "machine.bpf.h",
-    "../../../vm/fold.h",
-    "../../../vm/machine.h",
-    "../../../vm/message.h",
-];
+/// The C files of a folder in the order of their names.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let is_c = |path: &PathBuf| path.extension().is_some_and(|end| end == "c" || end == "h");
+    let mut files: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(is_c).collect();
+    files.sort();
+    files
+}
 
 #[test]
 fn the_objects_are_up_to_date() {
+    let folder = Path::new(FOLDER);
     let mut hash = Sha256::new();
-    for source in SOURCES {
-        hash.update(fs::read(Path::new(FOLDER).join(source)).unwrap());
+    for source in sources(folder).into_iter().chain(sources(&folder.join("../../../vm"))) {
+        hash.update(fs::read(source).unwrap());
     }
     let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    let recorded = fs::read_to_string(Path::new(FOLDER).join("prebuilt/sources.sha256")).unwrap();
+    let recorded = fs::read_to_string(folder.join("prebuilt/sources.sha256")).unwrap();
     assert_eq!(hash, recorded.trim(), "the sources have changed: run ccp-kernel/bpf/rebuild.sh");
 }
 

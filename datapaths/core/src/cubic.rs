@@ -192,10 +192,13 @@ impl Cubic {
     fn avoid_congestion(&mut self, now: Time, acked: f64) {
         let cwnd = self.cwnd;
         let mut epoch = *self.epoch.get_or_insert_with(|| {
-            // Without a loss (after slow start that met its threshold) the window is flat here first.
-            let w_max = if self.after_loss { self.w_max } else { cwnd };
-            let k_s = ((w_max - cwnd).max(0.0) / C_PACKETS_PER_S3).cbrt();
-            Epoch { start: now, k_s, w_max, w_est: cwnd }
+            // Without a loss (slow start that met its threshold, a timeout) the window is flat here first,
+            // and what it was before counts no more (§4.8).
+            if !self.after_loss {
+                self.w_max = cwnd;
+            }
+            let k_s = ((self.w_max - cwnd).max(0.0) / C_PACKETS_PER_S3).cbrt();
+            Epoch { start: now, k_s, w_max: self.w_max, w_est: cwnd }
         });
         let t_s = now.since(epoch.start).as_secs_f64();
         let alpha = if epoch.w_est >= self.cwnd_prior { 1.0 } else { ALPHA_FRIENDLY };

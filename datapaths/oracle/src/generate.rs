@@ -37,7 +37,8 @@ impl Random {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    fn word(&mut self) -> u32 {
+    /// A word, often one at a border.
+    pub fn word(&mut self) -> u32 {
         match self.below(8) {
             0 => 0,
             1 => 1,
@@ -48,7 +49,8 @@ impl Random {
         }
     }
 
-    fn long(&mut self) -> u64 {
+    /// The same with 64 bits.
+    pub fn long(&mut self) -> u64 {
         match self.below(6) {
             0 => self.bits(),
             1 => self.pick(&[u64::MAX, u64::MAX - 1, 1 << 32, (1 << 32) - 1, 1 << 63]),

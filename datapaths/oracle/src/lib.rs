@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bpf;
+pub mod cubic;
 pub mod differ;
 pub mod generate;
 pub mod oracle;

@@ -83,6 +83,8 @@ pub enum Machine {
     Libccp,
     /// The machine of the kernel datapaths, `ccp-kernel/vm`.
     Kernel,
+    /// The window of the netlink module's fallback, `ccp-kernel/module/cubic.c`.
+    Cubic,
 }
 
 impl Machine {
@@ -90,6 +92,7 @@ impl Machine {
         match self {
             Machine::Libccp => env!("LIBCCP_ORACLE"),
             Machine::Kernel => env!("KERNEL_VM"),
+            Machine::Cubic => env!("KERNEL_CUBIC"),
         }
     }
 }

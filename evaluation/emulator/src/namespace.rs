@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 
 /// A network namespace of its own.
@@ -40,6 +41,13 @@ impl Namespace {
                 .map_err(|error| EmulatorError::Namespace(error.into()))?;
             act()
         })
+    }
+}
+
+/// For programs that take a namespace as a file, `/proc/PID/fd/FD`.
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

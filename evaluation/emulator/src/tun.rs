@@ -12,6 +12,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The character device behind every TUN device.
 const CLONE_DEVICE: &str = "/dev/net/tun";
@@ -22,6 +23,10 @@ const NAME: &str = "tun0";
 /// Packets that may wait for the emulator: nothing may be lost but by the links, and its thread may be
 /// kept from running for tens of milliseconds on a busy machine.
 const QUEUE_PACKETS: u32 = 10_000;
+
+/// How long iproute2 may take; it waits while the kernel clears other namespaces away.
+const IP_PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(2);
 
 mod ioctl {
     nix::ioctl_write_ptr_bad!(
@@ -104,6 +109,15 @@ fn ip(commands: &str) -> Result<(), EmulatorError> {
         .spawn()
         .map_err(failed)?;
     let fed = child.stdin.take().map(|mut stdin| stdin.write_all(commands.as_bytes()));
+    let deadline = Instant::now() + IP_PATIENCE;
+    while child.try_wait().map_err(failed)?.is_none() {
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let seconds = IP_PATIENCE.as_secs();
+            return Err(EmulatorError::Ip(format!("it did not end within {seconds} s; the kernel is busy")));
+        }
+        std::thread::sleep(LOOK);
+    }
     let output = child.wait_with_output().map_err(failed)?;
     let message = String::from_utf8_lossy(&output.stderr);
     match (output.status.success(), fed) {

@@ -1,7 +1,8 @@
-//! `anole-eval bench`: what a packet costs in the simulator, an inference with each backend, and a
-//! question to a policy server; one table in one run.
+//! `anole-eval bench`: what a packet costs in the simulator, an inference with each backend, a question to a
+//! policy server, and the kernel's datapath beside the kernel's own congestion controls; one table in one run.
 
 mod inference;
+mod kernel;
 mod round_trip;
 mod simulator;
 
@@ -22,7 +23,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Args {
     /// Parts to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "simulator,inference,server")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "simulator,inference,server,kernel")]
     part: Vec<Part>,
     /// Algorithms to simulate
     #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',', default_value = "native,cubic,anole")]
@@ -34,6 +35,12 @@ pub struct Args {
     /// anole-policy-server; otherwise the one beside this program or in policy-server/build of its tree
     #[arg(long, value_name = "FILE")]
     policy_server_binary: Option<PathBuf>,
+    /// The agent's program, for the kernel's datapath; otherwise $ANOLE_CCP, or anole-ccp beside this program
+    #[arg(long, value_name = "FILE")]
+    agent_binary: Option<PathBuf>,
+    /// Measure the kernel's datapath for some seconds only: whether it works, no figures to go by
+    #[arg(long)]
+    quick: bool,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -48,6 +55,8 @@ enum Part {
     Inference,
     /// Time from question to answer, through the agent's inference thread and a policy server.
     Server,
+    /// Processor time per ACK and per Gbit, and time from report to answer, of the kernel's datapath; as root.
+    Kernel,
 }
 
 /// Prints a figure as JSON or as text.
@@ -72,6 +81,9 @@ pub fn main(args: Args) -> Result<()> {
     }
     if args.part.contains(&Part::Server) {
         round_trip::run(&policies[0], args.policy_server_binary.as_deref(), args.json)?;
+    }
+    if args.part.contains(&Part::Kernel) {
+        kernel::run(args.agent_binary.as_deref(), args.quick, args.json)?;
     }
     Ok(())
 }

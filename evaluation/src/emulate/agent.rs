@@ -136,7 +136,8 @@ impl Agent {
         for (name, value) in &spec.params {
             command.args(["--param", &format!("{name}={value}")]);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // The pipe ends with this process, however it ends, and the agent with the pipe.
+        command.arg("--until-stdin-ends").stdin(Stdio::piped()).stdout(Stdio::null());
         command.stderr(File::create(&log).context("cannot write the agent's log")?);
         let child = match bpf_fs {
             None => command.spawn().map_err(anyhow::Error::from),
@@ -151,6 +152,11 @@ impl Agent {
     /// The socket of the agent with this number in `folder`.
     pub fn socket(folder: &Path, index: usize) -> PathBuf {
         folder.join(format!("agent{index}.sock"))
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Flows can reach it.
@@ -210,8 +216,12 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Both fail only on a child that was reaped before.
+        // It fails only on a child that was reaped before.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        // One that the kernel keeps is left to it.
+        let deadline = Instant::now() + PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+        }
     }
 }

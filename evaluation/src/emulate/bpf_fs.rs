@@ -43,11 +43,19 @@ impl BpfFs {
 
     /// Starts a process that sees it.
     pub fn spawn(&self, command: &mut Command) -> Result<Child> {
+        self.look(|_| Ok(command.spawn()?))
+    }
+
+    /// Does something where it is seen; `act` is told its folder.
+    pub fn look<T: Send>(&self, act: impl FnOnce(&Path) -> Result<T> + Send) -> Result<T> {
         in_thread(|| {
             // Threads that share a working directory may not go to different places.
             unshare(CloneFlags::CLONE_FS)?;
+            // Entering goes to the root; paths that the user gave are relative to where this process is.
+            let here = std::env::current_dir()?;
             setns(&self.namespace, CloneFlags::CLONE_NEWNS)?;
-            Ok(command.spawn()?)
+            std::env::set_current_dir(here)?;
+            act(&self.folder)
         })
     }
 }

@@ -10,11 +10,11 @@
 //!  BPF in the kernel ◄── ring buffer, maps ──► anole-ccp
 //! ```
 
-mod agent;
-mod bpf_fs;
+pub mod agent;
+pub mod bpf_fs;
 mod figures;
 mod flood;
-mod govern;
+pub mod govern;
 mod kernel;
 mod outage;
 mod quic;

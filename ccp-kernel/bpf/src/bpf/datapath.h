@@ -17,6 +17,9 @@
 /* Room for messages to the agent that it has not read, bytes: a power of two. */
 #define EVENT_BYTES (4 << 20)
 
+/* Steps of the histogram below: exact up to 15, then eight for each doubling of what has 32 bits. */
+#define WAIT_STEPS 256
+
 /* Written by the agent about ten times a second, read at every ACK. */
 struct agent {
 	u64 heartbeat_us; /* CLOCK_MONOTONIC */
@@ -29,6 +32,8 @@ struct agent {
 	u64 adopted;   /* times that an agent took a flow */
 	u64 aborts;    /* runs of programs that were given up half-way */
 	u64 unsent;    /* messages that found no room */
+	/* How long messages waited until their answers were in force, us. */
+	u64 waits[WAIT_STEPS];
 };
 
 /*

@@ -18,12 +18,14 @@ extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym __we
 extern void cubictcp_state(struct sock *sk, u8 state) __ksym __weak;
 extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym __weak;
 extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym __weak;
+extern void cubictcp_cwnd_event_tx_start(struct sock *sk) __ksym __weak;
 extern u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 extern void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
 extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 
-/* The running kernel has CUBIC's kfuncs. */
-const volatile bool have_cubic = 1;
+/* The running kernel has CUBIC's kfuncs, and which of the two for idle restart. */
+enum { CUBIC_NONE, CUBIC_EVENT, CUBIC_TX_START };
+const volatile u8 have_cubic = CUBIC_EVENT;
 
 /* Packets delivered since the reduction began: in the last word of the private area, beyond CUBIC's. */
 #define PRR_DELIVERED(tp) ((tp)->inet_conn.icsk_ca_priv[12])
@@ -160,20 +162,21 @@ static __always_inline u32 after_idle(struct sock *sk, struct tcp_sock *tp)
 	return cwnd > floor ? cwnd : floor;
 }
 
-static __always_inline void fallback_event(struct sock *sk, struct tcp_sock *tp, enum tcp_ca_event event)
+/* The first packet after a pause. */
+static __always_inline void fallback_transmit_start(struct sock *sk, struct tcp_sock *tp)
 {
-	if (event == CA_EVENT_TX_START) {
-		u32 cwnd = tp->snd_cwnd, restart = after_idle(sk, tp);
-		u32 known = cwnd / 4 * 3;
+	u32 cwnd = tp->snd_cwnd, restart = after_idle(sk, tp);
+	u32 known = cwnd / 4 * 3;
 
-		if (restart < cwnd) {
-			if (tp->snd_ssthresh < known)
-				tp->snd_ssthresh = known;
-			tp->snd_cwnd = restart;
-		}
+	if (restart < cwnd) {
+		if (tp->snd_ssthresh < known)
+			tp->snd_ssthresh = known;
+		tp->snd_cwnd = restart;
 	}
-	if (have_cubic)
-		cubictcp_cwnd_event(sk, event);
+	if (have_cubic == CUBIC_EVENT)
+		cubictcp_cwnd_event(sk, CA_EVENT_TX_START);
+	else if (have_cubic == CUBIC_TX_START)
+		cubictcp_cwnd_event_tx_start(sk);
 }
 
 #endif

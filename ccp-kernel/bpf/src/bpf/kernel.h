@@ -42,6 +42,8 @@ enum { TCP_CONG_NON_RESTRICTED = 1 };
 #define TCP_INFINITE_SSTHRESH 0x7fffffffU
 #define TCP_INIT_CWND	      10U /* RFC 6928 */
 #define AF_INET		      2
+/* The third word of an IPv6 address in ::ffff:0:0/96. */
+#define MAPPED_IPV4 __builtin_bswap32(0x0000ffff)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -64,6 +66,11 @@ typedef struct {
 	struct net *net;
 } possible_net_t;
 
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -71,6 +78,8 @@ struct sock_common {
 	u16 skc_num;
 	u16 skc_family;
 	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
 };
 struct sock {
 	struct sock_common __sk_common;
@@ -126,6 +135,8 @@ struct ack_sample {
 	u32 in_flight;
 };
 struct tcp_congestion_ops {
+	/* Since 7.1; first, where src/object.rs takes it out for kernels before. */
+	void (*cwnd_event_tx_start)(struct sock *sk);
 	u32 (*ssthresh)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
