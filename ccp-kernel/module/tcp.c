@@ -148,11 +148,15 @@ static bool is_lost(const struct ccp_flow *flow, const struct tcp_sock *tp, u64 
 	return flow->waiting_since && now_us - flow->waiting_since > patience * flow->leniency;
 }
 
-/* Hands the flow's window and rate to TCP. */
+/* Hands the flow's window and rate to TCP. The window is at least what TCP sends at once at this rate if it
+ * may: a millisecond's packets (tcp_tso_autosize()). With less they leave one at a time, each with an ACK
+ * of its own, for several times the processor time. */
 static void obey(struct sock *sk, struct ccp_flow *flow, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cwnd = ccp_packets_allowed(tp, flow->control.cwnd / max_t(u32, tp->mss_cache, 1));
+	u64 rate = min_t(u64, flow->control.rate, READ_ONCE(sk->sk_max_pacing_rate));
+	u32 bytes = max_t(u32, flow->control.cwnd, rate >> 10);
+	u32 cwnd = ccp_packets_allowed(tp, bytes / max_t(u32, tp->mss_cache, 1));
 
 	if (flow->cap) {
 		flow->cap += acked;
@@ -165,11 +169,10 @@ static void obey(struct sock *sk, struct ccp_flow *flow, u32 acked)
 		tcp_snd_cwnd_set(tp, cwnd);
 		tp->snd_ssthresh = max_t(u32, cwnd, 2);
 	}
-	if (flow->control.rate) {
+	if (rate) {
 		/* TCP paces by itself, unless the fq queue discipline does. */
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
-		WRITE_ONCE(sk->sk_pacing_rate,
-			   min_t(u64, flow->control.rate, READ_ONCE(sk->sk_max_pacing_rate)));
+		WRITE_ONCE(sk->sk_pacing_rate, rate);
 	} else {
 		ccp_pace(sk);
 	}
@@ -308,7 +311,7 @@ static void restart_after_idle(struct sock *sk)
 	}
 }
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#ifndef CCP_TX_START
 static void ccp_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	if (event == CA_EVENT_TX_START)
@@ -325,7 +328,7 @@ const struct tcp_congestion_ops ccp_template = {
 	.ssthresh = ccp_ssthresh,
 	.undo_cwnd = ccp_undo_cwnd,
 	.set_state = ccp_set_state,
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#ifndef CCP_TX_START
 	.cwnd_event = ccp_cwnd_event,
 #else
 	.cwnd_event_tx_start = restart_after_idle,

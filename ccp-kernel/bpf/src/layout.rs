@@ -92,7 +92,7 @@ impl Program {
 pub struct Agent {
     pub heartbeat_us: AtomicU64,
     pub epoch: AtomicU32,
-    pub pad: u32,
+    pub sleeps: AtomicU32,
     pub opened: AtomicU64,
     pub unslotted: AtomicU64,
     pub fallbacks: AtomicU64,

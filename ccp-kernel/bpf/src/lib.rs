@@ -46,7 +46,12 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::fence;
 use std::time::Duration;
+
+/// Where messages come more often than this, waiting for each to wake the agent costs more than it is worth: they
+/// wait this long at most, and are taken together.
+const NAP: Duration = Duration::from_micros(500);
 
 /// The datapath's counters since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +80,9 @@ pub struct Datapath {
     mode: Mode,
     /// READY has not been handed out.
     greet: bool,
+    /// When a wait last ended, µs; and whether the next one is a nap.
+    woken_us: u64,
+    often: bool,
     /// Choices that are attached to cgroups.
     selected: Vec<Link>,
 }
@@ -142,6 +150,8 @@ impl Datapath {
             programs: Programs::default(),
             mode,
             greet: true,
+            woken_us: 0,
+            often: false,
             selected: Vec::new(),
             installed,
         };
@@ -152,6 +162,7 @@ impl Datapath {
     /// Forgets an earlier agent's programs, mail and events.
     fn start(&mut self) {
         self.agent().epoch.fetch_add(1, SeqCst);
+        self.agent().sleeps.store(0, SeqCst);
         for n in 0..MAX_FLOWS {
             if let Some(mailbox) = self.mailbox(n) {
                 // SAFETY: within the map; nobody else writes mail now.
@@ -220,15 +231,37 @@ impl Datapath {
             return Some(ready.len());
         }
         self.beat();
-        if let Some(length) = self.ring.read(buffer) {
-            return Some(length);
+        let mut length = self.ring.read(buffer);
+        if length.is_none() && self.often {
+            std::thread::sleep(wait.min(NAP));
+            length = self.ring.read(buffer);
+            self.often = length.is_some();
         }
-        let millis = u16::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
-        let mut fds = [PollFd::new(self.installed.maps.events.as_fd(), PollFlags::POLLIN)];
-        // An interrupted wait is a short one.
-        let _ = poll(&mut fds, PollTimeout::from(millis));
+        if length.is_none() {
+            length = self.sleep(buffer, wait);
+        }
         self.beat();
-        self.ring.read(buffer)
+        length
+    }
+
+    /// Waits to be woken. The datapath wakes nobody who has not said that he sleeps, and says why none does with
+    /// a message unread (`tell_agent` in `bpf/flow.bpf.h`): here `sleeps` is written, and then the ring is read.
+    fn sleep(&mut self, buffer: &mut [u8], wait: Duration) -> Option<usize> {
+        self.agent().sleeps.store(1, SeqCst);
+        fence(SeqCst);
+        let mut length = self.ring.read(buffer);
+        if length.is_none() {
+            let millis = u16::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
+            let mut fds = [PollFd::new(self.installed.maps.events.as_fd(), PollFlags::POLLIN)];
+            // An interrupted wait is a short one.
+            let _ = poll(&mut fds, PollTimeout::from(millis));
+        }
+        self.agent().sleeps.store(0, SeqCst);
+        length = length.or_else(|| self.ring.read(buffer));
+        let now_us = now_us();
+        self.often = length.is_some() && now_us - self.woken_us < NAP.as_micros() as u64;
+        self.woken_us = now_us;
+        length
     }
 
     /// Takes a datagram of the agent, which may hold several messages. A message that is refused does not

@@ -62,8 +62,7 @@ static __noinline int announce(struct sock *sk, struct flow *f)
 	create.mss = tp->mss_cache;
 	name_addresses(sk, &create);
 	name_algorithm(tp, create.algorithm);
-	if (bpf_ringbuf_output(&events, &create, sizeof(create), 0))
-		count(&agent.unsent);
+	tell_agent(&create, sizeof(create));
 	return 0;
 }
 
@@ -126,7 +125,7 @@ static __always_inline void close_flow(struct sock *sk)
 
 		mail->sid = 0;
 		if (agent_lives(bpf_ktime_get_ns() / 1000))
-			bpf_ringbuf_output(&events, &end, sizeof(end), 0);
+			tell_agent(&end, sizeof(end));
 		bpf_map_push_elem(&free_slots, &place, 0);
 	}
 	bpf_sk_storage_delete(&flows, sk);

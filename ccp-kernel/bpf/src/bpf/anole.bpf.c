@@ -118,8 +118,7 @@ static __always_inline void end_run(struct sock *sk, struct flow *f)
 		bytes = m->head.length;
 		if (bytes > FOLD_MAX_MEASURE_BYTES)
 			bytes = FOLD_MAX_MEASURE_BYTES;
-		if (bpf_ringbuf_output(&events, &m->head, bytes, 0))
-			count(&agent.unsent);
+		tell_agent(&m->head, bytes);
 		wait_for_answer(f, m->now_us);
 		machine_reset(m, program);
 		break;

@@ -24,7 +24,7 @@
 struct agent {
 	u64 heartbeat_us; /* CLOCK_MONOTONIC */
 	u32 epoch;	  /* counts agents: programs of an earlier one do not run */
-	u32 pad;
+	u32 sleeps;	  /* it waits to be woken; the datapath takes that back when it wakes it */
 	/* Written by the datapath. */
 	u64 opened;    /* flows */
 	u64 unslotted; /* flows without a mailbox, because MAX_FLOWS have one */

@@ -85,6 +85,31 @@ static __always_inline void count(u64 *counter)
 	__sync_fetch_and_add(counter, 1);
 }
 
+/*
+ * A message to the agent. Waking it costs microseconds at an ACK (interrupts to this processor and to the
+ * agent's), so that only one that sleeps is woken, once.
+ *
+ * It never sleeps with a message unread. Here the message is committed and then `sleeps` is read; there
+ * `sleeps` is written and then the ring buffer is looked at (Datapath::receive in src/lib.rs). Each has a
+ * full barrier in between, here of the atomic exchange itself, so that at least one side sees what the other
+ * wrote. A message behind one that another processor has not committed yet cannot be read; the commit of that
+ * one has its own look at `sleeps` behind it.
+ */
+static __always_inline void tell_agent(void *message, u32 bytes)
+{
+	void *nothing;
+
+	if (bpf_ringbuf_output(&events, message, bytes, BPF_RB_NO_WAKEUP))
+		count(&agent.unsent);
+	if (!__sync_val_compare_and_swap(&agent.sleeps, 1, 0))
+		return;
+	/* Readers skip what is discarded. Without room for it the ring buffer is full, and the agent's wait
+	 * ends by itself. */
+	nothing = bpf_ringbuf_reserve(&events, sizeof(u64), 0);
+	if (nothing)
+		bpf_ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
+}
+
 /* The window that TCP obeys now, bytes. */
 static __always_inline u32 window(const struct tcp_sock *tp)
 {

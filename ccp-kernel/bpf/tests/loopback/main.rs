@@ -8,6 +8,7 @@ mod idle;
 mod pins;
 mod selection;
 mod support;
+mod wakes;
 
 use anole_bpf::{Error, Mode};
 use std::time::{Duration, Instant};

@@ -1,0 +1,43 @@
+//! No message is left unread by an agent that waits.
+
+use super::support::{choose, next, registered};
+use anole_bpf::Mode;
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Each message comes when the one before it has been read, as the agent goes to sleep: with no pause, while it
+/// naps, and when it has slept for a while. None follows it that would wake the agent in its stead.
+#[test]
+fn an_agent_never_sleeps_over_a_message() {
+    const MESSAGES: u64 = 4000;
+    let Some((mut datapath, _guard)) = registered(Mode::Generated) else { return };
+    next(&mut datapath, 5);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (read, was_read) = mpsc::channel();
+    let flow = std::thread::spawn(move || {
+        for n in 0..MESSAGES {
+            // CREATE, then the MEASURE of the end.
+            choose(&stream, if n % 2 == 0 { "anole_ccp" } else { "reno" });
+            if was_read.recv().is_err() {
+                return;
+            }
+            let (begin, pause) = (Instant::now(), Duration::from_micros(n * 37 % 1500));
+            while n % 3 == 0 && begin.elapsed() < pause {
+                std::thread::yield_now();
+            }
+        }
+    });
+    let mut buffer = [0; 1024];
+    for n in 0..MESSAGES {
+        // Nobody wakes it from a wait over an unread message; it ends by itself, and the message is found then.
+        let begin = Instant::now();
+        let length = datapath.receive(&mut buffer, Duration::from_secs(5));
+        assert!(length.is_some() && begin.elapsed() < Duration::from_secs(3), "message {n} waited unread");
+        assert_eq!(buffer[0], if n % 2 == 0 { 0 } else { 1 });
+        read.send(()).unwrap();
+    }
+    flow.join().unwrap();
+    assert_eq!(datapath.stats().unsent, 0);
+}
