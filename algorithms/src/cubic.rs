@@ -43,8 +43,11 @@ const MIN_CWND_PACKETS: u64 = 2;
 const HYSTART_DIVISOR: u64 = 8;
 /// … within these bounds (RFC 9406 §4.3, MIN_RTT_THRESH and MAX_RTT_THRESH).
 const HYSTART_RISE_US: core::ops::RangeInclusive<u64> = 4_000..=16_000;
-/// Reports come once per round trip, but no faster than the least rise can show itself; losses are reported at once.
+/// In slow start reports come once per round trip, but no faster than the least rise can show itself …
 const MIN_INTERVAL_US: u64 = *HYSTART_RISE_US.start();
+/// … and later no faster than this: losses are reported at once, and nothing else is of interest. With 500
+/// flows the agent's reports cost more than all the rest of a congestion control.
+pub(crate) const AVOIDANCE_INTERVAL_US: u64 = 200_000;
 /// Windows below this leave slow start by loss only, segments (as in Linux, hystart_low_window).
 const HYSTART_LOW_PACKETS: u64 = 16;
 /// Reports before the first round-trip sample come this far apart.
@@ -94,7 +97,9 @@ impl Algorithm for Cubic {
                 .set(control::FRESH, 1);
         }
         // Every report is answered: the datapath takes silence for the agent's death.
-        out.set(control::INTERVAL_US, seen.rtt_us.clamp(MIN_INTERVAL_US, 1_000_000) as u32);
+        let least =
+            if self.decreases.in_slow_start(seen.cwnd) { MIN_INTERVAL_US } else { AVOIDANCE_INTERVAL_US };
+        out.set(control::INTERVAL_US, seen.rtt_us.clamp(least, 1_000_000) as u32);
     }
 }
 
@@ -141,6 +146,11 @@ impl Decreases {
     /// Those of a new flow, with the RFC's parameters.
     pub(crate) fn standard(mss: u32) -> Decreases {
         Decreases::new(mss, Params::default())
+    }
+
+    /// True while a window of `cwnd` bytes grows exponentially.
+    fn in_slow_start(&self, cwnd: u64) -> bool {
+        cwnd < self.ssthresh
     }
 
     fn new(mss: u32, params: Params) -> Decreases {

@@ -4,6 +4,7 @@
 //! Deviations: those of [`RenoWindow`]; no pacing rate is set, so the transport paces by the window.
 
 use crate::classic::{Classic, RenoWindow};
+use crate::cubic::AVOIDANCE_INTERVAL_US;
 use crate::params::check;
 use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
 use anole_model::{Bounds, Dur, Time};
@@ -22,7 +23,7 @@ pub(crate) const SPEC: Spec = Spec {
 
 /// Reports before the first round-trip sample come this far apart.
 const FIRST_INTERVAL: Dur = Dur::from_millis(100);
-/// Then they come once per round trip, but no faster than this; losses are reported at once.
+/// Then they come once per round trip, but no faster than this in slow start; losses are reported at once.
 const MIN_INTERVAL_US: u64 = 4_000;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
@@ -65,7 +66,9 @@ impl Algorithm for Reno {
             self.set_window(out);
         }
         // Every report is answered: the datapath takes silence for the agent's death.
-        let interval = seen.rtt_us.clamp(MIN_INTERVAL_US, 1_000_000) as u32;
+        let slow_start = seen.cwnd < self.window.ssthresh();
+        let least = if slow_start { MIN_INTERVAL_US } else { AVOIDANCE_INTERVAL_US };
+        let interval = seen.rtt_us.clamp(least, 1_000_000) as u32;
         out.set(control::INTERVAL_US, interval);
     }
 }
