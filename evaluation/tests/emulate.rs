@@ -100,8 +100,8 @@ fn the_agent_governs_real_packets() {
     let args = ["--alg", "reno", "--agent-binary", agent.to_str().unwrap(), "--json"];
     let result = &objects(&place.run(&args))[0];
     let flow = &result["flows"][0];
-    assert!(flow["reports"].as_u64().unwrap() > 10, "{flow}");
-    assert!(flow["updates"].as_u64().unwrap() > 10, "{flow}");
+    assert!(flow["reports"].as_u64().unwrap() > 3, "{flow}");
+    assert!(flow["updates"].as_u64().unwrap() > 3, "{flow}");
     assert!(flow["decisions"].is_u64(), "{flow}");
     assert!(flow["throughput_mbps"].as_f64().unwrap() > 8.0, "{flow}");
     assert_eq!(place.leftovers(), 0);
