@@ -15,7 +15,7 @@ pub struct Judged {
     pub error: Option<f64>,
     /// The gradient that the utility took: the slope where significant, and the excess of loss; else 0.
     pub gradient: f64,
-    /// Mean round-trip time over the smallest one.
+    /// The shortest round-trip time of the window over the smallest one known.
     pub rtt_ratio: f64,
 }
 

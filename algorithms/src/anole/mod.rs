@@ -255,11 +255,6 @@ impl Anole {
             MIN_PACKETS_PER_RTT * f64::from(self.flow.mss) / self.path.srtt().as_secs_f64().max(1e-6),
         );
         self.rate = Bounds::DEFAULT.clamp(choice.rate.max(least));
-        self.lead_classic();
-    }
-
-    /// Puts the rule-based candidate on the rate in force unless it is near already.
-    fn lead_classic(&mut self) {
         let own = self.classic.cwnd() as f64 / self.path.srtt().as_secs_f64().max(1e-6);
         if (own - self.rate.bytes_per_s()).abs() > self.params.keep_epoch * self.rate.bytes_per_s() {
             self.classic.resume(self.cap(self.rate, 1.0));

@@ -226,7 +226,7 @@ impl Path {
     }
 
     /// A drain ended: the round-trip time before it and after it, and what was lost meanwhile. A full
-    /// buffer keeps the round-trip time steady too, but not without loss.
+    /// buffer keeps the round-trip time steady too, but not without loss. True when the path turned out longer.
     pub fn saw_drain(&mut self, now: Time, before: Dur, after: Dur, loss: Loss) -> bool {
         let same = after > before.mul_f64(1.0 - DRAIN_EFFECT) && after < before.mul_f64(1.0 + DRAIN_EFFECT);
         let fruitless = same && after > self.min_rtt() && self.is_usual(loss);

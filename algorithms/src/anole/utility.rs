@@ -20,7 +20,7 @@ pub(super) struct Verdict {
     pub gradient: f64,
     /// True when a gradient could be told from noise.
     pub significant: bool,
-    /// Mean round-trip time over the smallest one.
+    /// The shortest round-trip time of the window over the smallest one known: jitter makes no queue.
     pub rtt_ratio: f64,
     /// The queue tolerated, share of the smallest round-trip time.
     pub tolerated: f64,
