@@ -67,7 +67,7 @@ static __noinline int announce(struct sock *sk, struct flow *f)
 }
 
 /* Gives a new connection its storage and, while there are any, a mailbox. */
-static __always_inline void open_flow(struct sock *sk)
+static __noinline int open_flow(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp(sk);
 	u64 now_us = bpf_ktime_get_ns() / 1000;
@@ -77,7 +77,7 @@ static __always_inline void open_flow(struct sock *sk)
 
 	f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f)
-		return;
+		return 0;
 	count(&agent.opened);
 	f->leniency = 1;
 	f->lost = tp->lost;
@@ -86,11 +86,11 @@ static __always_inline void open_flow(struct sock *sk)
 	f->bytes_acked = tp->bytes_acked;
 	if (bpf_map_pop_elem(&free_slots, &place)) {
 		count(&agent.unslotted);
-		return;
+		return 0;
 	}
 	mail = bpf_map_lookup_elem(&mailboxes, &place);
 	if (!mail)
-		return;
+		return 0;
 	f->slot = place + 1;
 	mail->generation++;
 	f->machine.head.sid = mail->generation << 16 | f->slot;
@@ -104,6 +104,7 @@ static __always_inline void open_flow(struct sock *sk)
 		/* An agent that is merely slow must not see the flow twice. */
 		f->next_create = now_us + AGENT_TIMEOUT_US;
 	}
+	return 0;
 }
 
 /* Gives the mailbox back and tells the agent. */
