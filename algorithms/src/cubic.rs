@@ -43,9 +43,10 @@ const MIN_CWND_PACKETS: u64 = 2;
 const HYSTART_DIVISOR: u64 = 8;
 /// … within these bounds (RFC 9406 §4.3, MIN_RTT_THRESH and MAX_RTT_THRESH).
 const HYSTART_RISE_US: core::ops::RangeInclusive<u64> = 4_000..=16_000;
-/// In slow start reports come once per round trip, but no faster than the least rise can show itself …
+/// While slow start grows the window, reports come once per round trip, but no faster than the least rise can show
+/// itself …
 const MIN_INTERVAL_US: u64 = *HYSTART_RISE_US.start();
-/// … and later no faster than this: losses are reported at once, and nothing else is of interest. With 500
+/// … and otherwise no faster than this: losses are reported at once, and nothing else is of interest. With 500
 /// flows the agent's reports cost more than all the rest of a congestion control.
 pub(crate) const AVOIDANCE_INTERVAL_US: u64 = 200_000;
 /// Windows below this leave slow start by loss only, segments (as in Linux, hystart_low_window).
@@ -60,11 +61,13 @@ fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
 struct Cubic {
     flow: FlowInfo,
     decreases: Decreases,
+    /// The window at the last report, bytes.
+    cwnd: u64,
 }
 
 impl Cubic {
     fn new(flow: FlowInfo, params: Params) -> Cubic {
-        Cubic { flow, decreases: Decreases::new(flow.mss, params) }
+        Cubic { flow, decreases: Decreases::new(flow.mss, params), cwnd: 0 }
     }
 }
 
@@ -97,8 +100,9 @@ impl Algorithm for Cubic {
                 .set(control::FRESH, 1);
         }
         // Every report is answered: the datapath takes silence for the agent's death.
-        let least =
-            if self.decreases.in_slow_start(seen.cwnd) { MIN_INTERVAL_US } else { AVOIDANCE_INTERVAL_US };
+        let doubles = self.decreases.in_slow_start(seen.cwnd) && seen.cwnd > self.cwnd;
+        self.cwnd = seen.cwnd;
+        let least = if doubles { MIN_INTERVAL_US } else { AVOIDANCE_INTERVAL_US };
         out.set(control::INTERVAL_US, seen.rtt_us.clamp(least, 1_000_000) as u32);
     }
 }
@@ -269,6 +273,13 @@ mod tests {
         assert_eq!(field(&answer(&mut cubic, 164, 1, 0, 50_000, 70_000), "Cwnd"), None);
         let out = answer(&mut cubic, 165, 1, 0, 50_000, 80_000);
         assert_eq!((field(&out, "Cwnd"), field(&out, "w_max")), (Some(56_000), Some(68_000)));
+    }
+
+    #[test]
+    fn a_window_that_does_not_grow_is_reported_seldom() {
+        let mut cubic = Cubic::new(FLOW, Params::default());
+        let mut interval = |cwnd| field(&answer(&mut cubic, 100, 0, 0, 1_000, cwnd), "interval_us");
+        assert_eq!([interval(10_000), interval(20_000), interval(20_000)], [4_000, 4_000, 200_000].map(Some));
     }
 
     #[test]

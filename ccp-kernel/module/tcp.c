@@ -23,6 +23,11 @@
 #define CREATE_INTERVAL_US (250 * USEC_PER_MSEC)
 #define MAX_LENIENCY	   8
 
+/* tcp_tso_autosize(): bytes that hosts take at a time, halved for each 512 us of the smallest round-trip
+ * time. */
+#define TSO_BYTES   65536U
+#define TSO_RTT_LOG 9
+
 static void wait_for_answer(struct ccp_flow *flow, u64 now_us)
 {
 	if (!flow->waiting_since)
@@ -148,14 +153,23 @@ static bool is_lost(const struct ccp_flow *flow, const struct tcp_sock *tp, u64 
 	return flow->waiting_since && now_us - flow->waiting_since > patience * flow->leniency;
 }
 
-/* Hands the flow's window and rate to TCP. The window is at least what TCP sends at once at this rate if it
- * may: a millisecond's packets (tcp_tso_autosize()). With less they leave one at a time, each with an ACK
- * of its own, for several times the processor time. */
+/* Bytes that TCP sends at once at this pacing rate, if the window lets it (tcp_tso_autosize()): a
+ * millisecond's, and where the round trip is shorter than some milliseconds, as many as hosts take at a time.
+ * With less in the window packets leave one at a time, each with an ACK of its own, for several times the
+ * processor time. */
+static u32 burst(const struct tcp_sock *tp, u64 rate)
+{
+	u32 halvings = tcp_min_rtt(tp) >> TSO_RTT_LOG;
+
+	return rate ? (rate >> 10) + (halvings < 32 ? TSO_BYTES >> halvings : 0) : 0;
+}
+
+/* Hands the flow's window and rate to TCP. */
 static void obey(struct sock *sk, struct ccp_flow *flow, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 rate = min_t(u64, flow->control.rate, READ_ONCE(sk->sk_max_pacing_rate));
-	u32 bytes = max_t(u32, flow->control.cwnd, rate >> 10);
+	u32 bytes = max_t(u32, flow->control.cwnd, burst(tp, rate));
 	u32 cwnd = ccp_packets_allowed(tp, bytes / max_t(u32, tp->mss_cache, 1));
 
 	if (flow->cap) {

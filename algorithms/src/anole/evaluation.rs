@@ -41,6 +41,9 @@ const MIN_PACKETS: f64 = 6.0;
 /// A window has no more samples than these: enough for a slope, and far enough apart that what one burst
 /// of a wireless link brings together counts once (bursts of 2 to 8 ms in half a round trip of 50 ms).
 const MAX_SAMPLES: u64 = 32;
+/// No window is shorter: on a path with hardly any delay the agent would spend more on reports than the hosts
+/// on the traffic (at 1 Gbit/s over 50 µs, a third of the processor time with 1 ms), to learn the hosts' jitter.
+const SHORTEST_WINDOW: Dur = Dur::from_millis(4);
 /// No window is longer.
 const MAX_WINDOW: Dur = Dur::from_millis(2_000);
 /// A window in which less than this share of the rate was sent was limited by the application.
@@ -51,7 +54,7 @@ impl Evaluation {
     pub fn new(a: Test, b: Test, previous: Option<Verdict>, srtt: Dur, mss: u32) -> Evaluation {
         let (low, high) = if a.1 <= b.1 { (a, b) } else { (b, a) };
         let packets = Dur::from_secs_f64(MIN_PACKETS * f64::from(mss) / low.1.bytes_per_s().max(1.0));
-        let length = (srtt / 2).max(packets).min(MAX_WINDOW);
+        let length = (srtt / 2).max(packets).clamp(SHORTEST_WINDOW, MAX_WINDOW);
         Evaluation { low, high, length, evidence: Evidence { previous, ..Evidence::default() }, idle: false }
     }
 
@@ -99,10 +102,9 @@ pub(super) fn gap_us(window: Dur) -> u32 {
     (window / MAX_SAMPLES).as_micros().min(1_000_000_000) as u32
 }
 
-/// A span as a register takes it: a millisecond at least, so that a path with no delay at all does not
-/// report on every ACK, and an hour at most.
+/// A span as a register takes it: at least [`SHORTEST_WINDOW`], and an hour at most.
 pub(super) fn register_us(span: Dur) -> u32 {
-    span.as_micros().clamp(1_000, 3_600_000_000) as u32
+    span.max(SHORTEST_WINDOW).as_micros().min(3_600_000_000) as u32
 }
 
 /// Brings a candidate's rate near enough to the rate in force to be tested without harm.
@@ -149,7 +151,8 @@ impl Anole {
         }
         self.climbs = if choice.climb { self.climbs + 1 } else { 0 };
         self.apply(now, choice);
-        if choice.climb && evidence.queue_is_empty(self.standing().aim, self.path.min_rtt()) {
+        let free = choice.climb && evidence.queue_is_empty(self.standing().aim, self.path.min_rtt());
+        if free && self.patience.may_ramp(self.path.delivery_rate()) {
             return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }
         // The least, for jitter makes no queue.

@@ -63,7 +63,7 @@ use evaluation::{Evaluation, gap_us, register_us};
 use params::Params;
 use path::{Path, Standing};
 use probing::Probing;
-use ramp::Ramp;
+use ramp::{Patience, Ramp};
 use utility::Verdict;
 use window::{Phase, Window};
 
@@ -140,6 +140,7 @@ struct Anole {
     stage: Stage,
     cycle: u32,
     climbs: u32,
+    patience: Patience,
     /// Reports in a row of a program that should have ended.
     ignored: u32,
     /// What the last report's decision rested on, if it led to one.
@@ -171,6 +172,7 @@ impl Anole {
             stage: Stage::Acceleration(Acceleration::default()),
             cycle: 0,
             climbs: 0,
+            patience: Patience::default(),
             ignored: 0,
             evidence: None,
             telemetry: Telemetry::default(),

@@ -33,10 +33,46 @@ const PACE_16: u32 = 20;
 /// A window larger than any path's, before the round-trip time is known, µs.
 const NO_EXIT_US: u32 = 1_000_000_000;
 
+/// A ramp that raised the delivery rate by less than this share found no free capacity.
+const FOUND: f64 = 0.1;
+/// A ramp that found none makes the next one wait for twice as many cycles as the one before, at most for these.
+const MAX_WAIT: u32 = 8;
+/// Delivery rates that differ by more than this share are not the same.
+const MORE: f64 = 0.02;
+
+/// How long ramps wait after one that found nothing: what looks like an empty queue may be one that cannot be
+/// seen, as in a buffer of less than a millisecond, and each ramp overflows it. None waits once more arrives than
+/// the last one ever saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Patience {
+    /// Cycles.
+    wait: u32,
+    left: u32,
+    seen: Rate,
+}
+
+impl Patience {
+    /// A cycle in which `delivered` arrived would start a ramp: true when it may.
+    pub fn may_ramp(&mut self, delivered: Rate) -> bool {
+        let may = self.left == 0 || delivered > self.seen * (1.0 + MORE);
+        self.left = self.left.saturating_sub(1);
+        may
+    }
+
+    /// A ramp ended that began at a delivery rate and reached another.
+    fn ended(&mut self, before: Rate, best: Rate) {
+        self.wait = if best > before * (1.0 + FOUND) { 0 } else { (2 * self.wait).clamp(1, MAX_WAIT) };
+        self.left = self.wait;
+        self.seen = before.max(best);
+    }
+}
+
 /// A ramp under way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ramp {
     gain: f64,
+    /// The delivery rate when it began.
+    before: Rate,
     /// The largest delivery rate of a report so far.
     best: Rate,
     flat_reports: u32,
@@ -49,7 +85,7 @@ impl Ramp {
             .cwnd(cwnd)
             .set(control::GAIN_16, (gain * 16.0).round() as u32)
             .set(control::PACE_16, PACE_16);
-        let ramp = Ramp { gain, best: Rate::ZERO, flat_reports: 0 };
+        let ramp = Ramp { gain, before: path.delivery_rate(), best: Rate::ZERO, flat_reports: 0 };
         ramp.aim(aim, path, params, out);
         ramp
     }
@@ -77,7 +113,9 @@ impl Ramp {
         };
         out.set(control::EXIT_RTT_US, exit);
         out.set(control::GAP_US, gap_us(path.srtt() / 2));
-        out.set(control::INTERVAL_US, path.srtt().as_micros().clamp(1_000, 1_000_000) as u32);
+        // The first ACK tells the round-trip time: until the report of it nothing bounds the growth.
+        let interval = if path.is_measured() { path.srtt() } else { Dur::ZERO };
+        out.set(control::INTERVAL_US, interval.as_micros().clamp(1_000, 1_000_000) as u32);
     }
 
     /// Takes a report; true when the ramp is over.
@@ -133,6 +171,7 @@ impl Anole {
 
     /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with.
     fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
+        self.patience.ended(ramp.before, ramp.best);
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.cycle = (self.cycle + 1) & CYCLE_MASK;
         out.run(&anole_cycle::PROGRAM)
@@ -141,5 +180,24 @@ impl Anole {
             .set(anole_cycle::control::WINDOW_US, 0);
         let share = drain::after_ramp(ramp.gain(), rtt, self.standing().aim, &self.path);
         self.enter_drain(Reason::Ramp, share, rtt, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ramps_that_find_nothing_wait_longer_each_time_unless_more_arrives() {
+        let mbps = |n: f64| Rate::from_bytes_per_s(n * 125_000.0);
+        let mut patience = Patience::default();
+        let mut waits = |before, best, delivered| {
+            patience.ended(mbps(before), mbps(best));
+            (0..100).position(|_| patience.may_ramp(mbps(delivered)))
+        };
+        let fruitless = [(); 5].map(|()| waits(48.0, 49.0, 48.0));
+        assert_eq!(fruitless, [1, 2, 4, 8, 8].map(Some));
+        assert_eq!(waits(48.0, 49.0, 51.0), Some(0));
+        assert_eq!((waits(48.0, 90.0, 90.0), waits(90.0, 90.0, 90.0)), (Some(0), Some(1)));
     }
 }

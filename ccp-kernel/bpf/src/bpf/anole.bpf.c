@@ -64,8 +64,8 @@ static __always_inline void on_ack(unsigned long long *ctx, struct sock *sk, con
 	int alive, took;
 
 	if (!f) {
-		/* There was no memory for it when the connection was opened, or the kernel left `init` out, as it
-		 * does now and then on a busy processor when a cgroup's program chooses. */
+		/* There was no memory for it when the connection was opened, or the kernel left `init` out,
+		 * as it does now and then on a busy processor when a cgroup's program chooses. */
 		open_flow(sk);
 		fallback_ack(sk, tp, rs);
 		return;

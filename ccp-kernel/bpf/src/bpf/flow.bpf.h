@@ -14,6 +14,11 @@
 #define CREATE_INTERVAL_US 250000ULL
 #define MAX_LENIENCY	   8
 
+/* tcp_tso_autosize(): bytes that hosts take at a time, halved for each 512 us of the smallest round-trip
+ * time. */
+#define TSO_BYTES   65536U
+#define TSO_RTT_LOG 9
+
 struct agent agent SEC(".data.agent");
 
 struct flow {

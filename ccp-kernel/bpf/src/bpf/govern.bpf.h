@@ -62,13 +62,18 @@ static __always_inline int is_lost(const struct flow *f, const struct tcp_sock *
 }
 
 /*
- * Packets that TCP sends at once at this pacing rate, if the window lets it: those of a millisecond
- * (tcp_tso_autosize()). A smaller window, as on a path of a few packets, makes it send one packet at a time,
- * each with an ACK of its own, for several times the processor time. BBR allows for three such bursts.
+ * Packets that TCP sends at once at this pacing rate, if the window lets it (tcp_tso_autosize()): those of a
+ * millisecond, and where the round trip is shorter than some milliseconds, as many as hosts take at a time. A
+ * smaller window, as on a path of a few packets, makes it send one packet at a time, each with an ACK of its
+ * own, for several times the processor time. BBR allows for three such bursts.
  */
-static __always_inline u32 burst(u64 rate, u32 mss)
+static __always_inline u32 burst(const struct tcp_sock *tp, u64 rate, u32 mss)
 {
-	return mss ? (u32)(rate >> 10) / mss : 0;
+	u32 halvings = tp->rtt_min.s[0].v >> TSO_RTT_LOG;
+
+	if (!rate || !mss)
+		return 0;
+	return (u32)((rate >> 10) + (halvings < 32 ? TSO_BYTES >> halvings : 0)) / mss;
 }
 
 /* Hands the flow's window and rate to TCP. */
@@ -78,7 +83,7 @@ static __always_inline void obey(struct sock *sk, struct tcp_sock *tp, struct fl
 	u64 rate = f->machine.control.rate, limit = sk->sk_max_pacing_rate;
 
 	rate = rate < limit ? rate : limit;
-	least = burst(rate, mss);
+	least = burst(tp, rate, mss);
 	cwnd = clamped(tp, cwnd > least ? cwnd : least);
 	if (f->cap) {
 		f->cap += f->acked;

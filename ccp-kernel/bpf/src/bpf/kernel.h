@@ -98,6 +98,13 @@ struct inet_connection_sock {
 	u8 icsk_ca_state : 5;
 	u64 icsk_ca_priv[13];
 };
+struct minmax_sample {
+	u32 t;
+	u32 v;
+};
+struct minmax {
+	struct minmax_sample s[3];
+};
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u64 tcp_mstamp;
@@ -120,6 +127,7 @@ struct tcp_sock {
 	u32 prior_cwnd;
 	u32 prr_out;
 	u32 undo_marker;
+	struct minmax rtt_min; /* us */
 };
 struct rate_sample {
 	s32 delivered;

@@ -21,7 +21,7 @@ const LIMIT: u64 = 125_000_000;
 /// Handed to a socket at a time.
 const WRITE_BYTES: usize = 1 << 16;
 /// Before anything counts.
-const SETTLE: Duration = Duration::from_millis(400);
+const SETTLE: Duration = Duration::from_millis(1500);
 /// Longer than what an ACK is measured for: agents' work comes in waves.
 const LONGER: u32 = 2;
 /// The agent's own choice, the one of its algorithms that the kernel has as well, and the kernel's.
