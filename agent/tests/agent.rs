@@ -95,7 +95,7 @@ fn a_flow_is_taken_served_and_counted_and_the_stop_is_clean() {
     assert!(host.governed(asked) && host.governed(default));
     assert_eq!(host.refused, 0);
     let reports = host.datapath.flow(asked).unwrap().stats().reports;
-    assert!(reports > 5);
+    assert!(reports >= 2, "a window that does not grow is reported every 200 ms");
     host.close(asked);
     host.drive(Duration::from_millis(50), |_| false);
     let log = agent.stop();

@@ -64,9 +64,11 @@ static __always_inline void on_ack(unsigned long long *ctx, struct sock *sk, con
 	int alive, took;
 
 	if (!f) {
-		/* There was no memory for it when the connection was opened, or the kernel left `init` out,
-		 * as it does now and then on a busy processor when a cgroup's program chooses. */
-		open_flow(sk);
+		/* The ACK of a SYN comes before `init`. Later on there was no memory for the flow, or the
+		 * kernel left `init` out, as it does now and then on a busy processor when a cgroup's program
+		 * chooses. */
+		if (BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_initialized))
+			open_flow(sk);
 		fallback_ack(sk, tp, rs);
 		return;
 	}

@@ -96,6 +96,7 @@ struct inet_connection_sock {
 	u32 icsk_rto;
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	u8 icsk_ca_state : 5;
+	u8 icsk_ca_initialized : 1;
 	u64 icsk_ca_priv[13];
 };
 struct minmax_sample {
