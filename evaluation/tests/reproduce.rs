@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests of a binary read its files")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn reproduce(options: &[&str]) -> Output {
@@ -93,6 +93,42 @@ fn slots_and_parameters_of_the_tested_algorithm_can_be_changed() {
     assert!(one.contains(" ± 0.000 ") && one != lines(&[]), "{one}");
 }
 
+/// The agent, built if it is not there yet.
+fn agent() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
+    if !program.is_file() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--package", "anole-agent", "--bin", "anole-ccp"])
+            .status()
+            .unwrap();
+        assert!(built.success() && program.is_file());
+    }
+    program
+}
+
+#[test]
+fn the_same_figures_are_read_off_real_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, agent) = (folder.path().to_str().unwrap(), agent());
+    let real = ["--datapath", "quic", "--agent-binary", agent.to_str().unwrap()];
+    let options = ["anole-fig12", "--quick", "--seeds", "1", "--json", "--out", out];
+    let output = reproduce(&[&options[..], &real].concat());
+    let lines = text(&output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in real time, about 20 s"), "{output:?}");
+    let figures: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(figures.len(), 4);
+    for figure in figures {
+        assert!(figure["mean"].is_f64() && figure["mode"] == "quic" && figure["runs"] == 1, "{figure}");
+    }
+    // Anole alone: one run of each of four links.
+    let runs = std::fs::read_to_string(folder.path().join("anole-fig12.csv")).unwrap();
+    assert_eq!(runs.lines().count(), 5, "{runs}");
+    check_csv(&folder.path().join("anole-fig12-plot.csv"));
+    let page = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
+    assert!(page.contains("over QUIC, in real time, seeds 1 to 1"), "{page}");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_in_a_line() {
     let refused = |options: &[&str]| {
@@ -111,6 +147,14 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         (["--param", "beta=x"], "\"x\" is not a number"),
     ] {
         let text = refused(&[&["anole-jitter", "--quick"][..], &option].concat());
+        assert!(text.contains(message), "{text}");
+    }
+    for (options, message) in [
+        (&["anole-extremes", "--datapath", "quic"][..], "can't run with real packets: 10 Gbps"),
+        (&["anole-fig5", "--datapath", "quic", "--jobs", "2"], "--jobs"),
+        (&["anole-fig5", "--peers"], "--datapath quic"),
+    ] {
+        let text = refused(options);
         assert!(text.contains(message), "{text}");
     }
     // clap's own message: more than a line.

@@ -20,8 +20,8 @@
 //!    less per 5 RTT: **2 %**, and nothing where the queue aimed at covers it. The highest puts 0.25·½ = 1/8 RTT
 //!    into the queue, less than the tolerated µ = 0.2. An answer that is no rate, or beyond ten times r, runs r in
 //!    its place; one that is late prolongs the cycle at r.
-//! 2. **Its choice.** Where nothing was congested, the flow climbs from the highest rate tested, whatever the
-//!    policy says: it cannot lower r twice without a queue in between. Where a gradient was measured, its rate has
+//! 2. **Its choice.** Where nothing was congested, the flow climbs from the highest rate tested or keeps r,
+//!    whatever the policy says: it cannot lower r twice without a queue in between. Where a gradient was measured, its rate has
 //!    to promise (1 − `margin`)·x^t of the rate x inferred: it is no more than 1 − 0.95^(1/0.9) = **5.5 %** below it,
 //!    for one cycle. Where the queue is long and does not grow, T asks 0.85^(1/0.9) = 0.835 of a best rate that is
 //!    not congested, and a queue of more than µ·RTT is there to feed the link meanwhile.
