@@ -15,9 +15,13 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// The experiments that are part of `all`: those before the empty line.
 fn ids() -> Vec<String> {
     let list = text(&reproduce(&["--list"]));
-    list.lines().map(|line| line.split_whitespace().next().unwrap().to_string()).collect()
+    list.lines()
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split_whitespace().next().unwrap().to_string())
+        .collect()
 }
 
 /// The fields of a line of CSV; a quoted one may hold commas.
@@ -69,6 +73,17 @@ fn every_experiment_runs_and_writes_its_files() {
         let verdict = figure["verdict"].as_str().unwrap();
         assert!(verdict == "met" || verdict.starts_with("missed by "), "{figure}");
     }
+}
+
+#[test]
+fn a_sweep_has_a_curve_per_figure() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let lines = text(&reproduce(&["anole-sweep-close", "--quick", "--out", out]));
+    assert_eq!(lines.matches("close = 0.02 ").count(), 3, "{lines}");
+    let points = std::fs::read_to_string(folder.path().join("anole-sweep-close-plot.csv")).unwrap();
+    assert_eq!(points.lines().count(), 1 + 3 * 5, "{points}");
+    assert!(!points.contains("NaN"), "{points}");
 }
 
 #[test]
@@ -139,7 +154,9 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         assert_eq!(text.lines().count(), 1, "{text}");
         text
     };
-    assert!(refused(&["anole-fig4"]).contains("no experiment \"anole-fig4\"; known are all, anole-fig5"));
+    assert!(
+        refused(&["anole-fig4"]).contains("no experiment \"anole-fig4\"; known are all, sweeps, anole-fig5")
+    );
     for (option, message) in [
         (["--policy", "librra"], "unknown policy \"librra\""),
         (["--classic", "qubic"], "unknown rule-based candidate \"qubic\""),

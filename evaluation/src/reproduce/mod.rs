@@ -28,7 +28,7 @@ use std::thread;
 /// Options of `anole-eval reproduce`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Experiments, or all
+    /// Experiments, or all (but the sweeps), or sweeps
     #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
     /// List the experiments and what they show
@@ -91,9 +91,7 @@ impl Datapath {
 /// Runs the subcommand.
 pub fn main(args: Args) -> Result<()> {
     if args.list {
-        return catalogue::all().iter().try_for_each(|experiment| {
-            output::print_line(&format!("{:<22} {}", experiment.id, experiment.title))
-        });
+        return list();
     }
     let mut experiments = chosen(&args.ids)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
@@ -127,15 +125,30 @@ pub fn main(args: Args) -> Result<()> {
     args.out.as_deref().map_or(Ok(()), |folder| output::write_whole(folder, "report.md", &page))
 }
 
+fn list() -> Result<()> {
+    let line =
+        |experiment: &&Experiment| output::print_line(&format!("{:<24} {}", experiment.id, experiment.title));
+    catalogue::all().iter().try_for_each(line)?;
+    output::print_line(&format!("\n{SWEEPS}: parameters over their ranges; long, and not part of {ALL}"))?;
+    catalogue::sweeps().iter().try_for_each(line)
+}
+
+/// What stands for every experiment but the sweeps, and for every sweep.
+const ALL: &str = "all";
+const SWEEPS: &str = "sweeps";
+
 /// The experiments with these names, each once, in the order of the catalogue.
 fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
-    let all = catalogue::all();
-    if let Some(unknown) = ids.iter().find(|id| *id != "all" && !all.iter().any(|e| e.id == **id)) {
-        let known: Vec<&str> = all.iter().map(|experiment| experiment.id).collect();
-        return Err(usage(format!("no experiment \"{unknown}\"; known are all, {}", known.join(", "))));
+    let (all, sweeps) = (catalogue::all(), catalogue::sweeps());
+    let known = || [ALL, SWEEPS].into_iter().chain(all.iter().chain(sweeps).map(|experiment| experiment.id));
+    if let Some(unknown) = ids.iter().find(|id| !known().any(|known| known == **id)) {
+        let known: Vec<&str> = known().collect();
+        return Err(usage(format!("no experiment \"{unknown}\"; known are {}", known.join(", "))));
     }
-    let wanted = |experiment: &&&Experiment| ids.iter().any(|id| id == "all" || id == experiment.id);
-    Ok(all.iter().filter(wanted).copied().collect())
+    let wanted = |group: &'static str| {
+        move |experiment: &&&Experiment| ids.iter().any(|id| id == group || id == experiment.id)
+    };
+    Ok(all.iter().filter(wanted(ALL)).chain(sweeps.iter().filter(wanted(SWEEPS))).copied().collect())
 }
 
 fn carrier(args: &Args) -> Result<Carrier> {
