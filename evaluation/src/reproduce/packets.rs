@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn times_for_people() {
-        let told = |s| for_people(Dur::from_millis(1_000 * s));
+        let told = |s: u64| for_people(Dur::from_millis(1_000 * s));
         assert_eq!([told(93), told(150), told(9000)], ["93 s", "2 minutes", "2.5 hours"]);
     }
 }
