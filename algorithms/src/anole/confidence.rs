@@ -25,16 +25,16 @@
 //!    to promise (1 − `margin`)·x^t of the rate x inferred: it is no more than 1 − 0.95^(1/0.9) = **5.5 %** below it,
 //!    for one cycle. Where the queue is long and does not grow, T asks 0.85^(1/0.9) = 0.835 of a best rate that is
 //!    not congested, and a queue of more than µ·RTT is there to feed the link meanwhile.
-//! 3. **Its deprecation.** Utility of a test at 0.8·r: 0.8^0.9 = 0.82 of the best, y = 0.92. From η = 1 it takes six such
-//!    evaluations to fall below 0.6, and three at a share of 0.7 or less, where the bound of a fifth applies. Then
-//!    6 RTT without a test (three recoveries), and, from η = 0.9, five or two evaluations until the next time. A
-//!    policy that stays as low as it may costs 5·0.1 in 5·5 + 6 RTT, **1.6 %**; one that is worse and is clamped,
-//!    less: 2·0.1 in 16. The steps meanwhile are 1, 2 and 4 packets per RTT, and go down only where 1 + µ is exceeded.
+//! 3. **Its confidence**, which spares the tests. A test at 0.8·r beside a best rate without congestion has the share
+//!    0.8^0.9 = 0.82, y = 0.92: from η = 1 six of them are below 0.6; a share of 0.7 or less takes three, by the bound
+//!    of a fifth. Then come 6 RTT without a test (three recoveries) and, from η = 0.9, five or two tests until the
+//!    next time: 5·0.1 in 5·5 + 6 RTT, **1.6 %**, or 2·0.1 in 16. A low rate that is the best of the three, because the
+//!    others met a queue, costs its candidate nothing, and stays at the 2 % of its tests. The steps of
+//!    acceleration are 1, 2 and 4 packets per RTT, and go down only where 1 + µ is exceeded.
 //!
 //! Together a policy that stays bad costs less than 3 % once r has been found, on paths that hold more than some
 //! ten packets. What words leave open, a high test on a queue that is nearly too long, which sets off a drain, and
-//! steps that are large on thin paths, is measured: `evaluation/sim/tests/floor.rs` lets hundreds of random policies
-//! loose.
+//! steps that are large on thin paths, is measured: `evaluation/sim/tests/floor.rs` lets random policies loose.
 
 use super::params::Params;
 
