@@ -142,6 +142,7 @@ fn the_same_figures_are_read_off_real_packets() {
     check_csv(&folder.path().join("anole-fig12-plot.csv"));
     let page = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
     assert!(page.contains("over QUIC, in real time, seeds 1 to 1"), "{page}");
+    assert!(page.contains("load average of the last minute: "), "{page}");
 }
 
 #[test]

@@ -120,6 +120,11 @@ pub fn main(args: Args) -> Result<()> {
             write(folder, experiment, &results)?;
         }
         page += &report::section(experiment, &figures);
+        if args.datapath != Datapath::Sim {
+            let load = packets::load();
+            eprintln!("anole-eval: {}: {load}", experiment.id);
+            page += &format!("\n{load}.\n");
+        }
         print(&args, experiment, &figures)?;
     }
     args.out.as_deref().map_or(Ok(()), |folder| output::write_whole(folder, "report.md", &page))

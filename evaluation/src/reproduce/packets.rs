@@ -52,6 +52,14 @@ pub fn run(
     results
 }
 
+/// What the machine did meanwhile: delays in real time are as good as it was idle.
+pub fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let average = text.split_whitespace().next().unwrap_or("unknown");
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("load average of the last minute: {average} on {processors} processors")
+}
+
 /// A time for people: seconds, or minutes, or hours.
 pub fn for_people(span: Dur) -> String {
     let minutes = span.as_secs_f64() / 60.0;
