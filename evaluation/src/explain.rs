@@ -33,7 +33,7 @@ const VERDICT: [&str; 6] = ["rate_mbps", "utility", "slope", "slope_error", "gra
 /// The same of a part, where more of them may stand on each other.
 const PART_PANEL: (u32, u32) = (820, 210);
 
-/// Stages in the order of a flow's life; one that is not here is drawn with the last.
+/// Stages in the order of a flow's life, so that a colour means the same in every picture; others come behind.
 const STAGES: [&str; 6] = ["ramp", "drain", "check", "evaluation", "probing", "acceleration"];
 
 /// A part of a run, s: from, to.
@@ -165,11 +165,15 @@ fn part_picture(title: &str, steps: &[Explanation], span: Span) -> Result<String
         stair.points.retain(|(at, _)| at.is_finite());
         stair
     };
-    let stage = |step: &Explanation| STAGES.iter().position(|name| *name == step.stage).unwrap_or(5);
-    let stages: Vec<Series> = STAGES
+    let mut names = STAGES.to_vec();
+    for step in steps {
+        if !names.contains(&step.stage) {
+            names.push(step.stage);
+        }
+    }
+    let stages: Vec<Series> = names
         .iter()
-        .enumerate()
-        .map(|(number, name)| pieces(name, &|step| (stage(step) == number).then(|| step.rate.mbps())))
+        .map(|name| pieces(name, &|step| (step.stage == *name).then(|| step.rate.mbps())))
         .collect();
     let mut panels = vec![plot::lines(&frame(title, "rate, Mbps"), &stages, None)?];
     // An evaluation's verdicts come with the step that ends it.
