@@ -2,7 +2,7 @@
 //!
 //! A row is a step at which the algorithm changed what it does; after an evaluation it carries the verdicts on
 //! the rates that competed. Rates in Mbps, times in seconds or milliseconds, as the heads say; an empty cell is
-//! a figure that there was not.
+//! a figure that there was not. `--explain-span` draws a part of the flow larger, by its stages.
 
 use crate::output;
 use crate::plot::{self, Frame, Series};
@@ -30,19 +30,36 @@ const SHARED: [&str; 10] = [
 const VERDICTS: [&str; 3] = ["rule", "learned", "previous"];
 const VERDICT: [&str; 6] = ["rate_mbps", "utility", "slope", "slope_error", "gradient", "rtt_ratio"];
 
-/// Writes a table and a picture for every flow of a run that explains itself; says how many there were.
-pub fn write(folder: &Path, result: &RunResult) -> Result<usize> {
+/// The same of a part, where more of them may stand on each other.
+const PART_PANEL: (u32, u32) = (820, 210);
+
+/// Stages in the order of a flow's life, so that a colour means the same in every picture; others come behind.
+const STAGES: [&str; 6] = ["ramp", "drain", "check", "evaluation", "probing", "acceleration"];
+
+/// A part of a run, s: from, to.
+pub type Span = (f64, f64);
+
+/// Reads `FROM:TO` in seconds.
+pub fn parse_span(text: &str) -> Result<Span, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|s| s.is_finite() && *s >= 0.0);
+    let ends = text.split_once(':').and_then(|(from, to)| Some((number(from)?, number(to)?)));
+    ends.filter(|(from, to)| from < to).ok_or_else(|| "give FROM:TO in seconds, such as 0.8:2.4".to_string())
+}
+
+/// Writes a table and a picture, of all or of a part, for every flow of a run that explains itself; says how
+/// many there were.
+pub fn write(folder: &Path, result: &RunResult, part: Option<Span>) -> Result<usize> {
     let name = output::file_name(result);
     let stem = name.strip_suffix(".json").unwrap_or(&name);
     let mut written = 0;
     for (index, flow) in result.flows.iter().enumerate().filter(|(_, flow)| !flow.explained.is_empty()) {
         let title = format!("{}: {} of flow {index}", result.scenario, flow.alg);
         output::write_whole(folder, &format!("{stem}-flow{index}-explained.csv"), &table(&flow.explained))?;
-        output::write_whole(
-            folder,
-            &format!("{stem}-flow{index}-explained.svg"),
-            &picture(&title, &flow.explained)?,
-        )?;
+        let svg = match part {
+            None => picture(&title, &flow.explained)?,
+            Some(span) => part_picture(&title, &flow.explained, span)?,
+        };
+        output::write_whole(folder, &format!("{stem}-flow{index}-explained.svg"), &svg)?;
         written += 1;
     }
     Ok(written)
@@ -123,4 +140,83 @@ fn picture(title: &str, steps: &[Explanation]) -> Result<String> {
         plot::lines(&frame("delay", "ms"), &delays, None)?,
         plot::lines(&frame("confidence", "η"), &trust, None)?,
     ]))
+}
+
+/// A rate that holds from a time to another, as a piece of a broken line, in time since `from`.
+fn piece((from, to): Span, start: f64, end: f64, y: f64) -> Vec<(f64, f64)> {
+    let (start, end) = (start.max(from) - from, end.min(to) - from);
+    if start >= end { Vec::new() } else { vec![(start, y), (end, y), (f64::NAN, f64::NAN)] }
+}
+
+/// A part of a flow: rate by stage, rates tested, queue, confidence; the last three where there is something to
+/// see.
+fn part_picture(title: &str, steps: &[Explanation], span: Span) -> Result<String> {
+    let at = |step: &Explanation| step.at.as_secs_f64();
+    let x = format!("time since {} s, s", span.0);
+    let frame = |title, y| Frame { title, x: &x, y, size: PART_PANEL };
+    let spans = || steps.iter().zip(steps.iter().skip(1));
+    let pieces = |label: &str, value: &dyn Fn(&Explanation) -> Option<f64>| {
+        let points = spans().filter_map(|(step, next)| Some(piece(span, at(step), at(next), value(step)?)));
+        Series { label: label.to_string(), points: points.flatten().collect() }
+    };
+    // The pieces joined to a stair.
+    let over = |label: &str, value: &dyn Fn(&Explanation) -> f64| {
+        let mut stair = pieces(label, &|step| Some(value(step)));
+        stair.points.retain(|(at, _)| at.is_finite());
+        stair
+    };
+    let mut names = STAGES.to_vec();
+    for step in steps {
+        if !names.contains(&step.stage) {
+            names.push(step.stage);
+        }
+    }
+    let stages: Vec<Series> = names
+        .iter()
+        .map(|name| pieces(name, &|step| (step.stage == *name).then(|| step.rate.mbps())))
+        .collect();
+    let mut panels = vec![plot::lines(&frame(title, "rate, Mbps"), &stages, None)?];
+    // An evaluation's verdicts come with the step that ends it.
+    let tested = |label: &str, verdict: fn(&Explanation) -> Option<Judged>| {
+        let points = spans()
+            .filter_map(|(step, next)| Some(piece(span, at(step), at(next), verdict(next)?.rate.mbps())));
+        Series { label: label.to_string(), points: points.flatten().collect() }
+    };
+    let rates = [
+        over("in force", &|step| step.rate.mbps()),
+        tested("tested: rule-based", |step| step.rule),
+        tested("tested: learned", |step| step.learned),
+    ];
+    if rates[1..].iter().any(|series| !series.points.is_empty()) {
+        panels.push(plot::lines(&frame("rates that were tested", "rate, Mbps"), &rates, None)?);
+    }
+    let queue = [
+        over("smoothed round-trip time", &|step| (step.rtt - step.min_rtt).as_millis_f64()),
+        over("aimed at", &|step| step.aim.as_millis_f64()),
+    ];
+    panels.push(plot::lines(&frame("beyond the smallest round-trip time", "queue, ms"), &queue, None)?);
+    let trust = [over("rule-based", &|s| s.confidence[0]), over("learned", &|s| s.confidence[1])];
+    if trust.iter().flat_map(|series| &series.points).any(|(_, eta)| *eta < 1.0) {
+        panels.push(plot::lines(&frame("confidence", "η"), &trust, None)?);
+    }
+    Ok(plot::stacked(&panels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_a_span() {
+        assert_eq!(parse_span("0.8: 2.4"), Ok((0.8, 2.4)));
+        for bad in ["", "3", "3:2", "2:2", "-1:2", "nan:2", "1:inf", "a:b"] {
+            assert!(parse_span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_piece_is_cut_to_the_span() {
+        assert_eq!(piece((1.0, 2.0), 0.5, 1.25, 7.0)[..2], [(0.0, 7.0), (0.25, 7.0)]);
+        assert!(piece((1.0, 2.0), 2.0, 3.0, 7.0).is_empty());
+    }
 }

@@ -28,6 +28,9 @@ pub struct Args {
     /// picture (SVG) per flow, into the directory of --out
     #[arg(long, requires = "out")]
     explain: bool,
+    /// Draw this part alone, in seconds, larger and by the flow's stages
+    #[arg(long, value_name = "FROM:TO", requires = "explain", value_parser = explain::parse_span)]
+    explain_span: Option<explain::Span>,
     /// Runs at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -61,7 +64,7 @@ pub fn main(args: Args) -> Result<()> {
         let result = args.scenario.label(&scenario, &loader, result);
         if let Some(folder) = &args.scenario.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
-            if args.explain && explain::write(folder, &result)? == 0 {
+            if args.explain && explain::write(folder, &result, args.explain_span)? == 0 {
                 eprintln!("anole-eval: {} explains nothing; anole does", result.alg);
             }
         }

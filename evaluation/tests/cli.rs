@@ -217,7 +217,18 @@ fn a_flow_of_anole_explains_itself_step_by_step() {
     }
     let picture = read("-flow0-explained.svg");
     assert!(picture.starts_with("<svg") && picture.matches("<svg ").count() == 5);
-    let refused = files.sim(&["--explain"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("--out"));
+    let part = ["--explain", "--explain-span", "0.1:0.5", "--out", out.to_str().unwrap()];
+    assert!(files.sim(&part).status.success());
+    let part = read("-flow0-explained.svg");
+    assert!(part.starts_with("<svg") && part.contains("time since 0.1 s") && !part.contains("NaN"));
+    assert_eq!(read("-flow0-explained.csv"), table);
+    for (options, message) in [
+        (&["--explain"][..], "--out"),
+        (&["--explain-span", "2:1"], "FROM:TO"),
+        (&["--explain-span", "1:2"], "--explain"),
+    ] {
+        let refused = files.sim(options);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(message));
+    }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests of a binary read its files")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn reproduce(options: &[&str]) -> Output {
@@ -15,9 +15,13 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// The experiments that are part of `all`: those before the empty line.
 fn ids() -> Vec<String> {
     let list = text(&reproduce(&["--list"]));
-    list.lines().map(|line| line.split_whitespace().next().unwrap().to_string()).collect()
+    list.lines()
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split_whitespace().next().unwrap().to_string())
+        .collect()
 }
 
 /// The fields of a line of CSV; a quoted one may hold commas.
@@ -72,6 +76,17 @@ fn every_experiment_runs_and_writes_its_files() {
 }
 
 #[test]
+fn a_sweep_has_a_curve_per_figure() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let lines = text(&reproduce(&["anole-sweep-close", "--quick", "--out", out]));
+    assert_eq!(lines.matches("close = 0.02 ").count(), 3, "{lines}");
+    let points = std::fs::read_to_string(folder.path().join("anole-sweep-close-plot.csv")).unwrap();
+    assert_eq!(points.lines().count(), 1 + 3 * 5, "{points}");
+    assert!(!points.contains("NaN"), "{points}");
+}
+
+#[test]
 fn the_number_of_threads_changes_nothing() {
     let run = |jobs| {
         let folder = tempfile::tempdir().unwrap();
@@ -93,6 +108,43 @@ fn slots_and_parameters_of_the_tested_algorithm_can_be_changed() {
     assert!(one.contains(" ± 0.000 ") && one != lines(&[]), "{one}");
 }
 
+/// The agent, built if it is not there yet.
+fn agent() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
+    if !program.is_file() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--package", "anole-agent", "--bin", "anole-ccp"])
+            .status()
+            .unwrap();
+        assert!(built.success() && program.is_file());
+    }
+    program
+}
+
+#[test]
+fn the_same_figures_are_read_off_real_packets() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, agent) = (folder.path().to_str().unwrap(), agent());
+    let real = ["--datapath", "quic", "--agent-binary", agent.to_str().unwrap()];
+    let options = ["anole-fig12", "--quick", "--seeds", "1", "--json", "--out", out];
+    let output = reproduce(&[&options[..], &real].concat());
+    let lines = text(&output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in real time, about 20 s"), "{output:?}");
+    let figures: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(figures.len(), 4);
+    for figure in figures {
+        assert!(figure["mean"].is_f64() && figure["mode"] == "quic" && figure["runs"] == 1, "{figure}");
+    }
+    // Anole alone: one run of each of four links.
+    let runs = std::fs::read_to_string(folder.path().join("anole-fig12.csv")).unwrap();
+    assert_eq!(runs.lines().count(), 5, "{runs}");
+    check_csv(&folder.path().join("anole-fig12-plot.csv"));
+    let page = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
+    assert!(page.contains("over QUIC, in real time, seeds 1 to 1"), "{page}");
+    assert!(page.contains("load average of the last minute: "), "{page}");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_in_a_line() {
     let refused = |options: &[&str]| {
@@ -103,7 +155,9 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         assert_eq!(text.lines().count(), 1, "{text}");
         text
     };
-    assert!(refused(&["anole-fig4"]).contains("no experiment \"anole-fig4\"; known are all, anole-fig5"));
+    assert!(
+        refused(&["anole-fig4"]).contains("no experiment \"anole-fig4\"; known are all, sweeps, anole-fig5")
+    );
     for (option, message) in [
         (["--policy", "librra"], "unknown policy \"librra\""),
         (["--classic", "qubic"], "unknown rule-based candidate \"qubic\""),
@@ -111,6 +165,14 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         (["--param", "beta=x"], "\"x\" is not a number"),
     ] {
         let text = refused(&[&["anole-jitter", "--quick"][..], &option].concat());
+        assert!(text.contains(message), "{text}");
+    }
+    for (options, message) in [
+        (&["anole-extremes", "--datapath", "quic"][..], "can't run with real packets: 10 Gbps"),
+        (&["anole-fig5", "--datapath", "quic", "--jobs", "2"], "--jobs"),
+        (&["anole-fig5", "--peers"], "--datapath quic"),
+    ] {
+        let text = refused(options);
         assert!(text.contains(message), "{text}");
     }
     // clap's own message: more than a line.

@@ -56,7 +56,7 @@ pub fn main(args: Args) -> Result<()> {
     let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate)?);
     let run = |scenario: &Scenario, alg: &str| -> Result<RunResult> {
         let choice = Choice { alg: Some(alg.to_string()), classic: None, policy: None };
-        let bar = emulate::progress_bar(scenario, 1);
+        let bar = emulate::progress_bar(scenario.duration);
         let datapath = emulate::DatapathKind::Quic;
         let result = emulate::run_one(scenario, &choice, datapath, &loader, args.seed, &args.agent, &bar)?;
         bar.finish_and_clear();

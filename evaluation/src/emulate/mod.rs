@@ -25,6 +25,7 @@ use crate::options::{PolicyArgs, ScenarioArgs, usage};
 use crate::{output, table};
 use anole_emulator::Through;
 use anole_inference::Loader;
+use anole_model::Dur;
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
@@ -53,7 +54,7 @@ pub struct Args {
 }
 
 /// Where the agents come from and what happens to them.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct AgentArgs {
     /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
     #[arg(long, value_name = "FILE")]
@@ -65,6 +66,13 @@ pub struct AgentArgs {
     /// Send so many malformed datagrams to the agents during each run
     #[arg(long, value_name = "DATAGRAMS", default_value_t = 0)]
     agent_flood: u64,
+}
+
+impl AgentArgs {
+    /// Agents from this program, undisturbed.
+    pub fn undisturbed(agent_binary: Option<PathBuf>) -> AgentArgs {
+        AgentArgs { agent_binary, ..AgentArgs::default() }
+    }
 }
 
 /// What carries the flows.
@@ -101,7 +109,7 @@ pub fn main(args: Args) -> Result<()> {
         }
     }
     outage::check(&args.agent.agent_outage).map_err(usage)?;
-    let bar = progress_bar(&scenario, runs.len());
+    let bar = progress_bar(scenario.duration * runs.len() as u64);
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
         let result = run_one(&scenario, choice, args.datapath, &loader, *seed, &args.agent, &bar)?;
@@ -166,8 +174,8 @@ fn self_test(datapath: DatapathKind) -> Result<()> {
 }
 
 /// Counts milliseconds of running time. Hidden by itself where standard error is no terminal.
-pub fn progress_bar(scenario: &Scenario, runs: usize) -> ProgressBar {
-    let total_ms = scenario.duration.as_micros() / 1000 * runs as u64;
+pub fn progress_bar(total: Dur) -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {percent:>3} % of the running time, {eta} left");
-    ProgressBar::new(total_ms).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    ProgressBar::new(total.as_micros() / 1000)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -19,12 +19,25 @@ pub struct Experiment {
     pub about: &'static str,
     /// Seeds of each cell, in full and with `--quick`.
     pub seeds: [u64; 2],
+    /// How it runs with real packets.
+    pub packets: Packets,
     /// What runs.
     pub cells: fn(&Contender) -> Vec<Cell>,
     /// What is read off.
     pub figures: fn(&Results) -> Vec<Figure>,
     /// What is drawn.
     pub plot: fn(&Results) -> Vec<Panel>,
+}
+
+/// How an experiment runs with real packets, in real time, one run after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packets {
+    /// The tested algorithm alone, unless its peers are asked for.
+    Tested,
+    /// With its peers: its figures compare.
+    Everyone,
+    /// Not at all, for this reason.
+    Never(&'static str),
 }
 
 /// An algorithm with what stands in its slots.

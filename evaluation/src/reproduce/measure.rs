@@ -38,6 +38,13 @@ pub fn share_of_optimal(run: &RunResult) -> Option<f64> {
     Some(throughput(run)? / run.optimal_mbps?)
 }
 
+/// Kleinrock's power of the first flow, 1 at best: the share of the mean capacity that it gets, over its mean
+/// round-trip time in units of the smallest (in means over a point of the series).
+pub fn power(run: &RunResult) -> Option<f64> {
+    let smallest = min_rtt_between(run, 0, [0.0, f64::MAX])?;
+    Some(share_of_optimal(run)? / (run.flows.first()?.rtt_mean_ms? / smallest).max(1.0))
+}
+
 /// The points of a series between two times, s.
 fn between<T>(series: &[T], dt_s: f64, [from, to]: [f64; 2]) -> &[T] {
     let index = |at: f64| ((at / dt_s).round() as usize).min(series.len());
@@ -169,7 +176,7 @@ mod tests {
             goodput_mbps: None,
             owd_mean_ms: None,
             owd_p95_ms: Some(30.0),
-            rtt_mean_ms: None,
+            rtt_mean_ms: Some(62.5),
             rtt_p95_ms: None,
             loss_rate: None,
             retransmit_rate: None,
@@ -222,6 +229,7 @@ mod tests {
         assert_eq!((lowest_from(&run, 0.5), lowest_from(&run, 3.5)), (Some(0.0), Some(20.0)));
         assert_eq!((longest_silence(&run, 0.5), longest_silence(&run, 3.5)), (Some(1.5), Some(0.0)));
         assert_eq!(inferences_per_s(&run), Some(2.0));
+        assert_eq!(power(&run), Some(0.4));
     }
 
     #[test]

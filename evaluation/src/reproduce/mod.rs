@@ -6,17 +6,20 @@
 mod catalogue;
 mod experiment;
 mod measure;
+mod packets;
 mod picture;
 mod report;
 mod run;
 
+use crate::emulate::DatapathKind;
 use crate::options::usage;
 use crate::output;
 use anole_inference::{Loader, Serving, Settings};
+use anole_model::Dur;
 use anole_sim::plan::Choice;
 use anyhow::{Context, Result, bail};
 use experiment::{Contender, Experiment, Figure, TESTED};
-use run::Runner;
+use run::{Carrier, Runner};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +28,7 @@ use std::thread;
 /// Options of `anole-eval reproduce`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Experiments, or all
+    /// Experiments, or all (but the sweeps), or sweeps
     #[arg(value_name = "ID", required_unless_present = "list")]
     ids: Vec<String>,
     /// List the experiments and what they show
@@ -34,10 +37,19 @@ pub struct Args {
     /// Fewer seeds and shorter runs: a check that everything works, not a result
     #[arg(long)]
     quick: bool,
-    /// Seeds of every experiment; each one's own number, at least ten, if left out
+    /// What carries the flows
+    #[arg(long, value_enum, default_value = "sim")]
+    datapath: Datapath,
+    /// Run the peers of Anole with real packets as well, where figures can do without
+    #[arg(long)]
+    peers: bool,
+    /// The agent's program, for real packets; otherwise $ANOLE_CCP, or anole-ccp beside this program
+    #[arg(long, value_name = "FILE")]
+    agent_binary: Option<PathBuf>,
+    /// Seeds of every experiment; each one's own number, at least ten, if left out (three with real packets)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: Option<u64>,
-    /// Runs at the same time; as many as there are processors if left out
+    /// Simulations at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Directory for ID.csv, ID-plot.csv, ID.svg and report.md
@@ -57,48 +69,134 @@ pub struct Args {
     param: Vec<String>,
 }
 
+/// What carries the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Datapath {
+    /// The simulator, in virtual time
+    Sim,
+    /// QUIC through the emulator, in real time
+    Quic,
+}
+
+impl Datapath {
+    /// As in results.
+    fn name(self) -> &'static str {
+        match self {
+            Datapath::Sim => "sim",
+            Datapath::Quic => "quic",
+        }
+    }
+}
+
 /// Runs the subcommand.
 pub fn main(args: Args) -> Result<()> {
     if args.list {
-        return catalogue::all().iter().try_for_each(|experiment| {
-            output::print_line(&format!("{:<22} {}", experiment.id, experiment.title))
-        });
+        return list();
     }
-    let experiments = chosen(&args.ids)?;
+    let mut experiments = chosen(&args.ids)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
     let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate).map_err(usage)?);
     let runner = Runner {
         quick: args.quick,
         seeds: args.seeds,
-        jobs: args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get),
+        carrier: carrier(&args)?,
         tested: tested(&args),
         policies: loader.clone(),
     };
+    leave_out(&runner, &args.ids, &mut experiments)?;
+    tell_time(&runner, &experiments)?;
     let mut page = report::head(&what_ran(&args), experiments.len());
     for experiment in experiments {
         let results = runner.run(experiment)?;
         if let Some(failure) = loader.failure() {
             bail!("a policy could not be run: {failure}");
         }
-        let figures = (experiment.figures)(&results);
+        let mut figures = (experiment.figures)(&results);
+        if args.datapath != Datapath::Sim {
+            // Those of peers that did not run.
+            figures.retain(|figure| !figure.values.is_empty());
+        }
         if let Some(folder) = &args.out {
             write(folder, experiment, &results)?;
         }
         page += &report::section(experiment, &figures);
+        if args.datapath != Datapath::Sim {
+            let load = packets::load();
+            eprintln!("anole-eval: {}: {load}", experiment.id);
+            page += &format!("\n{load}.\n");
+        }
         print(&args, experiment, &figures)?;
     }
     args.out.as_deref().map_or(Ok(()), |folder| output::write_whole(folder, "report.md", &page))
 }
 
+fn list() -> Result<()> {
+    let line =
+        |experiment: &&Experiment| output::print_line(&format!("{:<24} {}", experiment.id, experiment.title));
+    catalogue::all().iter().try_for_each(line)?;
+    output::print_line(&format!("\n{SWEEPS}: parameters over their ranges; long, and not part of {ALL}"))?;
+    catalogue::sweeps().iter().try_for_each(line)
+}
+
+/// What stands for every experiment but the sweeps, and for every sweep.
+const ALL: &str = "all";
+const SWEEPS: &str = "sweeps";
+
 /// The experiments with these names, each once, in the order of the catalogue.
 fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
-    let all = catalogue::all();
-    if let Some(unknown) = ids.iter().find(|id| *id != "all" && !all.iter().any(|e| e.id == **id)) {
-        let known: Vec<&str> = all.iter().map(|experiment| experiment.id).collect();
-        return Err(usage(format!("no experiment \"{unknown}\"; known are all, {}", known.join(", "))));
+    let (all, sweeps) = (catalogue::all(), catalogue::sweeps());
+    let known = || [ALL, SWEEPS].into_iter().chain(all.iter().chain(sweeps).map(|experiment| experiment.id));
+    if let Some(unknown) = ids.iter().find(|id| !known().any(|known| known == **id)) {
+        let known: Vec<&str> = known().collect();
+        return Err(usage(format!("no experiment \"{unknown}\"; known are {}", known.join(", "))));
     }
-    let wanted = |experiment: &&&Experiment| ids.iter().any(|id| id == "all" || id == experiment.id);
-    Ok(all.iter().filter(wanted).copied().collect())
+    let wanted = |group: &'static str| {
+        move |experiment: &&&Experiment| ids.iter().any(|id| id == group || id == experiment.id)
+    };
+    Ok(all.iter().filter(wanted(ALL)).chain(sweeps.iter().filter(wanted(SWEEPS))).copied().collect())
+}
+
+fn carrier(args: &Args) -> Result<Carrier> {
+    let threads = || args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let real = args.peers || args.agent_binary.is_some();
+    match args.datapath {
+        Datapath::Sim if real => Err(usage("--peers and --agent-binary are for --datapath quic")),
+        Datapath::Sim => Ok(Carrier::Simulator(threads())),
+        Datapath::Quic if args.jobs.is_some_and(|jobs| jobs.get() > 1) => {
+            Err(usage("--jobs: runs in real time disturb each other; leave it out with --datapath quic"))
+        }
+        Datapath::Quic => Ok(Carrier::Packets {
+            datapath: DatapathKind::Quic,
+            agent_binary: args.agent_binary.clone(),
+            peers: args.peers,
+        }),
+    }
+}
+
+/// Experiments that can't run: an error where one was named, a note where all were.
+fn leave_out(runner: &Runner, ids: &[String], experiments: &mut Vec<&'static Experiment>) -> Result<()> {
+    for experiment in experiments.iter() {
+        let Some(reason) = runner.refuses(experiment) else { continue };
+        let id = experiment.id;
+        if ids.iter().any(|named| named == id) {
+            return Err(usage(format!("{id} can't run with real packets: {reason}; leave --datapath out")));
+        }
+        eprintln!("anole-eval: {id} is left out: {reason}");
+    }
+    experiments.retain(|experiment| runner.refuses(experiment).is_none());
+    Ok(())
+}
+
+/// Real time is told before it passes.
+fn tell_time(runner: &Runner, experiments: &[&Experiment]) -> Result<()> {
+    let mut total = Dur::ZERO;
+    for experiment in experiments {
+        total += runner.real_time(experiment)?;
+    }
+    if !total.is_zero() {
+        eprintln!("anole-eval: in real time, about {}", packets::for_people(total));
+    }
+    Ok(())
 }
 
 fn tested(args: &Args) -> Contender {
@@ -114,8 +212,12 @@ fn tested(args: &Args) -> Contender {
 fn what_ran(args: &Args) -> String {
     let params = if args.param.is_empty() { String::new() } else { format!(", {}", args.param.join(", ")) };
     let quick = if args.quick { ", a quick check and no result" } else { "" };
-    let seeds = args.seeds.map_or(String::new(), |seeds| format!(", {seeds} seeds each"));
-    format!("{TESTED} over {} and {}{params}{seeds}{quick}", args.classic, args.policy)
+    let seeds = args.seeds.map_or(String::new(), |seeds| format!(", seeds 1 to {seeds}"));
+    let carrier = match args.datapath {
+        Datapath::Sim => "in simulation",
+        Datapath::Quic => "over QUIC, in real time",
+    };
+    format!("{TESTED} over {} and {}, {carrier}{params}{seeds}{quick}", args.classic, args.policy)
 }
 
 fn write(folder: &Path, experiment: &Experiment, results: &experiment::Results) -> Result<()> {
@@ -131,7 +233,7 @@ fn print(args: &Args, experiment: &Experiment, figures: &[Figure]) -> Result<()>
         return output::print_line(&report::lines(experiment.id, figures));
     }
     figures.iter().try_for_each(|figure| {
-        let json = serde_json::to_string(&report::json(experiment.id, figure));
+        let json = serde_json::to_string(&report::json(experiment.id, args.datapath.name(), figure));
         output::print_line(&json.context("cannot express a figure as JSON")?)
     })
 }

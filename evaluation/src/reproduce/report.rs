@@ -12,6 +12,8 @@ const HEAD: [&str; 6] = ["", "what", "paper", "ours", "target", "verdict"];
 #[derive(Serialize)]
 pub struct FigureJson<'a> {
     id: &'a str,
+    /// What carried the flows, as in a run's result.
+    mode: &'a str,
     what: &'a str,
     paper: Option<&'a str>,
     mean: Option<f64>,
@@ -24,10 +26,11 @@ pub struct FigureJson<'a> {
 }
 
 /// A figure for programs; what was not measured is null.
-pub fn json<'a>(id: &'a str, figure: &'a Figure) -> FigureJson<'a> {
+pub fn json<'a>(id: &'a str, mode: &'a str, figure: &'a Figure) -> FigureJson<'a> {
     let known = |x: f64| x.is_finite().then_some(x);
     FigureJson {
         id,
+        mode,
         what: &figure.what,
         paper: (!figure.paper.is_empty()).then_some(figure.paper),
         mean: known(figure.mean()),
@@ -191,7 +194,7 @@ mod tests {
              anole-fig5  throughput, normal  about 47  – ± 0.000 Mbps      ≤ 1 Mbps     missed: nothing measured\n\
              anole-fig5  throughput, normal  about 47  0.500 ± 0.000 Mbps  –            shown"
         );
-        let nothing = serde_json::to_value(json("x", &figures[2])).unwrap();
+        let nothing = serde_json::to_value(json("x", "sim", &figures[2])).unwrap();
         assert!(nothing["mean"].is_null() && nothing["verdict"] == "missed: nothing measured", "{nothing}");
     }
 

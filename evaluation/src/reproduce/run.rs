@@ -1,8 +1,11 @@
-//! The runs of an experiment, on several threads; what comes out does not depend on their number.
+//! The runs of an experiment: simulated on several threads, whose number changes nothing, or with real packets.
 
-use super::experiment::{Cell, Contender, Experiment, Outcome, Results, Source};
+use super::experiment::{Cell, Contender, Experiment, Outcome, Packets, Results, Source};
+use super::packets::{self, Job};
+use crate::emulate::DatapathKind;
 use crate::options::usage;
 use anole_algorithms::policy::Policies;
+use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::AgentScript;
 use anole_sim::plan::plan;
@@ -11,10 +14,13 @@ use anole_sim::scenario::Scenario;
 use anole_sim::suite::{Purpose, Ranges};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+/// Seeds of each cell with real packets, unless told otherwise: a run takes as long as it says.
+const REAL_SEEDS: u64 = 3;
 /// Each ACK takes up to this much longer: the noise of real hosts, without which all seeds would be alike on a
 /// link without loss.
 const HOST_NOISE: Dur = Dur::from_micros(200);
@@ -23,31 +29,106 @@ const SUITE_SEED: u64 = 5;
 /// Length of a run in the random suite with `--quick`, s.
 const QUICK_SUITE_S: f64 = 4.0;
 
+/// What carries the flows.
+#[derive(Clone, Debug)]
+pub enum Carrier {
+    /// The simulator, on so many threads.
+    Simulator(usize),
+    /// This transport, in real time, under agents from this program, if one is named.
+    Packets {
+        /// Which.
+        datapath: DatapathKind,
+        /// The agents' program.
+        agent_binary: Option<PathBuf>,
+        /// Peers run where figures can do without them, too.
+        peers: bool,
+    },
+}
+
 /// How the runs of all experiments go.
 pub struct Runner {
     /// Fewer seeds and shorter runs.
     pub quick: bool,
     /// Seeds of each cell, instead of the experiment's own number.
     pub seeds: Option<u64>,
-    /// Threads.
-    pub jobs: usize,
+    /// Simulator or real packets.
+    pub carrier: Carrier,
     /// The algorithm that the experiments are about.
     pub tested: Contender,
     /// Where policies are found.
-    pub policies: Arc<dyn Policies>,
+    pub policies: Arc<Loader>,
 }
 
 impl Runner {
     /// Runs every cell with every seed.
     pub fn run(&self, experiment: &Experiment) -> Result<Results> {
-        let cells = (experiment.cells)(&self.tested);
-        let seeds = self.seeds.unwrap_or(experiment.seeds[usize::from(self.quick)]);
+        let cells = self.cells(experiment);
+        let runs = match &self.carrier {
+            Carrier::Simulator(threads) => self.simulate(experiment, &cells, *threads)?,
+            Carrier::Packets { datapath, agent_binary, .. } => {
+                let jobs = self.jobs(experiment, &cells)?;
+                packets::run(&jobs, *datapath, &self.policies, agent_binary.as_ref())?
+            }
+        };
+        let (mut runs, seeds) = (runs.into_iter(), self.seeds(experiment) as usize);
+        let outcome = |cell| Outcome { cell, runs: runs.by_ref().take(seeds).collect() };
+        Ok(Results(cells.into_iter().map(outcome).collect()))
+    }
+
+    /// What real time this takes; none for a simulation.
+    pub fn real_time(&self, experiment: &Experiment) -> Result<Dur> {
+        match &self.carrier {
+            Carrier::Simulator(_) => Ok(Dur::ZERO),
+            Carrier::Packets { .. } => Ok(packets::span(&self.jobs(experiment, &self.cells(experiment))?)),
+        }
+    }
+
+    /// Why this can't run, if it can't.
+    pub fn refuses(&self, experiment: &Experiment) -> Option<&'static str> {
+        match (&self.carrier, experiment.packets) {
+            (Carrier::Packets { .. }, Packets::Never(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// What runs, without the peers that are left out.
+    fn cells(&self, experiment: &Experiment) -> Vec<Cell> {
+        let mut cells = (experiment.cells)(&self.tested);
+        let alone = matches!(self.carrier, Carrier::Packets { peers: false, .. });
+        if alone && experiment.packets != Packets::Everyone {
+            cells.retain(|cell| cell.contender.choice.alg == self.tested.choice.alg);
+        }
+        cells
+    }
+
+    fn seeds(&self, experiment: &Experiment) -> u64 {
+        let own = experiment.seeds[usize::from(self.quick)];
+        self.seeds.unwrap_or(match self.carrier {
+            Carrier::Simulator(_) => own,
+            Carrier::Packets { .. } => own.min(REAL_SEEDS),
+        })
+    }
+
+    /// Every cell with every seed, for real packets.
+    fn jobs<'a>(&self, experiment: &Experiment, cells: &'a [Cell]) -> Result<Vec<Job<'a>>> {
+        let seeds = 1..=self.seeds(experiment);
+        let runs = cells.iter().flat_map(|cell| seeds.clone().map(move |seed| (cell, seed)));
+        let job = |(cell, seed): (&'a Cell, u64)| {
+            let (scenario, seed) = self.scenario(cell, seed)?;
+            let name = format!("{} on {}", cell.contender.label, cell.setting.name);
+            Ok(Job { name, scenario, choice: &cell.contender.choice, seed })
+        };
+        runs.map(job).collect()
+    }
+
+    fn simulate(&self, experiment: &Experiment, cells: &[Cell], threads: usize) -> Result<Vec<RunResult>> {
+        let seeds = self.seeds(experiment);
         let total = cells.len() * seeds as usize;
         let bar = progress_bar(experiment.id, total);
         let next = AtomicUsize::new(0);
         let done: Vec<Mutex<Option<Result<RunResult>>>> = (0..total).map(|_| Mutex::new(None)).collect();
         thread::scope(|scope| {
-            for _ in 0..self.jobs.min(total) {
+            for _ in 0..threads.min(total) {
                 scope.spawn(|| {
                     while let Some((job, slot)) = numbered(&done, next.fetch_add(1, Ordering::Relaxed)) {
                         let (cell, seed) = (job / seeds as usize, job as u64 % seeds + 1);
@@ -70,29 +151,31 @@ impl Runner {
             let result = slot.into_inner().ok().flatten();
             runs.extend(result.transpose()?);
         }
-        let mut runs = runs.into_iter();
-        let outcome = |cell| Outcome { cell, runs: runs.by_ref().take(seeds as usize).collect() };
-        Ok(Results(cells.into_iter().map(outcome).collect()))
+        Ok(runs)
     }
 
     fn one(&self, cell: &Cell, seed: u64) -> Result<RunResult> {
         let Cell { contender, setting } = cell;
-        let scenario = self.scenario(cell, seed)?;
-        let seed = if setting.source == Source::Random { scenario.seed } else { seed };
-        let plans = plan(&scenario, &contender.choice, &self.policies, seed)
+        let (mut scenario, seed) = self.scenario(cell, seed)?;
+        for flow in &mut scenario.flows {
+            flow.ack_jitter = HOST_NOISE;
+        }
+        let policies: Arc<dyn Policies> = self.policies.clone();
+        let plans = plan(&scenario, &contender.choice, &policies, seed)
             .map_err(|error| usage(format!("{} on {}: {error}", contender.label, setting.name)))?;
         Ok(anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ()))
     }
 
-    fn scenario(&self, cell: &Cell, seed: u64) -> Result<Scenario> {
+    /// Links and flows of a run, and the seed of its randomness.
+    fn scenario(&self, cell: &Cell, seed: u64) -> Result<(Scenario, u64)> {
         let Cell { contender, setting } = cell;
-        let mut scenario = match setting.source {
+        Ok(match setting.source {
             Source::Scenario(text) => {
                 let quick = if self.quick { &setting.quick[..] } else { &[] };
                 let set: Vec<String> =
                     setting.set.iter().chain(&contender.params).chain(quick).cloned().collect();
                 let mut no_traces = |_: &str| Err("experiments bring no files along".to_string());
-                Scenario::parse(text, &setting.name, &set, &mut no_traces).map_err(usage)?
+                (Scenario::parse(text, &setting.name, &set, &mut no_traces).map_err(usage)?, seed)
             }
             Source::Random => {
                 let mut ranges = Ranges::default();
@@ -108,13 +191,10 @@ impl Runner {
                         .map_err(|_| usage(format!("--param {name}: \"{value}\" is not a number")))?;
                     drawn.params.insert(name.to_string(), value);
                 }
-                drawn
+                let seed = drawn.seed;
+                (drawn, seed)
             }
-        };
-        for flow in &mut scenario.flows {
-            flow.ack_jitter = HOST_NOISE;
-        }
-        Ok(scenario)
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{THROUGHPUT, TIME, over_time};
 use crate::reproduce::experiment::{
-    Cell, Contender, Experiment, Figure, Results, Setting, TESTED, Target, cells, mean,
+    Cell, Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean,
 };
 use crate::reproduce::measure::{jain_between, min_rtt_between, rtt_between, throughput_between};
 use crate::reproduce::picture::{Kind, Panel};
@@ -41,6 +41,7 @@ pub const RTT_FAIRNESS: Experiment = Experiment {
             after a quarter. The ratio is the smaller throughput over the larger one, over the last half. The plot shows \
             the first seed.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let setting = |bdp| {
             Setting::new(buffer_name(bdp), TWO_RTTS)
@@ -82,6 +83,7 @@ pub const LATE_START: Experiment = Experiment {
             CUBIC that stops at 20 s: from 25 s on its mean RTT has to be that of a flow that knows the true minimum, and \
             the link in use. The first flow of the plot is the late one.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let settings = [Setting::new(EQUALS, AMONG_EQUALS), Setting::new(CUBIC, UNDER_CUBIC)];
         cells(&settings, std::slice::from_ref(tested))
@@ -157,6 +159,7 @@ pub const COEXISTENCE: Experiment = Experiment {
             share counts from 20 to 65 s, when CUBIC stops; 5 s later the mean RTT has to be within 1.25 of the base. The \
             plots show shares of all, and the first seed of Anole at 4 BDP.",
     seeds: [10, 1],
+    packets: Packets::Tested,
     cells: coexistence_cells,
     figures: |results| {
         let mut figures = Vec::new();

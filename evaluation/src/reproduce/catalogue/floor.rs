@@ -2,7 +2,7 @@
 
 use super::{LONG, LOSS, LTE, NORMAL, STEP};
 use crate::reproduce::experiment::{
-    Cell, Contender, Experiment, Figure, Results, Setting, Target, cells, mean,
+    Cell, Contender, Experiment, Figure, Packets, Results, Setting, Target, cells, mean,
 };
 use crate::reproduce::measure::{throughput, throughput_between, utility, utilization};
 use crate::reproduce::picture::{Kind, Panel};
@@ -135,6 +135,7 @@ pub const FLOOR: Experiment = Experiment {
             with the rule alone where that uses 90 % of the link with a mean RTT of at most 1.2 times the smallest, and \
             after 10 s with Anole without a policy. Each line is the policy that does worst.",
     seeds: [10, 1],
+    packets: Packets::Everyone,
     cells: floor_cells,
     figures: |results| {
         let mut figures = worst(results, "utility of the better candidate's", utility_share, 95.0);

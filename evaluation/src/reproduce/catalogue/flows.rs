@@ -2,7 +2,7 @@
 
 use super::{STEP, THROUGHPUT, TIME, over_time};
 use crate::reproduce::experiment::{
-    Contender, Experiment, Figure, Setting, TESTED, Target, cells, mean, with_peers,
+    Contender, Experiment, Figure, Packets, Setting, TESTED, Target, cells, mean, with_peers,
 };
 use crate::reproduce::measure::{
     jain_between, lowest_from, rtt_p95, time_to_reach, total_throughput, worst_unfairness,
@@ -20,6 +20,7 @@ pub const FIG9: Experiment = Experiment {
             arrival. Unfairness is the largest distance of any flow from its fair share, in the two seconds that begin \
             2 s after each arrival. The plot shows the first seed.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| cells(&[Setting::new("four flows", FOUR_FLOWS)], &with_peers(tested)),
     figures: |results| {
         let each =
@@ -59,6 +60,7 @@ pub const FIG10: Experiment = Experiment {
     about: "Anole, Fig. 10; here with 25 ms one way and 2 BDP of the smaller capacity. The paper: the new capacity within \
             0.5 s, then steady. Throughput is that of each tenth of a second. The plot shows the first seed.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| cells(&[Setting::new("step", STEP).quick("duration_s=18")], &with_peers(tested)),
     figures: |results| {
         let reach = results.each("step", TESTED, |run| time_to_reach(run, STEP_AT_S, 90.0));
@@ -98,6 +100,7 @@ pub const TABLE1_EXPERIMENT: Experiment = Experiment {
     about: "Anole, Table I: 50 ms RTT, 2 BDP (the heads of the paper's columns are swapped). Throughput is the sum over \
             flows, the 95th percentile of the round-trip time the mean over flows.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let setting = |(count, ..): (u32, &str, &str, f64)| {
             Setting::new(flows(count), MANY_FLOWS).set(format!("flow.count={count}")).quick("duration_s=8")

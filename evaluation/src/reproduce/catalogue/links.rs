@@ -2,7 +2,7 @@
 
 use super::{DELAY, LONG, LOSS, NORMAL, THROUGHPUT};
 use crate::reproduce::experiment::{
-    Cell, Contender, Experiment, Figure, Results, Setting, TESTED, Target, cells, mean, with_peers,
+    Cell, Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean, with_peers,
 };
 use crate::reproduce::measure::{owd_p95, throughput, utilization};
 use crate::reproduce::picture::{Kind, Panel};
@@ -51,6 +51,7 @@ pub const FIG5: Experiment = Experiment {
     about: "Anole, Fig. 5: 48 Mbps, 2 BDP; 25 ms one way, the same with 0.1 % loss, 50 ms one way. The paper's \
             figures in words are those of Sage (47 Mbps, 40 ms), Anole slightly below in both.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let settings = [
             Setting::new("normal", NORMAL).quick("duration_s=8"),
@@ -84,6 +85,7 @@ pub const FIG6: Experiment = Experiment {
             data and ACKs in bursts of 2 to 8 ms. The paper's words: high throughput in spite of the loss; every \
             algorithm above 80 % on the thin link, Anole with low delay.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let far =
             |name| Setting::new(name, NORMAL).set("bottleneck.one_way_delay_ms=45").quick("duration_s=8");
@@ -123,6 +125,7 @@ pub const FIG7: Experiment = Experiment {
     about: "Anole, Fig. 7: 48 Mbps, here with 25 ms one way and 2 BDP. The paper has BBR above 90 % at 5 % and Anole \
             slightly below it, above all others from 0.5 % on.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let setting = |(percent, _): (f64, Option<f64>)| {
             Setting::new(format!("{percent} % loss"), NORMAL)
@@ -167,6 +170,7 @@ pub const FIG8: Experiment = Experiment {
     about: "Anole, Fig. 8: 48 Mbps, here with 25 ms one way. At 2.5 BDP the paper has Anole at 38 ms, Sage at 60 ms. The \
             larger marker is the smallest buffer.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: fig8_cells,
     figures: |results| {
         let figures = FIG8_BDP.map(|bdp| {

@@ -7,6 +7,7 @@ mod links;
 mod moving;
 mod noise;
 mod rates;
+mod sweeps;
 
 use super::experiment::Experiment;
 
@@ -21,7 +22,12 @@ const DELAY: &str = "95th percentile of the one-way delay (ms)";
 const THROUGHPUT: &str = "throughput (Mbps)";
 const TIME: &str = "time (s)";
 
-/// Every experiment.
+/// Every sweep of a parameter; long, and not part of `all`.
+pub fn sweeps() -> &'static [&'static Experiment] {
+    sweeps::SWEEPS
+}
+
+/// Every experiment but the sweeps.
 pub fn all() -> &'static [&'static Experiment] {
     &[
         &links::FIG5,
@@ -66,7 +72,7 @@ mod tests {
 
     #[test]
     fn without_a_single_run_there_are_lines_and_plots_of_nothing() {
-        for experiment in all() {
+        for experiment in all().iter().chain(sweeps()) {
             let outcomes =
                 (experiment.cells)(&tested()).into_iter().map(|cell| Outcome { cell, runs: Vec::new() });
             let results = Results(outcomes.collect());
@@ -90,10 +96,10 @@ mod tests {
     #[test]
     fn experiments_have_names_of_their_own_seeds_and_one_cell_of_each_kind() {
         let tested = tested();
-        let mut ids: Vec<&str> = all().iter().map(|experiment| experiment.id).collect();
+        let mut ids: Vec<&str> = all().iter().chain(sweeps()).map(|experiment| experiment.id).collect();
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
-        for experiment in all() {
+        for experiment in all().iter().chain(sweeps()) {
             assert!(experiment.seeds[0] >= 10 && experiment.seeds[1] >= 1, "{}", experiment.id);
             let cells = (experiment.cells)(&tested);
             let mut names: Vec<(&str, &str)> = cells

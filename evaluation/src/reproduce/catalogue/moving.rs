@@ -2,7 +2,7 @@
 
 use super::DELAY;
 use crate::reproduce::experiment::{
-    Contender, Experiment, Figure, Results, Setting, Source, TESTED, Target, cells, mean,
+    Contender, Experiment, Figure, Packets, Results, Setting, Source, TESTED, Target, cells, mean,
 };
 use crate::reproduce::measure::{owd_p95, queue_p95, share_of_optimal};
 use crate::reproduce::picture::{Kind, Panel, cdf};
@@ -40,6 +40,7 @@ pub const RESPONSIVENESS: Experiment = Experiment {
             every 10 s, 638 kB of buffer; the same with loss of 0 to 5 % and 100 ms. Goodput is payload over capacity, of \
             which headers alone are 3.5 %.",
     seeds: [50, 1],
+    packets: Packets::Everyone,
     cells: |tested| {
         let settings = [
             Setting::new(RTT, DELAYS).quick("duration_s=60"),
@@ -105,6 +106,7 @@ pub const RANDOM: Experiment = Experiment {
             quarter varying like LTE; each run is another link, so that deviations are between links. For comparison, \
             without targets.",
     seeds: [200, 12],
+    packets: Packets::Tested,
     cells: |tested| {
         let setting = Setting { source: Source::Random, ..Setting::new(UNSEEN, "") };
         let peers = ["cubic", "bbr", "libra-rl", "orca"].map(Contender::peer);

@@ -1,7 +1,7 @@
 //! ACKs that come in bursts, and links of extreme sizes.
 
 use super::{NORMAL, THROUGHPUT, TIME, over_time};
-use crate::reproduce::experiment::{Experiment, Figure, Setting, TESTED, Target, cells, mean};
+use crate::reproduce::experiment::{Experiment, Figure, Packets, Setting, TESTED, Target, cells, mean};
 use crate::reproduce::measure::{longest_silence, owd_p95, throughput, utilization};
 use crate::reproduce::picture::{Kind, Panel};
 use anole_sim::result::RunResult;
@@ -20,6 +20,7 @@ pub const JITTER: Experiment = Experiment {
     about: "The link of Fig. 5a with aggregation as on Wi-Fi. An inference from gradients that are noise would lower the \
             rate; the throughput has to stay within 7 % of that on the clean link.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let clean = Setting::new(CLEAN, NORMAL).quick("duration_s=8");
         let bursts = BURSTS.map(|(name, options)| {
@@ -126,6 +127,7 @@ pub const EXTREMES: Experiment = Experiment {
     about: "After 20 round trips of starting up: at least 85 % of the link used, and nothing arriving for 0.6 s at most. \
             The plot shows the first seed.",
     seeds: [10, 1],
+    packets: Packets::Never("10 Gbps are more than links in user space carry"),
     cells: |tested| {
         let setting = |link: &Extreme| {
             Setting::new(link.name, NORMAL)

@@ -2,7 +2,7 @@
 
 use super::{LONG, LOSS, NORMAL};
 use crate::reproduce::experiment::{
-    Contender, Experiment, Figure, Results, Setting, TESTED, Target, cells, mean,
+    Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean,
 };
 use crate::reproduce::measure::inferences_per_s;
 use crate::reproduce::picture::{Kind, Panel};
@@ -35,6 +35,7 @@ pub const FIG11: Experiment = Experiment {
     about: "Anole, Fig. 11, 100 runs in each setting. The shares depend on the policy (the paper's is Sage) and are no aim \
             in themselves. A cycle that could not tell keeps the rate before, which the paper does not count.",
     seeds: [100, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let settings = [
             Setting::new("normal", NORMAL).quick("duration_s=8"),
@@ -79,6 +80,7 @@ pub const FIG12: Experiment = Experiment {
             inference costs. Counted here is how many there are, against the same policy run every 20 ms; the paper's \
             claim is 80 % fewer.",
     seeds: [10, 2],
+    packets: Packets::Tested,
     cells: |tested| {
         let setting = |mbps: u32| {
             Setting::new(format!("{mbps} Mbps"), NORMAL)
