@@ -88,8 +88,9 @@ pub(super) fn after_ramp(gain: f64, rtt: Dur, aim: Dur, path: &Path) -> f64 {
 
 impl Anole {
     /// Holds `share` of the rate until the queue seen at a round-trip time of `before` is worked off.
-    pub(super) fn enter_drain(&mut self, reason: Reason, share: f64, before: Dur, out: &mut Commands) {
+    pub(super) fn enter_drain(&mut self, now: Time, reason: Reason, share: f64, before: Dur, out: &mut Commands) {
         let from = self.rate;
+        self.crowd.begins(now, from);
         if reason == Reason::Queue {
             self.rate = self.rate * (1.0 - self.params.yielded);
         }
@@ -114,7 +115,7 @@ impl Anole {
             let rate = delivered.clamp(self.rate * MIN_SHARE, self.rate);
             self.apply(now, Choice { rate, source: Source::Inferred, climb: false });
         }
-        self.enter_drain(Reason::Overload, MIN_SHARE, window.last_rtt, out);
+        self.enter_drain(now, Reason::Overload, MIN_SHARE, window.last_rtt, out);
     }
 
     /// The drain is over; the rate decided on, or the one that the drain told, is in force again.
@@ -146,6 +147,11 @@ impl Anole {
                     self.rate = drain.from.max(self.rate);
                 }
             }
+        }
+        let next = due(now, after, self.standing(), &self.path, &self.params);
+        self.crowd.ended(matches!(next, Some((Reason::Queue, _))));
+        if self.is_crowded_out(now) {
+            return self.compete(now, out);
         }
         match due(now, after, self.standing(), &self.path, &self.params) {
             Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {

@@ -30,6 +30,7 @@
 //!   cycle tests the rate in force in its place. An answer that is no rate counts against its confidence.
 
 mod acceleration;
+mod competition;
 mod confidence;
 mod decision;
 mod drain;
@@ -56,6 +57,7 @@ use acceleration::Acceleration;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{anole_cycle, ramp as ramp_program};
+use competition::{Competition, Crowd};
 use confidence::Confidence;
 use decision::{Choice, Evidence, Source};
 use drain::Drain;
@@ -119,6 +121,8 @@ enum Stage {
     Probing(Probing),
     /// Additive steps while a candidate is deprecated.
     Acceleration(Acceleration),
+    /// The rule-based candidate governs beside flows that fill the buffer.
+    Competition(Competition),
 }
 
 struct Anole {
@@ -140,6 +144,8 @@ struct Anole {
     stage: Stage,
     cycle: u32,
     climbs: u32,
+    /// Drains that left the queue long.
+    crowd: Crowd,
     /// Reports in a row of a program that should have ended.
     ignored: u32,
     /// What the last report's decision rested on, if it led to one.
@@ -171,6 +177,7 @@ impl Anole {
             stage: Stage::Acceleration(Acceleration::default()),
             cycle: 0,
             climbs: 0,
+            crowd: Crowd::default(),
             ignored: 0,
             evidence: None,
             telemetry: Telemetry::default(),
@@ -234,6 +241,7 @@ impl Anole {
             (Stage::Acceleration(acceleration), Phase::Hold) => {
                 self.accelerate(now, acceleration, window, out);
             }
+            (Stage::Competition(state), _) => self.on_competition(now, state, window, out),
             // A window that was under way when the stage changed (after a timeout).
             (_, _) => {}
         }
@@ -276,8 +284,11 @@ impl Anole {
     /// has to be confirmed, then probing or acceleration.
     fn enter_hold(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
         match drain::due(now, rtt, self.standing(), &self.path, &self.params) {
-            Some((reason, share)) => self.enter_drain(reason, share, rtt, out),
-            None => self.enter_probing(out),
+            Some((reason, share)) => self.enter_drain(now, reason, share, rtt, out),
+            None => {
+                self.crowd.ended(false);
+                self.enter_probing(out);
+            }
         }
     }
 

@@ -24,6 +24,10 @@ parameters! {
         yielded = 0.1, 0.0..=0.9, "Share of its rate that a flow yields when its queue is longer than tolerated (chosen: 0 leaves Jain's index of four flows at 0.90, 0.1 to 0.3 bring it to 0.97 and more, above 0.1 random links lose power).";
         low_test = 0.8, 0.1..=1.0, "Smallest rate tested, share of the rate in force (chosen: half a round trip of it costs a tenth of the window).";
         high_test = 1.25, 1.0..=4.0, "Largest rate tested, share of the rate in force (chosen: half a round trip of it adds an eighth of the window to the queue).";
+        crowd = 5.0, 1.0..=1000.0, "x.";
+        crowd_s = 2.0, 0.0..=1000.0, "x.";
+        hungry = 0.4, 0.0..=1.0, "x.";
+        gone = 10.0, 1.0..=1000.0, "x.";
         // Confidence.
         theta = 0.1, 0.0..=1.0, "Shortfall in utility that costs no confidence (Anole eq. 11 leaves it open).";
         eta_off = 0.6, 0.0..=1.0, "Confidence below which a candidate is deprecated (Anole algorithm 2; the text swaps the two).";
