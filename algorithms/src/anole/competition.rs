@@ -3,24 +3,22 @@
 
 use super::decision::{Choice, Source};
 use super::drain::Reason;
-use super::window::{Phase, Window};
-use super::{Anole, CYCLE_MASK, Stage, register_us};
+use super::window::Window;
+use super::{Anole, Stage};
 use anole_model::{Bounds, Dur, Rate, Time};
+use anole_programs::Commands;
 use anole_programs::anole_cycle::control;
-use anole_programs::{Commands, anole_cycle};
 
 /// Paced at this many times window over round-trip time: the window governs.
 const PACE: f64 = 1.25;
-/// The lower rate of a test, share of the rate.
-const TEST_SHARE: f64 = 0.5;
+/// The rate held in a truce, share of the rate.
+const TRUCE_SHARE: f64 = 0.5;
 /// Share of the path from which a flow is alone. Beside one equal flow it would measure a half.
 const ALONE: f64 = 0.75;
 /// A round-trip time that fell to this share of what it was has lost somebody.
 const FALL: f64 = 0.85;
 /// Reports from a loss to the test: by then packets leave at the rate at which they arrive.
 const SETTLED: u32 = 2;
-/// Reports from one test to the next where nothing happens.
-const PERIOD: u32 = 10;
 /// No alarm, µs.
 const NO_ALARM_US: u32 = 2_000_000_000;
 
@@ -53,16 +51,14 @@ impl Crowd {
 pub(super) struct Competition {
     /// Nothing was lost yet.
     growing: bool,
-    /// The longest round-trip time since the last test.
+    /// The longest round-trip time since the last truce.
     longest: Dur,
-    /// Reports in a row without a queue.
-    gone: u32,
-    /// Reports since the last test.
+    /// Reports since the last truce.
     since: u32,
-    /// Reports until the next test, if one is due.
-    test_in: Option<u32>,
-    /// A test runs; the slope of its lower rate, once known.
-    test: Option<Option<f64>>,
+    /// Reports until the next one, if one is due.
+    truce_in: Option<u32>,
+    /// A truce is held: the round-trip time before it, and the smallest one then known.
+    truce: Option<(Dur, Dur)>,
 }
 
 impl Anole {
@@ -92,51 +88,38 @@ impl Anole {
         window: &Window,
         out: &mut Commands,
     ) {
-        let slope = window.gradient.map(|g| g.slope);
-        match (state.test, window.phase) {
-            (Some(_), Phase::Low) => state.test = slope.map(Some),
-            (Some(low), Phase::High) => {
-                let share = low.zip(slope).map(|(low, high)| (high - low) / (1.0 - TEST_SHARE));
-                if std::env::var("DBG").is_ok() {
-                    eprintln!("{now:?} share {share:?} {low:?} {slope:?}");
-                }
-                if share.is_some_and(|share| share > ALONE) {
-                    return self.leave_competition(now, window, out);
-                }
-                state = Competition { growing: state.growing && share.is_some_and(|s| s < self.params.hungry), ..Competition::default() };
-                self.follow_classic(out);
+        let rtt = window.rtt.map_or(window.last_rtt, |(_, least)| least);
+        if let Some((before, min)) = state.truce {
+            let fell = (before.as_secs_f64() - window.last_rtt.as_secs_f64()) / window.elapsed.as_secs_f64();
+            let share = fell / (1.0 - TRUCE_SHARE);
+            let gone = window.last_rtt <= min + self.standing().aim && self.path.min_rtt() >= min.mul_f64(0.98);
+            if std::env::var("DBG").is_ok() {
+                eprintln!("{now:?} {before:?} {:?} {min:?} share {share:.2} gone {gone} lost {}", window.last_rtt, window.lost);
             }
-            _ => {
-                let rtt = window.rtt.map_or(window.last_rtt, |(_, least)| least);
-                let queue = rtt - self.path.min_rtt();
-                let gone = queue <= self.standing().aim;
-                state.gone = if gone { state.gone + 1 } else { 0 };
-                if f64::from(state.gone) >= self.params.gone {
-                    return self.leave_competition(now, window, out);
-                }
-                state.since += 1;
-                let fell = rtt < state.longest.mul_f64(FALL);
-                if state.test_in.is_none() && (window.lost > 0 || fell || state.since > PERIOD) {
-                    state.test_in = Some(SETTLED);
-                }
-                state.longest = state.longest.max(rtt);
-                state.growing &= window.lost == 0;
-                if state.growing {
-                    let grown = self.classic.cwnd() as f64 * (1.0 + self.params.ramp_gain);
-                    self.classic.resume(grown.min(f64::from(u32::MAX)) as u32);
-                }
-                state.test = None;
-                match state.test_in {
-                    Some(0) => {
-                        state.test = Some(None);
-                        self.test_share(out);
-                    }
-                    due => {
-                        state.test_in = due.map(|n| n - 1);
-                        self.follow_classic(out);
-                    }
-                }
+            if gone || (share > ALONE && window.lost == 0) {
+                return self.leave_competition(now, window, out);
             }
+            state = Competition { growing: state.growing && share < self.params.hungry, ..Competition::default() };
+        } else {
+            state.since += 1;
+            let fell = rtt < state.longest.mul_f64(FALL);
+            if state.truce_in.is_none() && (window.lost > 0 || fell || f64::from(state.since) > self.params.gone) {
+                state.truce_in = Some(SETTLED);
+            }
+            state.longest = state.longest.max(rtt);
+            state.growing &= window.lost == 0;
+            if state.growing {
+                let grown = self.classic.cwnd() as f64 * (1.0 + self.params.ramp_gain);
+                self.classic.resume(grown.min(f64::from(u32::MAX)) as u32);
+            }
+        }
+        self.follow_classic(out);
+        match state.truce_in {
+            Some(0) => {
+                state.truce = Some((window.last_rtt, self.path.min_rtt()));
+                self.hold(self.rate * TRUCE_SHARE, window.last_rtt.max(self.path.min_rtt()) * 2, out);
+            }
+            due => state.truce_in = due.map(|n| n - 1),
         }
         self.stage = Stage::Competition(state);
     }
@@ -149,21 +132,6 @@ impl Anole {
         out.set(control::ALARM_US, NO_ALARM_US).cwnd(Bounds::DEFAULT.cwnd(u64::from(window), self.flow.mss));
     }
 
-    /// Half of the rate, then all of it, each for half a round trip.
-    fn test_share(&mut self, out: &mut Commands) {
-        self.cycle = (self.cycle + 1) & CYCLE_MASK;
-        let rate = Bounds::DEFAULT.clamp(self.rate);
-        out.run(&anole_cycle::PROGRAM)
-            .set_rate(control::LOW, rate * TEST_SHARE)
-            .set_rate(control::HIGH, rate)
-            .set_rate(control::HOLD, rate)
-            .set(control::WINDOW_US, register_us(self.path.srtt() / 2))
-            .set(control::GAP_US, super::gap_us(self.path.srtt() / 2))
-            .set(control::HOLD_US, register_us(self.path.srtt()))
-            .set(control::CYCLE, self.cycle)
-            .cwnd(Bounds::DEFAULT.cwnd(self.classic.cwnd(), self.flow.mss));
-    }
-
     /// The path is free: what queue is left is this flow's own.
     fn leave_competition(&mut self, now: Time, window: &Window, out: &mut Commands) {
         let rate = self.path.delivery_rate().min(self.rate);
@@ -171,7 +139,7 @@ impl Anole {
         self.classic.resume(self.cap(self.rate, 1.0));
         let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
         let target = (self.path.min_rtt() + self.standing().aim).as_secs_f64();
-        let share = (target / rtt.as_secs_f64().max(1e-6)).clamp(TEST_SHARE, 1.0);
+        let share = (target / rtt.as_secs_f64().max(1e-6)).clamp(TRUCE_SHARE, 1.0);
         self.enter_drain(now, Reason::Overload, share, rtt, out);
     }
 }

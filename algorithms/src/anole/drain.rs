@@ -157,6 +157,7 @@ impl Anole {
             Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {
                 // Where an overload goes on, its drain tells the rate once more.
                 let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
+                let share = if self.path.is_undrained() { MIN_SHARE } else { share };
                 let again = Drain { reason, before: after, repeated: drain.repeated + 1, from: drain.from };
                 self.drain(again, share, out);
             }
