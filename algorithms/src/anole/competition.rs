@@ -92,7 +92,10 @@ impl Anole {
         if let Some((before, min)) = state.truce {
             let fell = (before.as_secs_f64() - window.last_rtt.as_secs_f64()) / window.elapsed.as_secs_f64();
             let share = fell / (1.0 - TRUCE_SHARE);
-            let gone = window.last_rtt <= min + self.standing().aim && self.path.min_rtt() >= min.mul_f64(0.98);
+            let empty = |rtt: Dur| rtt <= min + self.standing().aim;
+            let known = self.path.min_rtt() >= min.mul_f64(0.98);
+            let gone = empty(before) && empty(window.last_rtt) && known;
+            let again = empty(window.last_rtt) && !gone;
             if std::env::var("DBG").is_ok() {
                 eprintln!("{now:?} {before:?} {:?} {min:?} share {share:.2} gone {gone} lost {}", window.last_rtt, window.lost);
             }
@@ -100,6 +103,7 @@ impl Anole {
                 return self.leave_competition(now, window, out);
             }
             state = Competition { growing: state.growing && share < self.params.hungry, ..Competition::default() };
+            if again { state.truce_in = Some(0); }
         } else {
             state.since += 1;
             let fell = rtt < state.longest.mul_f64(FALL);
