@@ -49,8 +49,8 @@ impl Crowd {
 /// A competition under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Competition {
-    /// Nothing was lost yet.
-    growing: bool,
+    /// The window up to which it grows by a share per round trip, until something is lost.
+    grow_to: f64,
     /// The longest round-trip time since the last truce.
     longest: Dur,
     /// Reports since the last truce.
@@ -76,7 +76,7 @@ impl Anole {
         self.crowd = Crowd::default();
         self.apply(now, Choice { rate, source: Source::Rule, climb: false });
         self.classic.resume(self.cap(rate, 1.0));
-        self.stage = Stage::Competition(Competition { growing: true, ..Competition::default() });
+        self.stage = Stage::Competition(Competition { truce_in: Some(0), ..Competition::default() });
         self.follow_classic(out);
     }
 
@@ -88,21 +88,25 @@ impl Anole {
         window: &Window,
         out: &mut Commands,
     ) {
-        let rtt = window.rtt.map_or(window.last_rtt, |(_, least)| least);
+        let rtt = window.last_rtt;
+        self.path.saw_rtt(now, rtt, rtt);
         if let Some((before, min)) = state.truce {
-            let fell = (before.as_secs_f64() - window.last_rtt.as_secs_f64()) / window.elapsed.as_secs_f64();
-            let share = fell / (1.0 - TRUCE_SHARE);
+            let share = window.gradient.map_or(0.0, |g| -g.slope) / (1.0 - TRUCE_SHARE);
             let empty = |rtt: Dur| rtt <= min + self.standing().aim;
             let known = self.path.min_rtt() >= min.mul_f64(0.98);
             let gone = empty(before) && empty(window.last_rtt) && known;
             let again = empty(window.last_rtt) && !gone;
             if std::env::var("DBG").is_ok() {
-                eprintln!("{now:?} {before:?} {:?} {min:?} share {share:.2} gone {gone} lost {}", window.last_rtt, window.lost);
+                eprintln!("{now:?} rate {:.1} deliv {:.1} {before:?} {:?} {min:?} share {share:.2} gone {gone} lost {}", self.rate.mbps(), self.path.delivery_rate().mbps(), window.last_rtt, window.lost);
             }
             if gone || (share > ALONE && window.lost == 0) {
                 return self.leave_competition(now, window, out);
             }
-            state = Competition { growing: state.growing && share < self.params.hungry, ..Competition::default() };
+            let room = self.params.hungry / share.max(0.02);
+            state = Competition::default();
+            if room > 1.0 && window.lost == 0 {
+                state.grow_to = self.classic.cwnd() as f64 * room;
+            }
             if again { state.truce_in = Some(0); }
         } else {
             state.since += 1;
@@ -111,9 +115,11 @@ impl Anole {
                 state.truce_in = Some(SETTLED);
             }
             state.longest = state.longest.max(rtt);
-            state.growing &= window.lost == 0;
-            if state.growing {
-                let grown = self.classic.cwnd() as f64 * (1.0 + self.params.ramp_gain);
+            if window.lost > 0 {
+                state.grow_to = 0.0;
+            }
+            let grown = (self.classic.cwnd() as f64 * (1.0 + self.params.ramp_gain)).min(state.grow_to);
+            if grown > self.classic.cwnd() as f64 {
                 self.classic.resume(grown.min(f64::from(u32::MAX)) as u32);
             }
         }
