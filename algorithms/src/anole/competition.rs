@@ -3,6 +3,7 @@
 
 use super::decision::{Choice, Source};
 use super::drain::Reason;
+use super::params::Params;
 use super::window::Window;
 use super::{Anole, Stage};
 use anole_model::{Bounds, Dur, Rate, Time};
@@ -22,27 +23,35 @@ const SETTLED: u32 = 2;
 /// No alarm, µs.
 const NO_ALARM_US: u32 = 2_000_000_000;
 
-/// Drains in a row that left the queue long.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Whether others keep a queue: the drains made since it was last short.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Crowd {
+    short_at: Time,
     drains: u32,
-    /// When the first of them began, and the rate before it.
-    since: Time,
+    /// The rate before the first of them.
     rate: Rate,
 }
 
 impl Crowd {
-    /// A drain begins at this rate in force.
-    pub fn begins(&mut self, now: Time, rate: Rate) {
-        if self.drains == 0 {
-            self.rate = rate;
-            self.since = now;
-        }
+    /// At the start.
+    pub fn new() -> Crowd {
+        Crowd { short_at: Time::ZERO, drains: 0, rate: Rate::ZERO }
     }
 
-    /// A drain left a long queue, or not.
-    pub fn ended(&mut self, long: bool) {
-        self.drains = if long { self.drains + 1 } else { 0 };
+    /// The queue was short.
+    pub fn saw_short_queue(&mut self, now: Time) {
+        *self = Crowd { short_at: now, ..Crowd::new() };
+    }
+
+    /// A drain begins at this rate in force.
+    pub fn saw_drain(&mut self, rate: Rate) {
+        self.rate = if self.drains == 0 { rate } else { self.rate };
+        self.drains += 1;
+    }
+
+    /// True when the queue has not been short for so long that it has to be drained.
+    pub fn is_due(&self, now: Time, params: &Params) -> bool {
+        now.since(self.short_at).as_secs_f64() > params.crowd_s
     }
 }
 
@@ -64,8 +73,7 @@ pub(super) struct Competition {
 impl Anole {
     /// True when drains have shown that others keep the queue.
     pub(super) fn is_crowded_out(&self, now: Time) -> bool {
-        f64::from(self.crowd.drains) >= self.params.crowd
-            && now.since(self.crowd.since).as_secs_f64() >= self.params.crowd_s
+        f64::from(self.crowd.drains) >= self.params.crowd && self.crowd.is_due(now, &self.params)
     }
 
     /// Lets the rule-based candidate govern.
@@ -73,7 +81,7 @@ impl Anole {
         self.climbs = 0;
         self.verdict = None;
         let rate = self.crowd.rate.max(self.rate);
-        self.crowd = Crowd::default();
+        self.crowd.saw_short_queue(now);
         self.apply(now, Choice { rate, source: Source::Rule, climb: false });
         self.classic.resume(self.cap(rate, 1.0));
         self.stage = Stage::Competition(Competition { truce_in: Some(0), ..Competition::default() });
@@ -150,6 +158,6 @@ impl Anole {
         let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
         let target = (self.path.min_rtt() + self.standing().aim).as_secs_f64();
         let share = (target / rtt.as_secs_f64().max(1e-6)).clamp(TRUCE_SHARE, 1.0);
-        self.enter_drain(now, Reason::Overload, share, rtt, out);
+        self.enter_drain(Reason::Overload, share, rtt, out);
     }
 }

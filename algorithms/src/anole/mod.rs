@@ -177,7 +177,7 @@ impl Anole {
             stage: Stage::Acceleration(Acceleration::default()),
             cycle: 0,
             climbs: 0,
-            crowd: Crowd::default(),
+            crowd: Crowd::new(),
             ignored: 0,
             evidence: None,
             telemetry: Telemetry::default(),
@@ -208,6 +208,9 @@ impl Anole {
     fn on_window(&mut self, now: Time, window: &Window, out: &mut Commands) {
         if let Some((mean, min)) = window.rtt {
             self.path.saw_rtt(now, mean, min);
+            if min - self.path.min_rtt() <= self.standing().aim.mul_f64(self.params.short) {
+                self.crowd.saw_short_queue(now);
+            }
         }
         // The short holds of a wait span too few packets to tell a rate.
         if !matches!(self.stage, Stage::Probing(Probing { waits_until: Some(_) })) {
@@ -283,12 +286,9 @@ impl Anole {
     /// Goes on at the rate in force: first a drain if the queue is long or the smallest round-trip time
     /// has to be confirmed, then probing or acceleration.
     fn enter_hold(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
-        match drain::due(now, rtt, self.standing(), &self.path, &self.params) {
-            Some((reason, share)) => self.enter_drain(now, reason, share, rtt, out),
-            None => {
-                self.crowd.ended(false);
-                self.enter_probing(out);
-            }
+        match self.drain_due(now, rtt) {
+            Some((reason, share)) => self.enter_drain(reason, share, rtt, out),
+            None => self.enter_probing(out),
         }
     }
 

@@ -25,6 +25,7 @@ parameters! {
         low_test = 0.8, 0.1..=1.0, "Smallest rate tested, share of the rate in force (chosen: half a round trip of it costs a tenth of the window).";
         high_test = 1.25, 1.0..=4.0, "Largest rate tested, share of the rate in force (chosen: half a round trip of it adds an eighth of the window to the queue).";
         crowd = 5.0, 1.0..=1000.0, "x.";
+        short = 1.5, 0.1..=1000.0, "x.";
         crowd_s = 2.0, 0.0..=1000.0, "x.";
         hungry = 0.4, 0.0..=1.0, "x.";
         gone = 20.0, 1.0..=1000.0, "x.";

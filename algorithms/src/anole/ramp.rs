@@ -140,6 +140,6 @@ impl Anole {
             .set(anole_cycle::control::PHASE, 2)
             .set(anole_cycle::control::WINDOW_US, 0);
         let share = drain::after_ramp(ramp.gain(), rtt, self.standing().aim, &self.path);
-        self.enter_drain(now, Reason::Ramp, share, rtt, out);
+        self.enter_drain(Reason::Ramp, share, rtt, out);
     }
 }
