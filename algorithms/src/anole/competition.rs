@@ -102,8 +102,9 @@ impl Anole {
             let share = window.gradient.map_or(0.0, |g| -g.slope) / (1.0 - TRUCE_SHARE);
             let empty = |rtt: Dur| rtt <= min + self.standing().aim;
             let known = self.path.min_rtt() >= min.mul_f64(0.98);
-            let gone = empty(before) && empty(window.last_rtt) && known;
-            let again = empty(window.last_rtt) && !gone;
+            let still = window.significant_gradient(self.rate, self.flow.mss, &self.params).is_none();
+            let gone = empty(before) && empty(window.last_rtt) && known && still;
+            let again = empty(window.last_rtt) && !empty(before);
             if std::env::var("DBG").is_ok() {
                 eprintln!("{now:?} rate {:.1} deliv {:.1} {before:?} {:?} {min:?} share {share:.2} gone {gone} lost {}", self.rate.mbps(), self.path.delivery_rate().mbps(), window.last_rtt, window.lost);
             }
