@@ -2,7 +2,6 @@
 //! governs alone, until the flow has the path for itself again.
 
 use super::decision::{Choice, Source};
-use super::drain::Reason;
 use super::params::Params;
 use super::window::Window;
 use super::{Anole, Stage};
@@ -111,7 +110,7 @@ impl Anole {
             if gone || (share > ALONE && window.lost == 0) {
                 return self.leave_competition(now, window, out);
             }
-            let room = self.params.hungry / share.max(0.02);
+            let room = self.params.hungry / share.max(self.params.least);
             state = Competition::default();
             if room > 1.0 && window.lost == 0 {
                 state.grow_to = self.classic.cwnd() as f64 * room;
@@ -153,12 +152,9 @@ impl Anole {
 
     /// The path is free: what queue is left is this flow's own.
     fn leave_competition(&mut self, now: Time, window: &Window, out: &mut Commands) {
-        let rate = self.path.delivery_rate().min(self.rate);
-        self.apply(now, Choice { rate, source: Source::Previous, climb: false });
+        self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.classic.resume(self.cap(self.rate, 1.0));
-        let rtt = window.rtt.map_or(self.path.srtt(), |(mean, _)| mean);
-        let target = (self.path.min_rtt() + self.standing().aim).as_secs_f64();
-        let share = (target / rtt.as_secs_f64().max(1e-6)).clamp(TRUCE_SHARE, 1.0);
-        self.enter_drain(Reason::Overload, share, rtt, out);
+        self.crowd.saw_short_queue(now);
+        self.enter_hold(now, window.last_rtt, out);
     }
 }

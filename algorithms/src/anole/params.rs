@@ -27,7 +27,8 @@ parameters! {
         crowd = 5.0, 1.0..=1000.0, "x.";
         short = 1.5, 0.1..=1000.0, "x.";
         crowd_s = 2.0, 0.0..=1000.0, "x.";
-        hungry = 0.4, 0.0..=1.0, "x.";
+        least = 0.1, 0.0..=1.0, "x.";
+        hungry = 0.33, 0.0..=1.0, "x.";
         gone = 20.0, 1.0..=1000.0, "x.";
         // Confidence.
         theta = 0.1, 0.0..=1.0, "Shortfall in utility that costs no confidence (Anole eq. 11 leaves it open).";
