@@ -14,7 +14,7 @@ const PACE: f64 = 1.25;
 /// The rate held in a truce, share of the rate.
 const TRUCE_SHARE: f64 = 0.5;
 /// Share of the path from which a flow is alone. Beside one equal flow it would measure a half.
-const ALONE: f64 = 0.75;
+const ALONE: f64 = 0.65;
 /// A round-trip time that fell to this share of what it was has lost somebody.
 const FALL: f64 = 0.85;
 /// Reports from a loss to the test: by then packets leave at the rate at which they arrive.
