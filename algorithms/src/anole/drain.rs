@@ -12,6 +12,10 @@
 //!   rate back where the drains show that the path has become longer;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
 //!   that the ACKs of the drain tell the rate to go on with. It is the rate of eq. 7, x/(1 + ΔD);
+//! - a queue that is tolerated but has not been short for long is drained too, without yielding: the drain
+//!   shows whose it is (see [`super::competition`]);
+//! - after a drain without effect the next one is as deep as any, so that its effect is seen where this flow has a
+//!   small share of the path, and a path that has become longer is not mistaken for others' queue;
 //! - a smallest round-trip time that nothing has confirmed for long is measured on the emptied queue.
 
 use super::path::{Path, Standing};
@@ -93,7 +97,7 @@ impl Anole {
     pub(super) fn drain_due(&self, now: Time, rtt: Dur) -> Option<(Reason, f64)> {
         let standing = self.standing();
         let due = due(now, rtt, standing, &self.path, &self.params);
-        if due.is_none() && self.crowd.is_due(now, &self.params) {
+        if due.is_none() && self.queue_stands(now) {
             let share = (self.path.min_rtt() + standing.aim).as_secs_f64() / rtt.as_secs_f64().max(1e-6);
             return Some((Reason::Standing, share.clamp(MIN_SHARE, MAX_SHARE)));
         }
@@ -161,9 +165,7 @@ impl Anole {
                 }
             }
         }
-        if after - self.path.min_rtt() <= self.standing().aim.mul_f64(self.params.short) {
-            self.crowd.saw_short_queue(now);
-        }
+        self.watch_queue(now, after);
         if self.is_crowded_out(now) {
             return self.compete(now, out);
         }

@@ -18,9 +18,13 @@
 //!                                          a candidate is     ┌──────────────┐      │
 //!                                          deprecated: ─────▶ │ Acceleration │ ◀────┘
 //!                                          instead of Probing └──────────────┘
+//!
+//!          queue stands after six drains  ┌─────────────┐ ────▶ Drain or Probing, once the path is
+//!   Check ──────────────────────────────▶ │ Competition │       this flow's own again
+//!                                         └─────────────┘
 //! ```
 //! One file per stage: [`ramp`], [`evaluation`], [`decision`] (with [`inference`]), [`drain`],
-//! [`probing`], [`acceleration`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
+//! [`probing`], [`acceleration`], [`competition`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
 //! [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
 //! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
@@ -144,7 +148,7 @@ struct Anole {
     stage: Stage,
     cycle: u32,
     climbs: u32,
-    /// Drains that left the queue long.
+    /// Whether others keep a queue.
     crowd: Crowd,
     /// Reports in a row of a program that should have ended.
     ignored: u32,
@@ -177,7 +181,7 @@ impl Anole {
             stage: Stage::Acceleration(Acceleration::default()),
             cycle: 0,
             climbs: 0,
-            crowd: Crowd::new(),
+            crowd: Crowd::none(Time::ZERO),
             ignored: 0,
             evidence: None,
             telemetry: Telemetry::default(),
@@ -208,9 +212,7 @@ impl Anole {
     fn on_window(&mut self, now: Time, window: &Window, out: &mut Commands) {
         if let Some((mean, min)) = window.rtt {
             self.path.saw_rtt(now, mean, min);
-            if min - self.path.min_rtt() <= self.standing().aim.mul_f64(self.params.short) {
-                self.crowd.saw_short_queue(now);
-            }
+            self.watch_queue(now, min);
         }
         // The short holds of a wait span too few packets to tell a rate.
         if !matches!(self.stage, Stage::Probing(Probing { waits_until: Some(_) })) {

@@ -24,18 +24,14 @@ parameters! {
         yielded = 0.1, 0.0..=0.9, "Share of its rate that a flow yields when its queue is longer than tolerated (chosen: 0 leaves Jain's index of four flows at 0.90, 0.1 to 0.3 bring it to 0.97 and more, above 0.1 random links lose power).";
         low_test = 0.8, 0.1..=1.0, "Smallest rate tested, share of the rate in force (chosen: half a round trip of it costs a tenth of the window).";
         high_test = 1.25, 1.0..=4.0, "Largest rate tested, share of the rate in force (chosen: half a round trip of it adds an eighth of the window to the queue).";
-        crowd = 5.0, 1.0..=1000.0, "x.";
-        short = 1.5, 0.1..=1000.0, "x.";
-        crowd_s = 2.0, 0.0..=1000.0, "x.";
-        least = 0.1, 0.0..=1.0, "x.";
-        hungry = 0.33, 0.0..=1.0, "x.";
-        gone = 20.0, 1.0..=1000.0, "x.";
         // Confidence.
         theta = 0.1, 0.0..=1.0, "Shortfall in utility that costs no confidence (Anole eq. 11 leaves it open).";
         eta_off = 0.6, 0.0..=1.0, "Confidence below which a candidate is deprecated (Anole algorithm 2; the text swaps the two).";
         eta_on = 0.8, 0.0..=1.0, "Confidence above which it is activated again (Anole algorithm 2; the text swaps the two).";
         eta_step = 0.1, 0.001..=1.0, "Confidence regained every two round trips (Anole algorithm 2).";
         // Stages.
+        standing_s = 2.0, 0.0..=1000.0, "Time for which a queue has not been short before it is drained though tolerated, and may be laid to others, s (chosen: flows of Anole converge within it).";
+        competing_share = 0.33, 0.0..=0.5, "Share of the path up to which a flow grows beside others that fill the buffer (chosen: less than the half of two equal flows).";
         probing_rtts = 3.0, 2.0..=20.0, "N: round trips of probing (Anole §IV).";
         velocity_max = 16.0, 1.0..=1024.0, "Largest step of the acceleration, packets per two round trips (chosen: unbounded doubling fills any buffer).";
         ramp_gain = 0.25, 0.0..=1.0, "Growth per round trip when capacity has become free, share of the window (chosen: overshoots by no more than one test of the high rate).";

@@ -234,9 +234,8 @@ impl Path {
         if self.fruitless_drains == 0 {
             self.undrained = before;
         }
-        let near = |rtt: Dur| {
-            after > rtt.mul_f64(1.0 - DRAIN_EFFECT) && after < rtt.mul_f64(1.0 + DRAIN_EFFECT)
-        };
+        let near =
+            |rtt: Dur| after > rtt.mul_f64(1.0 - DRAIN_EFFECT) && after < rtt.mul_f64(1.0 + DRAIN_EFFECT);
         let same = near(before) && near(self.undrained);
         let fruitless = same && after > self.min_rtt() && self.is_usual(loss);
         self.fruitless_drains = if fruitless { self.fruitless_drains + 1 } else { 0 };
