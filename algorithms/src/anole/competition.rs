@@ -217,3 +217,66 @@ impl Anole {
         self.enter_hold(now, rtt, out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Dur = Dur::from_millis(50);
+
+    fn at(s: f64) -> Time {
+        Time::ZERO + Dur::from_secs_f64(s)
+    }
+
+    #[test]
+    fn a_queue_stands_after_two_seconds_or_ten_round_trips_and_no_longer_once_short() {
+        let params = Params::default();
+        let crowd = Crowd::none(at(1.0));
+        assert!(!crowd.stands(at(2.9), RTT, &params) && crowd.stands(at(3.1), RTT, &params));
+        assert!(!crowd.stands(at(3.9), RTT * 6, &params) && crowd.stands(at(4.1), RTT * 6, &params));
+        assert!(!Crowd::none(at(4.0)).stands(at(4.1), RTT * 6, &params));
+    }
+
+    #[test]
+    fn the_rate_before_the_first_drain_is_kept() {
+        let mut crowd = Crowd::none(Time::ZERO);
+        for mbps in [30.0, 27.0, 24.0] {
+            crowd.saw_drain(Rate::from_mbps(mbps));
+        }
+        assert_eq!((crowd.drains, crowd.rate), (3, Rate::from_mbps(30.0)));
+    }
+
+    /// Reports from these round-trip times and losses on, until the truce is held.
+    fn reports_until_truce(mut seen: impl Iterator<Item = (Dur, u64)>) -> u32 {
+        let mut state = Competition::default();
+        for n in 1.. {
+            let (rtt, lost) = seen.next().unwrap();
+            state.watch(rtt, lost);
+            match state.truce_in {
+                Some(0) => return n,
+                due => state.truce_in = due.map(|reports| reports - 1),
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn a_truce_follows_a_loss_a_fall_or_a_period() {
+        let steady = || std::iter::repeat((RTT * 2, 0));
+        assert_eq!(reports_until_truce(steady()), PERIOD + 1 + SETTLED);
+        assert_eq!(reports_until_truce(steady().take(3).chain([(RTT * 2, 1)]).chain(steady())), 4 + SETTLED);
+        let fallen = std::iter::repeat((RTT, 0));
+        assert_eq!(reports_until_truce(steady().take(3).chain(fallen)), 4 + SETTLED);
+    }
+
+    #[test]
+    fn a_small_share_grows_up_to_a_third_and_a_large_one_does_not() {
+        let params = Params::default();
+        let room = |share| Competition::after_truce(share, 100_000, &params).grow_to;
+        assert!((room(0.165) - 200_000.0).abs() < 1.0 && room(0.5) < 100_000.0);
+        assert_eq!(room(-1.0), room(LEAST_SHARE), "an unmeasured share is no reason for unbounded growth");
+        let mut state = Competition::after_truce(0.1, 100_000, &params);
+        state.watch(RTT, 1);
+        assert_eq!(state.grow_to, 0.0);
+    }
+}
