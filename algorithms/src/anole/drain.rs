@@ -14,8 +14,6 @@
 //!   that the ACKs of the drain tell the rate to go on with. It is the rate of eq. 7, x/(1 + ΔD);
 //! - a queue that is tolerated but has not been short for long is drained too, without yielding: the drain
 //!   shows whose it is (see [`super::competition`]);
-//! - after a drain without effect the next one is as deep as any, so that its effect is seen where this flow has a
-//!   small share of the path, and a path that has become longer is not mistaken for others' queue;
 //! - a smallest round-trip time that nothing has confirmed for long is measured on the emptied queue.
 
 use super::path::{Path, Standing};
@@ -173,7 +171,6 @@ impl Anole {
             Some((Reason::Queue | Reason::Standing, share)) if drain.repeated < MAX_REPEATS => {
                 // Where an overload goes on, its drain tells the rate once more.
                 let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
-                let share = if self.path.is_undrained() { MIN_SHARE } else { share };
                 let again = Drain { reason, before: after, repeated: drain.repeated + 1, from: drain.from };
                 self.drain(again, share, out);
             }

@@ -246,11 +246,6 @@ impl Path {
         longer
     }
 
-    /// True when the last drain had no effect.
-    pub fn is_undrained(&self) -> bool {
-        self.fruitless_drains > 0
-    }
-
     /// Remembers an inferred capacity.
     pub fn infer_capacity(&mut self, capacity: Rate) {
         let old = self.capacity.unwrap_or(capacity);
