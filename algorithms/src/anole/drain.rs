@@ -12,6 +12,8 @@
 //!   rate back where the drains show that the path has become longer;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
 //!   that the ACKs of the drain tell the rate to go on with. It is the rate of eq. 7, x/(1 + ΔD);
+//! - a queue that is tolerated but has not been short for long is drained too, without yielding: the drain
+//!   shows whose it is (see [`super::competition`]);
 //! - a smallest round-trip time that nothing has confirmed for long is measured on the emptied queue.
 
 use super::path::{Path, Standing};
@@ -38,6 +40,8 @@ const OWN_LOSS_DIVISOR: u64 = 10;
 pub(super) enum Reason {
     /// The queue is longer than tolerated.
     Queue,
+    /// It is tolerated, but has not been short for long.
+    Standing,
     /// A ramp has ended.
     Ramp,
     /// The round-trip time has exceeded the alarm.
@@ -87,6 +91,17 @@ pub(super) fn after_ramp(gain: f64, rtt: Dur, aim: Dur, path: &Path) -> f64 {
 }
 
 impl Anole {
+    /// Which drain is due: that of a long queue, or of one that is tolerable but has not been short for long.
+    pub(super) fn drain_due(&self, now: Time, rtt: Dur) -> Option<(Reason, f64)> {
+        let standing = self.standing();
+        let due = due(now, rtt, standing, &self.path, &self.params);
+        if due.is_none() && self.queue_stands(now) {
+            let share = (self.path.min_rtt() + standing.aim).as_secs_f64() / rtt.as_secs_f64().max(1e-6);
+            return Some((Reason::Standing, share.clamp(MIN_SHARE, MAX_SHARE)));
+        }
+        due
+    }
+
     /// Holds `share` of the rate until the queue seen at a round-trip time of `before` is worked off.
     pub(super) fn enter_drain(&mut self, reason: Reason, share: f64, before: Dur, out: &mut Commands) {
         let from = self.rate;
@@ -97,6 +112,7 @@ impl Anole {
     }
 
     fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
+        self.crowd.saw_drain(drain.from);
         let target = self.path.min_rtt() + self.standing().aim;
         let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(1.0 - CONFIRM_SHARE));
         let span =
@@ -126,7 +142,7 @@ impl Anole {
             Reason::Ramp => Some(delivered),
             // A host that stood still looks like an overload too: no single figure is believed beyond a half.
             Reason::Overload => Some(delivered.clamp(self.rate * MIN_SHARE, self.rate)),
-            Reason::Queue | Reason::Confirm => None,
+            Reason::Queue | Reason::Standing | Reason::Confirm => None,
         };
         if let Some(rate) = told.filter(|rate| *rate > Rate::ZERO) {
             self.apply(now, Choice { rate, source: Source::Inferred, climb: false });
@@ -140,15 +156,19 @@ impl Anole {
         let after = window.rtt.map_or(window.last_rtt, |(_, min)| min.min(window.last_rtt));
         match drain.reason {
             Reason::Confirm => self.path.confirm_min_rtt(now, after),
-            Reason::Queue | Reason::Ramp | Reason::Overload => {
+            Reason::Queue | Reason::Standing | Reason::Ramp | Reason::Overload => {
                 // What looked like a queue was none: nothing had to be yielded.
                 if self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss)) {
                     self.rate = drain.from.max(self.rate);
                 }
             }
         }
-        match due(now, after, self.standing(), &self.path, &self.params) {
-            Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {
+        self.watch_queue(now, after);
+        if self.is_crowded_out(now) {
+            return self.compete(now, out);
+        }
+        match self.drain_due(now, after) {
+            Some((Reason::Queue | Reason::Standing, share)) if drain.repeated < MAX_REPEATS => {
                 // Where an overload goes on, its drain tells the rate once more.
                 let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
                 let again = Drain { reason, before: after, repeated: drain.repeated + 1, from: drain.from };

@@ -18,9 +18,13 @@
 //!                                          a candidate is     ┌──────────────┐      │
 //!                                          deprecated: ─────▶ │ Acceleration │ ◀────┘
 //!                                          instead of Probing └──────────────┘
+//!
+//!          queue stands after six drains  ┌─────────────┐ ────▶ Drain or Probing, once the path is
+//!   Check ──────────────────────────────▶ │ Competition │       this flow's own again
+//!                                         └─────────────┘
 //! ```
 //! One file per stage: [`ramp`], [`evaluation`], [`decision`] (with [`inference`]), [`drain`],
-//! [`probing`], [`acceleration`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
+//! [`probing`], [`acceleration`], [`competition`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
 //! [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
 //! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
@@ -30,6 +34,7 @@
 //!   cycle tests the rate in force in its place. An answer that is no rate counts against its confidence.
 
 mod acceleration;
+mod competition;
 mod confidence;
 mod decision;
 mod drain;
@@ -56,6 +61,7 @@ use acceleration::Acceleration;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{anole_cycle, ramp as ramp_program};
+use competition::{Competition, Crowd};
 use confidence::Confidence;
 use decision::{Choice, Evidence, Source};
 use drain::Drain;
@@ -119,6 +125,8 @@ enum Stage {
     Probing(Probing),
     /// Additive steps while a candidate is deprecated.
     Acceleration(Acceleration),
+    /// The rule-based candidate governs beside flows that fill the buffer.
+    Competition(Competition),
 }
 
 struct Anole {
@@ -141,6 +149,8 @@ struct Anole {
     cycle: u32,
     climbs: u32,
     patience: Patience,
+    /// Whether others keep a queue.
+    crowd: Crowd,
     /// Reports in a row of a program that should have ended.
     ignored: u32,
     /// What the last report's decision rested on, if it led to one.
@@ -173,6 +183,7 @@ impl Anole {
             cycle: 0,
             climbs: 0,
             patience: Patience::default(),
+            crowd: Crowd::none(Time::ZERO),
             ignored: 0,
             evidence: None,
             telemetry: Telemetry::default(),
@@ -203,6 +214,7 @@ impl Anole {
     fn on_window(&mut self, now: Time, window: &Window, out: &mut Commands) {
         if let Some((mean, min)) = window.rtt {
             self.path.saw_rtt(now, mean, min);
+            self.watch_queue(now, min);
         }
         // The short holds of a wait span too few packets to tell a rate.
         if !matches!(self.stage, Stage::Probing(Probing { waits_until: Some(_) })) {
@@ -236,6 +248,7 @@ impl Anole {
             (Stage::Acceleration(acceleration), Phase::Hold) => {
                 self.accelerate(now, acceleration, window, out);
             }
+            (Stage::Competition(state), _) => self.on_competition(now, state, window, out),
             // A window that was under way when the stage changed (after a timeout).
             (_, _) => {}
         }
@@ -277,7 +290,7 @@ impl Anole {
     /// Goes on at the rate in force: first a drain if the queue is long or the smallest round-trip time
     /// has to be confirmed, then probing or acceleration.
     fn enter_hold(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
-        match drain::due(now, rtt, self.standing(), &self.path, &self.params) {
+        match self.drain_due(now, rtt) {
             Some((reason, share)) => self.enter_drain(reason, share, rtt, out),
             None => self.enter_probing(out),
         }

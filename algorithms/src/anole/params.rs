@@ -30,6 +30,8 @@ parameters! {
         eta_on = 0.8, 0.0..=1.0, "Confidence above which it is activated again (Anole algorithm 2; the text swaps the two).";
         eta_step = 0.1, 0.001..=1.0, "Confidence regained every two round trips (Anole algorithm 2).";
         // Stages.
+        standing_s = 2.0, 0.0..=1000.0, "Time for which a queue has not been short before it is drained though tolerated, and may be laid to others, s (chosen: flows of Anole converge within it).";
+        competing_share = 0.33, 0.0..=0.5, "Share of the path up to which a flow grows beside others that fill the buffer (chosen: less than the half of two equal flows).";
         probing_rtts = 3.0, 2.0..=20.0, "N: round trips of probing (Anole §IV).";
         velocity_max = 16.0, 1.0..=1024.0, "Largest step of the acceleration, packets per two round trips (chosen: unbounded doubling fills any buffer).";
         ramp_gain = 0.25, 0.0..=1.0, "Growth per round trip when capacity has become free, share of the window (chosen: overshoots by no more than one test of the high rate).";

@@ -95,6 +95,8 @@ pub(super) struct Path {
     /// Share of packets that the path loses whatever the rate.
     own_loss: f64,
     fruitless_drains: u32,
+    /// The round-trip time before the first of them.
+    undrained: Dur,
 }
 
 impl Path {
@@ -107,6 +109,7 @@ impl Path {
             capacity: None,
             own_loss: 0.0,
             fruitless_drains: 0,
+            undrained: Dur::ZERO,
         }
     }
 
@@ -228,7 +231,12 @@ impl Path {
     /// A drain ended: the round-trip time before it and after it, and what was lost meanwhile. A full
     /// buffer keeps the round-trip time steady too, but not without loss. True when the path turned out longer.
     pub fn saw_drain(&mut self, now: Time, before: Dur, after: Dur, loss: Loss) -> bool {
-        let same = after > before.mul_f64(1.0 - DRAIN_EFFECT) && after < before.mul_f64(1.0 + DRAIN_EFFECT);
+        if self.fruitless_drains == 0 {
+            self.undrained = before;
+        }
+        let near =
+            |rtt: Dur| after > rtt.mul_f64(1.0 - DRAIN_EFFECT) && after < rtt.mul_f64(1.0 + DRAIN_EFFECT);
+        let same = near(before) && near(self.undrained);
         let fruitless = same && after > self.min_rtt() && self.is_usual(loss);
         self.fruitless_drains = if fruitless { self.fruitless_drains + 1 } else { 0 };
         let longer = self.fruitless_drains >= FRUITLESS_DRAINS;

@@ -1,0 +1,282 @@
+//! Competition: where others keep a queue that this flow's drains do not shorten, the rule-based candidate
+//! governs alone, until the flow has the path for itself again.
+//!
+//! A flow that keeps its queue short starves beside one that fills the buffer (CUBIC, Reno). Flows of this
+//! algorithm all drain, and the queue goes; a queue that [`DRAINS`] drains in a row and `standing_s` seconds
+//! have not shortened has another owner. The sign needs no true smallest round-trip time: a flow that starts
+//! under CUBIC's queue takes it for the path, but sees it grow.
+//!
+//! ```text
+//!        RTT fell, loss, or PERIOD reports        2 RTTs of half the rate
+//!  ┌────────┐ ────────────────────────▶ ┌───────┐ ──────▶ share > ALONE, or nothing queued: leave
+//!  │ follow │   SETTLED reports later   │ truce │
+//!  └────────┘ ◀──────────────────────── └───────┘ else: grow to `competing_share`, unless something is lost
+//! ```
+//! What the truce tells: with half of this flow's packets left out, the queue's slope is −x/2C (eq. 4), so
+//! that the share of the path, x/C, is measured whoever the others are. Falls of the round-trip time and losses
+//! are seen by all flows at about the same time; flows of this algorithm hold their truces together, each sees
+//! the fall of all as if it were its own, and they leave together.
+//!
+//! CUBIC beside CUBIC keeps for minutes the shares that it started with (18 to 25 % for the second one in
+//! four of six buffers, simulation). A flow that measured less than `competing_share` therefore grows by
+//! `ramp_gain` per round trip up to it, or until something is lost.
+
+use super::decision::{Choice, Source};
+use super::params::Params;
+use super::window::Window;
+use super::{Anole, Stage};
+use anole_model::{Bounds, Dur, Rate, Time};
+use anole_programs::Commands;
+use anole_programs::anole_cycle::control;
+
+/// Drains since the queue was last short, from which on it belongs to others: more than the drains of a new flow of
+/// this algorithm's slow start take.
+const DRAINS: u32 = 6;
+/// A queue has not stood for long before this many of the smallest round-trip times: two cycles.
+const STANDING_RTTS: u64 = 10;
+/// A queue up to this many of those aimed at is short.
+const SHORT_AIMS: f64 = 1.5;
+/// Paced at this many times window over round-trip time: the window governs.
+const PACE: f64 = 1.25;
+/// The rate held in a truce, share of the rate.
+const TRUCE_SHARE: f64 = 0.5;
+/// Round trips of a truce: the second one tells about the first.
+const TRUCE_RTTS: u64 = 2;
+/// Share of the path from which a flow leaves: beside one equal flow it would measure a half.
+const ALONE: f64 = 0.65;
+/// A smaller share is not told from noise.
+const LEAST_SHARE: f64 = 0.1;
+/// A round-trip time that fell to this share of what it was has lost somebody; a truce of one flow of two
+/// takes an eighth.
+const FALL: f64 = 0.85;
+/// Reports from a loss or fall to the truce: by then others have made their decrease.
+const SETTLED: u32 = 2;
+/// Reports from one truce to the next where nothing happens: truces cost a twentieth of the rate.
+const PERIOD: u32 = 20;
+/// The smallest round-trip time is confirmed by another one this near below it, share.
+const CONFIRMS: f64 = 0.98;
+/// No alarm, µs.
+const NO_ALARM_US: u32 = 2_000_000_000;
+
+/// Whether others keep a queue: the drains made since it was last short.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Crowd {
+    short_at: Time,
+    drains: u32,
+    /// The rate before the first of them.
+    rate: Rate,
+}
+
+impl Crowd {
+    /// The queue is short.
+    pub fn none(now: Time) -> Crowd {
+        Crowd { short_at: now, drains: 0, rate: Rate::ZERO }
+    }
+
+    /// A drain begins; `rate` was in force before.
+    pub fn saw_drain(&mut self, rate: Rate) {
+        self.rate = if self.drains == 0 { rate } else { self.rate };
+        self.drains = self.drains.saturating_add(1);
+    }
+
+    /// True when the queue has not been short for long.
+    pub fn stands(&self, now: Time, min_rtt: Dur, params: &Params) -> bool {
+        now.since(self.short_at) > Dur::from_secs_f64(params.standing_s).max(min_rtt * STANDING_RTTS)
+    }
+}
+
+/// A competition under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Competition {
+    /// The window up to which it grows by a share per round trip, bytes.
+    grow_to: f64,
+    /// The longest round-trip time since the last truce.
+    longest: Dur,
+    /// Reports since the last truce.
+    reports: u32,
+    /// Reports until the next one, if one is due.
+    truce_in: Option<u32>,
+    /// A truce is held: the round-trip time before it, and the smallest one then known.
+    truce: Option<(Dur, Dur)>,
+}
+
+impl Competition {
+    /// A round trip without a truce is over: what follows from a round-trip time and from losses.
+    fn watch(&mut self, rtt: Dur, lost: u64) {
+        self.reports += 1;
+        let fell = rtt < self.longest.mul_f64(FALL);
+        if self.truce_in.is_none() && (lost > 0 || fell || self.reports > PERIOD) {
+            self.truce_in = Some(SETTLED);
+        }
+        self.longest = self.longest.max(rtt);
+        if lost > 0 {
+            self.grow_to = 0.0;
+        }
+    }
+
+    /// A truce told this share of the path, with this window: what follows.
+    fn after_truce(share: f64, cwnd: u64, params: &Params) -> Competition {
+        let room = params.competing_share / share.max(LEAST_SHARE);
+        Competition { grow_to: cwnd as f64 * room, ..Competition::default() }
+    }
+}
+
+impl Anole {
+    /// Notes a queue that is short, when it is.
+    pub(super) fn watch_queue(&mut self, now: Time, rtt: Dur) {
+        if rtt - self.path.min_rtt() <= self.standing().aim.mul_f64(SHORT_AIMS) {
+            self.crowd = Crowd::none(now);
+        }
+    }
+
+    /// True when the queue has not been short for long.
+    pub(super) fn queue_stands(&self, now: Time) -> bool {
+        self.crowd.stands(now, self.path.min_rtt(), &self.params)
+    }
+
+    /// True when drains have shown that others keep the queue.
+    pub(super) fn is_crowded_out(&self, now: Time) -> bool {
+        self.crowd.drains >= DRAINS && self.queue_stands(now)
+    }
+
+    /// Lets the rule-based candidate govern, from the rate before the drains on; begins with a truce.
+    pub(super) fn compete(&mut self, now: Time, out: &mut Commands) {
+        self.climbs = 0;
+        self.verdict = None;
+        let rate = self.crowd.rate.max(self.rate);
+        self.crowd = Crowd::none(now);
+        self.apply(now, Choice { rate, source: Source::Rule, climb: false });
+        self.classic.resume(self.cap(rate, 1.0));
+        self.stage = Stage::Competition(Competition { truce_in: Some(0), ..Competition::default() });
+        self.follow_classic(out);
+    }
+
+    /// A report of the competition.
+    pub(super) fn on_competition(
+        &mut self,
+        now: Time,
+        mut state: Competition,
+        window: &Window,
+        out: &mut Commands,
+    ) {
+        // The window is as long as the round trip: few of the packets sent in it have been acknowledged.
+        let rtt = window.last_rtt;
+        self.path.saw_rtt(now, rtt, rtt);
+        if let Some((before, min)) = state.truce {
+            let share = window.gradient.map_or(0.0, |g| -g.slope) / (1.0 - TRUCE_SHARE);
+            let short = |rtt: Dur| rtt <= min + self.standing().aim;
+            let still = window.significant_gradient(self.rate, self.flow.mss, &self.params).is_none();
+            let known = self.path.min_rtt() >= min.mul_f64(CONFIRMS);
+            if window.lost == 0 && (share > ALONE || short(before) && short(rtt) && still && known) {
+                return self.leave_competition(now, rtt, out);
+            }
+            state = match window.lost {
+                0 => Competition::after_truce(share, self.classic.cwnd(), &self.params),
+                _ => Competition::default(),
+            };
+            // A second one tells whether the queue is gone, or what was taken for the path shrinks further.
+            state.truce_in = (short(rtt) && !short(before)).then_some(0);
+        } else {
+            state.watch(rtt, window.lost);
+        }
+        self.grow_classic(state.grow_to);
+        self.follow_classic(out);
+        match state.truce_in {
+            Some(0) => {
+                let before = rtt.max(self.path.min_rtt());
+                state.truce = Some((before, self.path.min_rtt()));
+                self.hold(self.rate * TRUCE_SHARE, before * TRUCE_RTTS, out);
+            }
+            due => state.truce_in = due.map(|reports| reports - 1),
+        }
+        self.stage = Stage::Competition(state);
+    }
+
+    /// A round trip of growth towards a window of this many bytes.
+    fn grow_classic(&mut self, to: f64) {
+        let cwnd = self.classic.cwnd() as f64;
+        let grown = (cwnd * (1.0 + self.params.ramp_gain)).min(to);
+        if grown > cwnd {
+            self.classic.resume(grown.min(f64::from(u32::MAX)) as u32);
+        }
+    }
+
+    /// The candidate's window, for a round trip.
+    fn follow_classic(&mut self, out: &mut Commands) {
+        let cwnd = Bounds::DEFAULT.cwnd(self.classic.cwnd(), self.flow.mss);
+        self.rate = Bounds::DEFAULT.clamp(Rate::from_bytes_in(u64::from(cwnd), self.path.srtt()));
+        self.hold(self.rate * PACE, self.path.srtt(), out);
+        out.set(control::ALARM_US, NO_ALARM_US).cwnd(cwnd);
+    }
+
+    /// The path is free: what queue is left is this flow's own.
+    fn leave_competition(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
+        self.crowd = Crowd::none(now);
+        self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
+        self.classic.resume(self.cap(self.rate, 1.0));
+        self.enter_hold(now, rtt, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Dur = Dur::from_millis(50);
+
+    fn at(s: f64) -> Time {
+        Time::ZERO + Dur::from_secs_f64(s)
+    }
+
+    #[test]
+    fn a_queue_stands_after_two_seconds_or_ten_round_trips_and_no_longer_once_short() {
+        let params = Params::default();
+        let crowd = Crowd::none(at(1.0));
+        assert!(!crowd.stands(at(2.9), RTT, &params) && crowd.stands(at(3.1), RTT, &params));
+        assert!(!crowd.stands(at(3.9), RTT * 6, &params) && crowd.stands(at(4.1), RTT * 6, &params));
+        assert!(!Crowd::none(at(4.0)).stands(at(4.1), RTT * 6, &params));
+    }
+
+    #[test]
+    fn the_rate_before_the_first_drain_is_kept() {
+        let mut crowd = Crowd::none(Time::ZERO);
+        for mbps in [30.0, 27.0, 24.0] {
+            crowd.saw_drain(Rate::from_mbps(mbps));
+        }
+        assert_eq!((crowd.drains, crowd.rate), (3, Rate::from_mbps(30.0)));
+    }
+
+    /// Reports from these round-trip times and losses on, until the truce is held.
+    fn reports_until_truce(mut seen: impl Iterator<Item = (Dur, u64)>) -> u32 {
+        let mut state = Competition::default();
+        for n in 1.. {
+            let (rtt, lost) = seen.next().unwrap();
+            state.watch(rtt, lost);
+            match state.truce_in {
+                Some(0) => return n,
+                due => state.truce_in = due.map(|reports| reports - 1),
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn a_truce_follows_a_loss_a_fall_or_a_period() {
+        let steady = || std::iter::repeat((RTT * 2, 0));
+        assert_eq!(reports_until_truce(steady()), PERIOD + 1 + SETTLED);
+        assert_eq!(reports_until_truce(steady().take(3).chain([(RTT * 2, 1)]).chain(steady())), 4 + SETTLED);
+        let fallen = std::iter::repeat((RTT, 0));
+        assert_eq!(reports_until_truce(steady().take(3).chain(fallen)), 4 + SETTLED);
+    }
+
+    #[test]
+    fn a_small_share_grows_up_to_a_third_and_a_large_one_does_not() {
+        let params = Params::default();
+        let room = |share| Competition::after_truce(share, 100_000, &params).grow_to;
+        assert!((room(0.165) - 200_000.0).abs() < 1.0 && room(0.5) < 100_000.0);
+        assert_eq!(room(-1.0), room(LEAST_SHARE), "an unmeasured share is no reason for unbounded growth");
+        let mut state = Competition::after_truce(0.1, 100_000, &params);
+        state.watch(RTT, 1);
+        assert_eq!(state.grow_to, 0.0);
+    }
+}

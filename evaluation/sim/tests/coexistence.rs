@@ -1,0 +1,101 @@
+//! Anole beside CUBIC in a deep buffer: it holds its share while CUBIC fills the buffer, whoever came first,
+//! and goes back to a short queue afterwards; flows of Anole alone never stay in competition.
+
+use anole_sim::plan::{Choice, plan, shipped};
+use anole_sim::result::{FlowResult, RunResult};
+use anole_sim::scenario::Scenario;
+use anole_sim::{AgentScript, run};
+
+const BASE_RTT_MS: f64 = 30.0;
+
+/// 20 Mbps, 30 ms and 4 BDP for 60 s.
+fn simulate(flows: &str, set: &[String], seed: u64) -> RunResult {
+    let text = format!(
+        "name = \"coexistence\"\nduration_s = 60.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 20.0\n\
+         one_way_delay_ms = {}\nbuffer_bdp = 4.0\n{flows}",
+        BASE_RTT_MS / 2.0
+    );
+    let scenario = Scenario::parse(&text, "coexistence", set, &mut |_| Err(String::new())).unwrap();
+    let plans = plan(&scenario, &Choice::default(), &shipped(), seed).unwrap();
+    run(&scenario, plans, seed, AgentScript::default(), &mut |_| ())
+}
+
+/// The mean of tenths of seconds.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.collect();
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn mbps(flow: &FlowResult, from_s: usize, to_s: usize) -> f64 {
+    mean(flow.series.throughput_mbps[from_s * 10..to_s * 10].iter().copied())
+}
+
+fn rtt_ms(flow: &FlowResult, from_s: usize, to_s: usize) -> f64 {
+    mean(flow.series.rtt_ms[from_s * 10..to_s * 10].iter().flatten().copied())
+}
+
+/// When the flow was in this stage, s.
+fn times_of(flow: &FlowResult, stage: &str) -> Vec<f64> {
+    flow.explained.iter().filter(|e| e.stage == stage).map(|e| e.at.as_secs_f64()).collect()
+}
+
+/// The longest time that the flow spent in this stage at a stretch, s.
+fn longest_stretch(flow: &FlowResult, stage: &str) -> f64 {
+    let (mut longest, mut since) = (0.0, None);
+    for e in &flow.explained {
+        let at = e.at.as_secs_f64();
+        longest = since.map_or(longest, |since: f64| f64::max(longest, at - since));
+        since = (e.stage == stage).then(|| since.unwrap_or(at));
+    }
+    longest
+}
+
+#[test]
+fn anole_holds_a_share_beside_cubic_and_leaves_the_competition_after_it() {
+    for (ours_s, theirs_s) in [(0, 5), (5, 0)] {
+        let flows = format!(
+            "[[flow]]\nalg = \"anole\"\nack_jitter_us = 300\nstart_s = {ours_s}.0\n\
+             [[flow]]\nalg = \"cubic\"\nstart_s = {theirs_s}.0\nstop_s = 50.0\n"
+        );
+        let shares = (1..=2).map(|seed| {
+            let result = simulate(&flows, &[], seed);
+            let [ours, theirs] = &result.flows[..] else { unreachable!() };
+            let competing = times_of(ours, "competition");
+            assert!(competing.first().is_some_and(|&at| at < 20.0), "{ours_s} s, {seed}: {competing:?}");
+            assert!(competing.iter().all(|&at| at < 55.0), "{ours_s} s, {seed}: {competing:?}");
+            assert!(rtt_ms(ours, 55, 60) < 1.25 * BASE_RTT_MS, "{ours_s} s, {seed}");
+            let (a, b) = (mbps(ours, 20, 50), mbps(theirs, 20, 50));
+            a / (a + b)
+        });
+        let share = mean(shares);
+        assert!((0.25..0.7).contains(&share), "started at {ours_s} s: {share}");
+    }
+}
+
+const FOUR: &str =
+    "[[flow]]\nalg = \"anole\"\nunder_test = true\nack_jitter_us = 300\ncount = 4\nstart_spacing_s = 4.0\n";
+
+#[test]
+fn flows_of_anole_alone_keep_the_queue_short() {
+    for seed in 1..=4 {
+        for flow in &simulate(FOUR, &[], seed).flows {
+            let rtt = rtt_ms(flow, 40, 60);
+            assert!(rtt < 1.6 * BASE_RTT_MS, "seed {seed}: {rtt} ms");
+        }
+    }
+}
+
+#[test]
+fn flows_of_anole_that_mistook_each_other_leave_the_competition() {
+    // So hasty that they do mistake each other while they arrive.
+    let hasty = ["param.standing_s=0".to_string()];
+    let mut mistaken = 0;
+    for seed in 1..=4 {
+        for flow in &simulate(FOUR, &hasty, seed).flows {
+            let longest = longest_stretch(flow, "competition");
+            mistaken += usize::from(longest > 0.0);
+            assert!(longest < 10.0, "seed {seed}: {longest} s");
+        }
+    }
+    assert!(mistaken > 0, "none competed: the test shows nothing");
+}
