@@ -229,12 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_stands_after_two_seconds_or_ten_round_trips_and_no_longer_once_short() {
+    fn a_queue_stands_after_three_seconds_or_ten_round_trips_and_no_longer_once_short() {
         let params = Params::default();
         let crowd = Crowd::none(at(1.0));
-        assert!(!crowd.stands(at(2.9), RTT, &params) && crowd.stands(at(3.1), RTT, &params));
-        assert!(!crowd.stands(at(3.9), RTT * 6, &params) && crowd.stands(at(4.1), RTT * 6, &params));
-        assert!(!Crowd::none(at(4.0)).stands(at(4.1), RTT * 6, &params));
+        assert!(!crowd.stands(at(3.9), RTT, &params) && crowd.stands(at(4.1), RTT, &params));
+        assert!(!crowd.stands(at(5.9), RTT * 10, &params) && crowd.stands(at(6.1), RTT * 10, &params));
+        assert!(!Crowd::none(at(6.0)).stands(at(6.1), RTT * 10, &params));
     }
 
     #[test]

@@ -30,7 +30,7 @@ parameters! {
         eta_on = 0.8, 0.0..=1.0, "Confidence above which it is activated again (Anole algorithm 2; the text swaps the two).";
         eta_step = 0.1, 0.001..=1.0, "Confidence regained every two round trips (Anole algorithm 2).";
         // Stages.
-        standing_s = 2.0, 0.0..=1000.0, "Time for which a queue has not been short before it is drained though tolerated, and may be laid to others, s (chosen: flows of Anole converge within it).";
+        standing_s = 3.0, 0.0..=1000.0, "Time for which a queue has not been short before it is drained though tolerated, and may be laid to others, s (chosen: with 2 s four flows of Anole with 100 ms kept taking each other for others in one run of eight, with 4 s one under a slow CUBIC was late to see it).";
         competing_share = 0.33, 0.0..=0.5, "Share of the path up to which a flow grows beside others that fill the buffer (chosen: less than the half of two equal flows).";
         probing_rtts = 3.0, 2.0..=20.0, "N: round trips of probing (Anole §IV).";
         velocity_max = 16.0, 1.0..=1024.0, "Largest step of the acceleration, packets per two round trips (chosen: unbounded doubling fills any buffer).";

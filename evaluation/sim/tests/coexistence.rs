@@ -8,10 +8,10 @@ use anole_sim::{AgentScript, run};
 
 const BASE_RTT_MS: f64 = 30.0;
 
-/// 20 Mbps, 30 ms and 4 BDP for 60 s.
+/// 100 Mbps, 30 ms and 4 BDP for 60 s.
 fn simulate(flows: &str, set: &[String], seed: u64) -> RunResult {
     let text = format!(
-        "name = \"coexistence\"\nduration_s = 60.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 20.0\n\
+        "name = \"coexistence\"\nduration_s = 60.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 100.0\n\
          one_way_delay_ms = {}\nbuffer_bdp = 4.0\n{flows}",
         BASE_RTT_MS / 2.0
     );
@@ -94,7 +94,7 @@ fn flows_of_anole_that_mistook_each_other_leave_the_competition() {
         for flow in &simulate(FOUR, &hasty, seed).flows {
             let longest = longest_stretch(flow, "competition");
             mistaken += usize::from(longest > 0.0);
-            assert!(longest < 10.0, "seed {seed}: {longest} s");
+            assert!(longest < 15.0, "seed {seed}: {longest} s");
         }
     }
     assert!(mistaken > 0, "none competed: the test shows nothing");
