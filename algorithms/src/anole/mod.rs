@@ -355,6 +355,7 @@ fn slot(applied: &mut Applied, source: Source) -> &mut Dur {
 impl Algorithm for Anole {
     fn start(&mut self, now: Time, out: &mut Commands) {
         self.source.1 = now;
+        self.crowd = Crowd::none(now);
         let adopted = self.flow.init_cwnd > ADOPTED_PACKETS.saturating_mul(self.flow.mss);
         let gain = if adopted { self.params.ramp_gain } else { 1.0 };
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(self.flow.init_cwnd), self.flow.mss);

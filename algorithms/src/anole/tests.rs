@@ -130,6 +130,14 @@ fn starts_in_slow_start_and_adopts_a_running_flow_gently() {
 }
 
 #[test]
+fn no_queue_stands_yet_for_a_flow_that_starts_late() {
+    let mut bench = Bench::probing(None);
+    let start = Time::ZERO + Dur::from_secs_f64(100.0);
+    bench.anole.start(start, &mut bench.out);
+    assert!(!bench.anole.queue_stands(start + Dur::from_millis(500)));
+}
+
+#[test]
 fn a_ramp_goes_on_until_it_ends() {
     let mut bench = Bench::probing(None);
     bench.anole.start(bench.now, &mut bench.out);
