@@ -1,12 +1,15 @@
 //! `anole-eval emulate` from the outside: real packets, short runs.
 #![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
 
+mod support;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use support::agent;
 
 const SCENARIO: &str = r#"
 name = "short"
@@ -54,19 +57,6 @@ impl Place {
     fn leftovers(&self) -> usize {
         std::fs::read_dir(self.temporary()).unwrap().count()
     }
-}
-
-/// The agent, built if it is not there yet.
-fn agent() -> PathBuf {
-    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
-    if !program.is_file() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--package", "anole-agent", "--bin", "anole-ccp"])
-            .status()
-            .unwrap();
-        assert!(built.success() && program.is_file());
-    }
-    program
 }
 
 fn objects(output: &Output) -> Vec<Value> {

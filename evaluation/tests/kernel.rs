@@ -2,6 +2,8 @@
 //! Takes root, TUN devices and iproute2; where they are missing, the tests say so and pass.
 #![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
 
+mod support;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
@@ -92,13 +94,7 @@ fn agent() -> Option<PathBuf> {
         eprintln!("skipped: another agent governs this kernel's TCP (anole_ccp)");
         return None;
     }
-    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
-    if !program.is_file() {
-        let build = ["build", "--package", "anole-agent", "--bin", "anole-ccp"];
-        let built = Command::new(env!("CARGO")).args(build).status().unwrap();
-        assert!(built.success() && program.is_file());
-    }
-    Some(program)
+    Some(support::agent())
 }
 
 /// Devices, named namespaces and congestion controls of this machine.

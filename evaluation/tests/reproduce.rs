@@ -2,8 +2,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests of a binary read its files")]
 
-use std::path::{Path, PathBuf};
+mod support;
+
+use std::path::Path;
 use std::process::{Command, Output};
+use support::agent;
 
 fn reproduce(options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
@@ -106,19 +109,6 @@ fn slots_and_parameters_of_the_tested_algorithm_can_be_changed() {
     assert_ne!(lines(&[]), lines(&["--param", "beta=100"]));
     let one = lines(&["--seeds", "1"]);
     assert!(one.contains(" ± 0.000 ") && one != lines(&[]), "{one}");
-}
-
-/// The agent, built if it is not there yet.
-fn agent() -> PathBuf {
-    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
-    if !program.is_file() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--package", "anole-agent", "--bin", "anole-ccp"])
-            .status()
-            .unwrap();
-        assert!(built.success() && program.is_file());
-    }
-    program
 }
 
 #[test]

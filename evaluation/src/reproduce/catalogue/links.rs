@@ -1,6 +1,6 @@
 //! One flow on one link: Figures 5 to 8 of Anole.
 
-use super::{DELAY, LONG, LOSS, NORMAL, THROUGHPUT};
+use super::{DELAY, NORMAL, THROUGHPUT, figure_5_links};
 use crate::reproduce::experiment::{
     Cell, Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean, with_peers,
 };
@@ -52,14 +52,7 @@ pub const FIG5: Experiment = Experiment {
             figures in words are those of Sage (47 Mbps, 40 ms), Anole slightly below in both.",
     seeds: [10, 2],
     packets: Packets::Tested,
-    cells: |tested| {
-        let settings = [
-            Setting::new("normal", NORMAL).quick("duration_s=8"),
-            Setting::new("loss", LOSS).quick("duration_s=8"),
-            Setting::new("long", LONG).quick("duration_s=8"),
-        ];
-        cells(&settings, &with_peers(tested))
-    },
+    cells: |tested| cells(&figure_5_links(), &with_peers(tested)),
     figures: |results| {
         let targets = [
             ("normal", ["about 47 Mbps", "about 40 ms"], 46.5, 38.0),

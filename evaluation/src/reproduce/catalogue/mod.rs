@@ -9,7 +9,7 @@ mod noise;
 mod rates;
 mod sweeps;
 
-use super::experiment::Experiment;
+use super::experiment::{Experiment, Setting};
 
 const NORMAL: &str = include_str!("../../../scenarios/anole-normal.toml");
 const LOSS: &str = include_str!("../../../scenarios/anole-loss.toml");
@@ -21,6 +21,12 @@ const LTE: &str = include_str!("../../../scenarios/lte.toml");
 const DELAY: &str = "95th percentile of the one-way delay (ms)";
 const THROUGHPUT: &str = "throughput (Mbps)";
 const TIME: &str = "time (s)";
+
+/// The links of Figure 5.
+fn figure_5_links() -> [Setting; 3] {
+    [("normal", NORMAL), ("loss", LOSS), ("long", LONG)]
+        .map(|(name, scenario)| Setting::new(name, scenario).quick("duration_s=8"))
+}
 
 /// Every sweep of a parameter; long, and not part of `all`.
 pub fn sweeps() -> &'static [&'static Experiment] {

@@ -1,6 +1,6 @@
 //! Whose rate is in force, and how often a policy is asked: Figures 11 and 12 of Anole.
 
-use super::{LONG, LOSS, NORMAL};
+use super::{NORMAL, figure_5_links};
 use crate::reproduce::experiment::{
     Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean,
 };
@@ -36,14 +36,7 @@ pub const FIG11: Experiment = Experiment {
             in themselves. A cycle that could not tell keeps the rate before, which the paper does not count.",
     seeds: [100, 2],
     packets: Packets::Tested,
-    cells: |tested| {
-        let settings = [
-            Setting::new("normal", NORMAL).quick("duration_s=8"),
-            Setting::new("loss", LOSS).quick("duration_s=8"),
-            Setting::new("long", LONG).quick("duration_s=8"),
-        ];
-        cells(&settings, std::slice::from_ref(tested))
-    },
+    cells: |tested| cells(&figure_5_links(), std::slice::from_ref(tested)),
     figures: |results| {
         let mut figures = Vec::new();
         for (setting, paper) in SETTINGS {
