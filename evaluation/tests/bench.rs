@@ -2,10 +2,13 @@
 //! there; elsewhere the program says what it leaves out and why, and so does the test.
 #![allow(clippy::disallowed_methods, reason = "runs programs")]
 
+mod support;
+
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+use support::agent;
 
 /// Who may do nothing: `nobody` on Debian.
 const NOBODY: u32 = 65_534;
@@ -18,17 +21,6 @@ fn bench(program: &Path, arguments: &[&str]) -> Command {
 
 fn message(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The agent, built if it is not there yet.
-fn agent() -> PathBuf {
-    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
-    if !program.is_file() {
-        let build = ["build", "--package", "anole-agent", "--bin", "anole-ccp"];
-        let built = Command::new(env!("CARGO")).args(build).status().unwrap();
-        assert!(built.success() && program.is_file());
-    }
-    program
 }
 
 #[test]

@@ -2,8 +2,11 @@
 //! Takes root, TUN devices and iproute2; where they are missing, the tests say so and pass.
 #![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
 
+#[path = "support/fair.rs"]
+mod fair;
 mod support;
 
+use fair::on_a_fair_run;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
@@ -121,8 +124,13 @@ fn figure(flow: &Value, key: &str) -> f64 {
 fn cubic_of_the_kernel_is_like_the_simulators() {
     let Some(place) = Place::new() else { return };
     let before = host();
-    let kernel = &objects(&place.emulate(&["--json"]).output().unwrap())[0];
     let sim = &objects(&place.command(&["sim"], &["--alg", "cubic", "--json"]).output().unwrap())[0];
+    let run = || place.emulate(&["--json"]).output().unwrap();
+    on_a_fair_run(run, |output| is_like_the_simulators(&objects(output)[0], sim));
+    assert_eq!((place.leftovers(), host()), (0, before));
+}
+
+fn is_like_the_simulators(kernel: &Value, sim: &Value) {
     assert_eq!((kernel["mode"].as_str(), kernel["alg"].as_str()), (Some("kernel"), Some("linux:cubic")));
     let (flow, simulated) = (&kernel["flows"][0], &sim["flows"][0]);
     let (got, wanted) = (figure(flow, "throughput_mbps"), figure(simulated, "throughput_mbps"));
@@ -137,7 +145,6 @@ fn cubic_of_the_kernel_is_like_the_simulators() {
     assert!(figure(flow, "loss_rate") > 0.0 && figure(flow, "retransmit_rate") > 0.0, "{flow}");
     assert_eq!(flow["series"]["throughput_mbps"].as_array().unwrap().len(), 60);
     assert_eq!(flow["reports"], Value::Null);
-    assert_eq!((place.leftovers(), host()), (0, before));
 }
 
 #[test]
@@ -166,8 +173,12 @@ fn the_agents_cubic_is_like_the_kernels_own_algorithms() {
         false => eprintln!("skipped: this kernel has no BBR to compare with"),
     }
     let options = ["--json", "--agent-binary", agent.to_str().unwrap(), "--alg", &algorithms.join(",")];
-    let runs = objects(&place.emulate(&options).output().unwrap());
-    assert_eq!(runs.len(), algorithms.len());
+    let run = || place.emulate(&options).output().unwrap();
+    on_a_fair_run(run, |output| are_alike(&objects(output), algorithms.len()));
+}
+
+fn are_alike(runs: &[Value], algorithms: usize) {
+    assert_eq!(runs.len(), algorithms);
     let of =
         |run: &Value| (figure(&run["flows"][0], "throughput_mbps"), figure(&run["flows"][0], "rtt_mean_ms"));
     let (ours, cubic) = (of(&runs[0]), of(&runs[1]));
@@ -186,7 +197,11 @@ fn two_flows_of_the_agent_share_the_link() {
     // Named from where the run is started.
     let (folder, name) = (agent.parent().unwrap(), Path::new(".").join(agent.file_name().unwrap()));
     let options = ["--json", "--alg", "cubic", "--agent-binary", name.to_str().unwrap()];
-    let run = &objects(&place.emulate(&options).args(two).current_dir(folder).output().unwrap())[0];
+    let run = || place.emulate(&options).args(two).current_dir(folder).output().unwrap();
+    on_a_fair_run(run, |output| share(&objects(output)[0]));
+}
+
+fn share(run: &Value) {
     let flows = run["flows"].as_array().unwrap();
     let sum: f64 = flows.iter().map(|flow| figure(flow, "throughput_mbps")).sum();
     assert!(flows.len() == 2 && sum > 14.0, "{sum} Mbps: {run}");
@@ -230,17 +245,21 @@ fn an_agent_governs_the_kernels_flows_dies_and_returns() {
     // The flow starts while there is none.
     let late = ["--alg", "cubic", "--agent-outage", "0.3:4", "--set", "flow.start_s=0.8"];
     for faults in [&["--alg", "reno"][..], &outage, &late] {
-        let run = &objects(&place.emulate(&[&options[..], faults].concat()).output().unwrap())[0];
-        let flow = &run["flows"][0];
-        // With the outage this is the second agent's line: it has taken the flow.
-        assert!(figure(flow, "reports") > 10.0 && figure(flow, "updates") > 10.0, "{faults:?}: {flow}");
-        assert!(flow["decisions"].is_u64(), "{faults:?}: {flow}");
-        assert!(figure(flow, "goodput_mbps") > 12.0, "{faults:?}: {flow}");
-        let series: Vec<f64> = serde_json::from_value(flow["series"]["throughput_mbps"].clone()).unwrap();
-        let outage = series[25..40].iter().sum::<f64>() / 15.0;
-        assert!(outage > 10.0, "{faults:?}: {outage} Mbps from 2.5 to 4 s");
+        let run = || place.emulate(&[&options[..], faults].concat()).output().unwrap();
+        on_a_fair_run(run, |output| goes_on(&objects(output)[0]["flows"][0], faults));
         assert_eq!((place.leftovers(), host()), (0, before.clone()));
     }
+}
+
+/// The agent governed the flow, which never stood still.
+fn goes_on(flow: &Value, faults: &[&str]) {
+    // With the outage this is the second agent's line: it has taken the flow.
+    assert!(figure(flow, "reports") > 10.0 && figure(flow, "updates") > 10.0, "{faults:?}: {flow}");
+    assert!(flow["decisions"].is_u64(), "{faults:?}: {flow}");
+    assert!(figure(flow, "goodput_mbps") > 12.0, "{faults:?}: {flow}");
+    let series: Vec<f64> = serde_json::from_value(flow["series"]["throughput_mbps"].clone()).unwrap();
+    let outage = series[25..40].iter().sum::<f64>() / 15.0;
+    assert!(outage > 10.0, "{faults:?}: {outage} Mbps from 2.5 to 4 s");
 }
 
 #[test]
@@ -249,7 +268,11 @@ fn two_hundred_connections_come_and_go() {
     let many = ["flow.count=200", "flow.start_spacing_s=0.02", "flow.bytes=20000", "warmup_s=0"];
     let many = many.iter().flat_map(|value| ["--set", value]);
     let options = ["--json", "--alg", "reno", "--agent-binary", agent.to_str().unwrap()];
-    let run = &objects(&place.emulate(&options).args(many).output().unwrap())[0];
+    let run = || place.emulate(&options).args(many.clone()).output().unwrap();
+    on_a_fair_run(run, |output| come_and_go(&objects(output)[0]));
+}
+
+fn come_and_go(run: &Value) {
     let flows = run["flows"].as_array().unwrap();
     assert_eq!(flows.len(), 200);
     for flow in flows {

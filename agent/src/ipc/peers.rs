@@ -243,26 +243,23 @@ impl<A: Clone + Eq + Hash> Peers<A> {
 
     /// The next flow whose report has waited long enough; call until `None`.
     pub fn next_unanswered(&mut self, now: Time) -> Option<FlowKey> {
-        while let Some(&(due, key)) = self.due.front() {
-            if due > now {
-                return None;
-            }
-            self.due.pop_front();
-            let flow = self.flows.get_mut(&key);
-            // A flow that was answered and has reported again has a later entry of its own.
-            if let Some(flow) =
-                flow.filter(|flow| flow.waiting.is_some_and(|since| since + ANSWER_WITHIN <= now))
-            {
-                flow.waiting = None;
-                return Some(key);
-            }
-        }
-        None
+        self.next_due().filter(|due| *due <= now)?;
+        let (_, key) = self.due.pop_front()?;
+        self.answered(key);
+        Some(key)
     }
 
-    /// When an answer falls due.
-    pub fn next_due(&self) -> Option<Time> {
-        self.due.front().map(|&(due, _)| due)
+    /// When an answer falls due. What was answered in time is forgotten here: nobody wakes up for it.
+    pub fn next_due(&mut self) -> Option<Time> {
+        while let Some(&(due, key)) = self.due.front() {
+            // A flow that was answered and has reported again has a later entry of its own.
+            let waiting = self.flows.get(&key).and_then(|flow| flow.waiting);
+            if waiting.is_some_and(|since| since + ANSWER_WITHIN == due) {
+                return Some(due);
+            }
+            self.due.pop_front();
+        }
+        None
     }
 
     /// Closes what has been silent for too long. Cheap unless a sweep is due.

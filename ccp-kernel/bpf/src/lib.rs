@@ -221,7 +221,8 @@ impl Datapath {
 
     /// Waits for a message of the kernel, at most for `wait`, and copies it to `buffer`. Returns its
     /// length, which is more than `buffer` has if it does not fit. The first is READY; from the next call
-    /// on the agent counts as alive.
+    /// on the agent counts as alive. The wait ends early, with None, while another processor is still writing the
+    /// message.
     pub fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> Option<usize> {
         // Flows that announce themselves before the programs are there would do so again and again.
         if std::mem::take(&mut self.greet) {

@@ -15,6 +15,7 @@ pub mod bpf_fs;
 mod figures;
 mod flood;
 pub mod govern;
+pub mod host;
 mod kernel;
 mod outage;
 mod quic;
@@ -145,7 +146,17 @@ pub fn run_one(
         DatapathKind::Quic => quic::run,
         DatapathKind::Kernel => kernel::run,
     };
-    run(scenario, &governed, seed, binary.as_deref(), agent, bar)
+    let begin = host::Host::now();
+    let result = run(scenario, &governed, seed, binary.as_deref(), agent, bar)?;
+    if let Some(stolen) = host::stolen_since(begin).filter(|stolen| stolen.disturbs()) {
+        let who = &result.alg;
+        bar.suspend(|| {
+            eprintln!(
+                "anole-eval: {who}, seed {seed}: {stolen} during the run; its figures tell of that, repeat it"
+            );
+        });
+    }
+    Ok(result)
 }
 
 fn self_test(datapath: DatapathKind) -> Result<()> {
@@ -156,6 +167,7 @@ fn self_test(datapath: DatapathKind) -> Result<()> {
     output::print_line(
         "link Mbps  rate error %  delay error us  jitter p50/p99 us  CPU %  highest rate carried Mbps",
     )?;
+    let begin = host::Host::now();
     for mbps in SELF_TEST_MBPS {
         let test =
             anole_emulator::self_test(through, mbps, SELF_TEST_TIME).map_err(|error| anyhow!("{error}"))?;
@@ -170,7 +182,10 @@ fn self_test(datapath: DatapathKind) -> Result<()> {
             test.highest_mbps.map_or("none tried".to_string(), |mbps| format!("{mbps:.0}")),
         ))?;
     }
-    Ok(())
+    match host::stolen_since(begin) {
+        Some(stolen) => output::print_line(&format!("{stolen} meanwhile")),
+        None => Ok(()),
+    }
 }
 
 /// Counts milliseconds of running time. Hidden by itself where standard error is no terminal.
