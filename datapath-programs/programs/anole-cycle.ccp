@@ -13,6 +13,10 @@
 # round-trip time above `alarm_us`, as window 3; the alarm is off until the agent sets it again, the rate
 # held is in force and window 2 is open.
 #
+# What hosts and radio links add to round-trip times passes within milliseconds, and makes a slope without a
+# queue. A queue that grows is still there at the end: `late_us` is the smallest round-trip time of the second half
+# of windows 0 and 1, and of the last quarter of the time between two reports of window 2.
+#
 # The sums give the least-squares slope of the round-trip time over send time, with its standard error, which
 # is worth something only if samples are independent: packets that arrive together, as on Wi-Fi, count as one,
 # so samples are `gap_us` apart at least;
@@ -43,6 +47,7 @@
         (volatile elapsed_us 0) # time since the last report, us
         (rtt_us 0) # last round-trip time, us
         (volatile min_rtt_us +infinity) # smallest round-trip time in the window, us
+        (volatile late_us +infinity) # smallest round-trip time late in the window, us
         (volatile n 0) # round-trip samples in the window
         (volatile sum_t 0) # sum of t, 16 us
         (volatile sum_rtt 0) # sum of rtt, 16 us
@@ -61,10 +66,15 @@
     (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
     (:= Report.timeout (|| Report.timeout Flow.was_timeout))
     (:= first (+ Report.rtt_us begin_us))
-    (:= past (+ first window_us))
-    (:= due (+ since_us hold_us))
+    (:= end (+ first window_us))
+    (:= late (- end (/ window_us 2)))
     (:= next (+ Micros 1))
     (:= t 0)
+    (fallthrough)
+)
+(when (> phase 1)
+    (:= end (+ since_us hold_us))
+    (:= late (- end (/ hold_us 4)))
     (fallthrough)
 )
 (when (< Micros (* 2 window_us))
@@ -75,7 +85,11 @@
     (:= Rate low)
     (fallthrough)
 )
-(when (&& (> next first) (|| (> phase 1) (< Micros past)))
+(when (&& (> next late) (|| (> phase 1) (< Micros end)))
+    (:= Report.late_us (min Report.late_us Flow.rtt_sample_us))
+    (fallthrough)
+)
+(when (&& (> next first) (|| (> phase 1) (< Micros end)))
     (:= Report.covered (+ Report.covered Ack.bytes_acked))
     (:= Report.missed (+ Report.missed Ack.lost_pkts_sample))
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
@@ -99,10 +113,10 @@
     (:= window_us 0)
     (:= Rate hold)
     (:= phase 3)
-    (:= due 0)
+    (:= end 0)
     (fallthrough)
 )
-(when (|| Flow.was_timeout (|| (&& (> phase 1) (> Micros due)) (&& (< phase 2) (> next past))))
+(when (|| Flow.was_timeout (> next end))
     (:= Report.window (+ (* 4 cycle) phase))
     (:= Report.elapsed_us (- (max Micros since_us) since_us))
     (:= since_us Micros)

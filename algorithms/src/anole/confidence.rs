@@ -30,7 +30,7 @@
 //!    of a fifth. Then come 6 RTT without a test (three recoveries) and, from η = 0.9, five or two tests until the
 //!    next time: 5·0.1 in 5·5 + 6 RTT, **1.6 %**, or 2·0.1 in 16. A low rate that is the best of the three, because the
 //!    others met a queue, costs its candidate nothing, and stays at the 2 % of its tests. The steps of
-//!    acceleration are 1, 2 and 4 packets per RTT, and go down only where 1 + µ is exceeded.
+//!    acceleration are 1, 2 and 4 packets per RTT, and go down only where the queue aimed at stands.
 //!
 //! Together a policy that stays bad costs less than 3 % once r has been found, on paths that hold more than some
 //! ten packets. What words leave open, a high test on a queue that is nearly too long, which sets off a drain, and

@@ -7,9 +7,11 @@
 //! - one round trip later the last packet of the drain tells what came of it; a queue that is still long
 //!   is drained again at once, and drains without effect show that the path has become longer (see
 //!   [`super::path`]);
-//! - a flow whose queue is longer than it tolerates yields a share of its rate for good, for flows with more
-//!   than their part of the path are the first to find the queue too long (see [`super::path`]); it takes the
-//!   rate back where the drains show that the path has become longer;
+//! - a flow whose queue is longer than it tolerates yields a share of its rate for good, the more the longer:
+//!   flows with more than their part of the path are the first to find the queue too long, and find it longer (see
+//!   [`super::path`]); it takes the rate back where the drains show that the path has become longer;
+//! - what one report shows may be a host that stood still: a flow yields, and believes an overload, only if a round
+//!   trip later, before the drain can have had an effect, the queue is still there;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
 //!   that the ACKs of the drain tell the rate to go on with. It is the rate of eq. 7, x/(1 + ΔD);
 //! - a queue that is tolerated but has not been short for long is drained too, without yielding: the drain
@@ -30,6 +32,8 @@ const MAX_SHARE: f64 = 0.9;
 const CONFIRM_SHARE: f64 = 0.7;
 /// A drain never lasts longer than this, round trips: what it was computed from may be wrong.
 const LONGEST_DRAIN_RTTS: u64 = 2;
+/// A flow yields for no more than this many of the queues that it tolerates: a burst of others is no share.
+const MOST_YIELDED: f64 = 3.0;
 /// Drains in a row before the rate is probed all the same.
 const MAX_REPEATS: u32 = 5;
 /// Loss counts as passed through the bottleneck up to one packet in this many acknowledged.
@@ -104,11 +108,7 @@ impl Anole {
 
     /// Holds `share` of the rate until the queue seen at a round-trip time of `before` is worked off.
     pub(super) fn enter_drain(&mut self, reason: Reason, share: f64, before: Dur, out: &mut Commands) {
-        let from = self.rate;
-        if reason == Reason::Queue {
-            self.rate = self.rate * (1.0 - self.params.yielded);
-        }
-        self.drain(Drain { reason, before, repeated: 0, from }, share, out);
+        self.drain(Drain { reason, before, repeated: 0, from: self.rate }, share, out);
     }
 
     fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
@@ -125,12 +125,20 @@ impl Anole {
     pub(super) fn on_alarm(&mut self, now: Time, window: &Window, out: &mut Commands) {
         self.climbs = 0;
         self.verdict = None;
+        let from = self.rate;
         if window.elapsed >= self.path.min_rtt() && window.acked > 0 {
             let delivered = Rate::from_bytes_in(window.acked, window.elapsed);
             let rate = delivered.clamp(self.rate * MIN_SHARE, self.rate);
             self.apply(now, Choice { rate, source: Source::Inferred, climb: false });
         }
-        self.enter_drain(Reason::Overload, MIN_SHARE, window.last_rtt, out);
+        let drain = Drain { reason: Reason::Overload, before: window.last_rtt, repeated: 0, from };
+        self.drain(drain, MIN_SHARE, out);
+    }
+
+    /// The queue at this round-trip time, in queues tolerated.
+    fn queues(&self, rtt: Dur) -> f64 {
+        let ratio = rtt.as_secs_f64() / self.path.min_rtt().as_secs_f64().max(1e-9);
+        (ratio - 1.0) / self.standing().tolerated
     }
 
     /// The drain is over; the rate decided on, or the one that the drain told, is in force again.
@@ -138,10 +146,19 @@ impl Anole {
         // Packets that the path loses behind the bottleneck passed it too.
         let lost = window.lost.saturating_mul(u64::from(self.flow.mss)).min(window.acked / OWN_LOSS_DIVISOR);
         let delivered = Rate::from_bytes_in(window.acked.saturating_add(lost), window.elapsed);
+        // The last ACKs are of packets sent before the drain: a queue that one of them did not meet was none.
+        let queues = self.queues(window.late_rtt.min(drain.before));
+        if drain.reason == Reason::Ramp && self.path.is_usual(window.all_loss(self.flow.mss)) {
+            self.patience.did_no_harm();
+        }
         let told = match drain.reason {
             Reason::Ramp => Some(delivered),
-            // A host that stood still looks like an overload too: no single figure is believed beyond a half.
+            Reason::Overload if drain.repeated == 0 && queues <= 1.0 => Some(drain.from),
             Reason::Overload => Some(delivered.clamp(self.rate * MIN_SHARE, self.rate)),
+            Reason::Queue if drain.repeated == 0 && queues > 1.0 => {
+                self.rate = self.rate * (1.0 - self.params.yielded * queues.min(MOST_YIELDED));
+                None
+            }
             Reason::Queue | Reason::Standing | Reason::Confirm => None,
         };
         if let Some(rate) = told.filter(|rate| *rate > Rate::ZERO) {
@@ -153,7 +170,7 @@ impl Anole {
 
     /// The last packet of a drain has told what came of it.
     pub(super) fn on_checked(&mut self, now: Time, drain: Drain, window: &Window, out: &mut Commands) {
-        let after = window.rtt.map_or(window.last_rtt, |(_, min)| min.min(window.last_rtt));
+        let after = window.rtt.map_or(window.late_rtt, |(_, min)| min.min(window.late_rtt));
         match drain.reason {
             Reason::Confirm => self.path.confirm_min_rtt(now, after),
             Reason::Queue | Reason::Standing | Reason::Ramp | Reason::Overload => {

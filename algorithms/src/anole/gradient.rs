@@ -4,12 +4,10 @@
 //! With t the send times and y the round-trip times of n packets:
 //!   S_tt = Σt² − (Σt)²/n,  S_ty = Σty − ΣtΣy/n,  S_yy = Σy² − (Σy)²/n
 //!   slope b = S_ty/S_tt,  s² = (S_yy − b·S_ty)/(n − 2),  error = s/√S_tt
-//! A slope is significant when it exceeds z standard errors, and the rise over the window exceeds a part
-//! of the time that one packet takes: a queue changes by whole packets, so that even an ideal link
-//! shows slopes of that size.
+//! A slope is significant when it exceeds z standard errors.
 
 use super::params::Params;
-use anole_model::{Dur, Rate};
+use anole_model::Dur;
 
 /// The unit in which the programs take times, seconds.
 pub(super) const UNIT_S: f64 = 16e-6;
@@ -27,12 +25,13 @@ pub(super) struct Sums {
     pub yy: u64,
 }
 
-/// A slope of the round-trip time (s/s) with its standard error and the span it was taken over.
+/// A slope of the round-trip time (s/s) with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Gradient {
     pub slope: f64,
     pub error: f64,
-    pub span: Dur,
+    /// The time that its samples span, s: that of as many spread evenly.
+    pub span_s: f64,
 }
 
 impl Sums {
@@ -62,18 +61,20 @@ impl Sums {
         let slope = ty / tt;
         let residual = (yy - slope * ty).max(0.0) / (n * (n - 2.0));
         let error = (residual * n / tt).sqrt();
-        // Evenly spread samples over a span T have the variance T²/12.
-        let span = Dur::from_secs_f64((12.0 * tt).sqrt() / n * UNIT_S);
-        (slope.is_finite() && error.is_finite()).then_some(Gradient { slope, error, span })
+        let span_s = (12.0 * tt).sqrt() / n * UNIT_S;
+        (slope.is_finite() && error.is_finite()).then_some(Gradient { slope, error, span_s })
     }
 }
 
 impl Gradient {
-    /// True when the slope is more than noise for packets of `mss` bytes sent at `rate`.
-    pub fn is_significant(&self, rate: Rate, mss: u32, params: &Params) -> bool {
-        let packet_s = f64::from(mss) / rate.bytes_per_s().max(1.0);
-        let floor = params.quantum * packet_s / self.span.as_secs_f64().max(UNIT_S);
-        self.slope.abs() > (params.z * self.error).max(floor)
+    /// True when the slope is more than noise.
+    pub fn is_significant(&self, params: &Params) -> bool {
+        self.slope.abs() > params.z * self.error
+    }
+
+    /// What the round-trip time rises by in the whole span, s; negative where it falls.
+    pub fn rise(&self) -> f64 {
+        self.slope * self.span_s
     }
 }
 
@@ -99,7 +100,6 @@ mod tests {
     fn a_straight_line_has_its_slope_and_no_error() {
         let g = sums((0..100).map(|i| (i * 10, 3000 + i * 2))).gradient().unwrap();
         assert!((g.slope - 0.2).abs() < 1e-12 && g.error < 1e-9, "{g:?}");
-        assert!((g.span.as_secs_f64() - 1000.0 * UNIT_S).abs() < 1e-6, "{g:?}");
     }
 
     #[test]
@@ -110,15 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn noise_and_single_packets_are_not_significant() {
+    fn noise_is_not_significant() {
         let params = Params::default();
-        let rate = Rate::from_mbps(48.0);
         let zigzag = sums((0..100).map(|i| (i * 15, 3000 + (i % 2) * 15))).gradient().unwrap();
-        assert!(!zigzag.is_significant(rate, 1448, &params));
-        let one_packet = sums((0..100).map(|i| (i * 15, 3000 + i / 20))).gradient().unwrap();
-        assert!(!one_packet.is_significant(rate, 1448, &params));
+        assert!(!zigzag.is_significant(&params));
         let queue = sums((0..100).map(|i| (i * 15, 3000 + i * 2))).gradient().unwrap();
-        assert!(queue.is_significant(rate, 1448, &params));
+        assert!(queue.is_significant(&params));
     }
 
     proptest! {

@@ -19,8 +19,8 @@ use std::task::Poll;
 /// A policy may change the rate by no more than this factor; anything beyond is no rate.
 const SANE_FACTOR: f64 = 10.0;
 
-/// Holds per round trip while an answer is waited for: each prolongs the cycle by less than a thirtieth
-/// and costs one report and one message.
+/// Holds per round trip while an answer is waited for, none shorter than the shortest window: each prolongs the
+/// cycle by less than a thirtieth from 80 ms on, and costs one report and one message.
 const HOLDS_PER_RTT: u64 = 8;
 
 /// A probing stage under way.

@@ -1,10 +1,10 @@
 //! Exponential growth with the `ramp` program: slow start at the beginning, and a gentler ramp when
 //! capacity has become free.
 //!
-//! It ends when the round-trip time rises by half of what the utility tolerates, when a tenth of the
-//! packets is lost (random loss below that must not end it: a flow would stay at a fraction of a lossy
-//! link), when the delivery rate has not grown by a quarter of what was asked for over three reports in
-//! a row (the full-pipe test of BBR, for buffers too small to show a delay), or on a timeout.
+//! It ends when the round-trip time rises by the queue aimed at (slow start: by half of what the utility tolerates
+//! at least), when a tenth of the packets is lost (random loss below that must not end it: a flow would stay at a
+//! fraction of a lossy link), when the delivery rate has not grown by a quarter of what was asked for over three
+//! reports in a row (the full-pipe test of BBR, for buffers too small to show a delay), or on a timeout.
 
 use super::decision::{Choice, Source};
 use super::drain::{self, Reason};
@@ -37,12 +37,15 @@ const NO_EXIT_US: u32 = 1_000_000_000;
 const FOUND: f64 = 0.1;
 /// A ramp that found none makes the next one wait for twice as many cycles as the one before, at most for these.
 const MAX_WAIT: u32 = 8;
+/// One that overflowed nothing makes it wait for these at most.
+const MAX_WAIT_HARMLESS: u32 = 1;
 /// Delivery rates that differ by more than this share are not the same.
 const MORE: f64 = 0.02;
 
 /// How long ramps wait after one that found nothing: what looks like an empty queue may be one that cannot be
 /// seen, as in a buffer of less than a millisecond, and each ramp overflows it. None waits once more arrives than
-/// the last one ever saw.
+/// the last one ever saw. Ramps whose queue found room let the next one wait for a cycle only: more overlooks a doubled
+/// capacity for half a second in one run of four, none at all lets four flows find their shares later.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Patience {
     /// Cycles.
@@ -64,6 +67,12 @@ impl Patience {
         self.wait = if best > before * (1.0 + FOUND) { 0 } else { (2 * self.wait).clamp(1, MAX_WAIT) };
         self.left = self.wait;
         self.seen = before.max(best);
+    }
+
+    /// What the ramp queued found room.
+    pub fn did_no_harm(&mut self) {
+        self.wait = self.wait.min(MAX_WAIT_HARMLESS);
+        self.left = self.wait;
     }
 }
 
@@ -105,9 +114,10 @@ impl Ramp {
         let exit = match path.is_measured() {
             true => {
                 let min = path.min_rtt();
-                (min + min.mul_f64(0.5 * params.mu).max(aim).max(MIN_RISE))
-                    .as_micros()
-                    .min(u64::from(NO_EXIT_US)) as u32
+                // Slow start has no rate yet that would tell what to aim at.
+                let tolerable = if self.gain < 1.0 { Dur::ZERO } else { min.mul_f64(0.5 * params.mu) };
+                let rise = aim.max(tolerable).max(MIN_RISE);
+                (min + rise).as_micros().min(u64::from(NO_EXIT_US)) as u32
             }
             false => NO_EXIT_US,
         };
@@ -191,13 +201,17 @@ mod tests {
     fn ramps_that_find_nothing_wait_longer_each_time_unless_more_arrives() {
         let mbps = |n: f64| Rate::from_bytes_per_s(n * 125_000.0);
         let mut patience = Patience::default();
-        let mut waits = |before, best, delivered| {
+        let mut waits = |before, best, harmed: bool, delivered| {
             patience.ended(mbps(before), mbps(best));
+            if !harmed {
+                patience.did_no_harm();
+            }
             (0..100).position(|_| patience.may_ramp(mbps(delivered)))
         };
-        let fruitless = [(); 5].map(|()| waits(48.0, 49.0, 48.0));
+        let fruitless = [(); 5].map(|()| waits(48.0, 49.0, true, 48.0));
         assert_eq!(fruitless, [1, 2, 4, 8, 8].map(Some));
-        assert_eq!(waits(48.0, 49.0, 51.0), Some(0));
-        assert_eq!((waits(48.0, 90.0, 90.0), waits(90.0, 90.0, 90.0)), (Some(0), Some(1)));
+        assert_eq!([(); 2].map(|()| waits(48.0, 49.0, false, 48.0)), [1, 1].map(Some));
+        assert_eq!(waits(48.0, 49.0, true, 51.0), Some(0));
+        assert_eq!((waits(48.0, 90.0, true, 90.0), waits(90.0, 90.0, true, 90.0)), (Some(0), Some(1)));
     }
 }

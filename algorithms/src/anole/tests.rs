@@ -75,31 +75,44 @@ impl Bench {
     }
 
     /// A report about 100 packets sent over 25 ms.
-    fn values(&self, seen: Seen) -> [u64; 15] {
+    fn values(&self, seen: Seen) -> [u64; 16] {
         let n = if seen.acked > 0 { 100 } else { 0 };
-        let (mut t, mut y, mut tt, mut ty, mut yy, mut min) = (0, 0, 0, 0, 0, u64::MAX);
+        let (mut t, mut y, mut tt, mut ty, mut yy, mut min, mut late) = (0, 0, 0, 0, 0, u64::MAX, u64::MAX);
         for i in 0..n {
             let at_us = i * 250;
             let rtt_us = (seen.rtt_ms * 1e3 + seen.slope * at_us as f64) as u64;
             let (a, b) = (at_us / 16, rtt_us / 16);
             (t, y, tt, ty, yy) = (t + a, y + b, tt + a * a, ty + a * b, yy + b * b);
             min = min.min(rtt_us);
+            late = if i < n / 2 { late } else { late.min(rtt_us) };
         }
         let window = 4 * u64::from(self.anole.cycle) + seen.phase;
         let elapsed = seen.acked / 5; // 40 Mbps are 5 bytes per µs
         let covered = n * 1250;
         let timeout = u64::from(seen.timeout);
+        let last = (seen.rtt_ms * 1e3) as u64;
         [
-            window, seen.acked, covered, seen.lost, seen.lost, timeout, elapsed, 50_000, min, n, t, y, tt,
-            ty, yy,
+            window, seen.acked, covered, seen.lost, seen.lost, timeout, elapsed, last, min, late, n, t, y,
+            tt, ty, yy,
         ]
     }
 
     fn window(&mut self, seen: Seen) {
-        let values = self.values(seen);
+        self.report(&self.values(seen));
+    }
+
+    /// The end of a drain in 50 ms, with so many bytes acknowledged and the last packet so long under way.
+    fn drained(&mut self, acked: u64, last_rtt_ms: u64) {
+        let mut values = self.values(quiet(2));
+        (values[1], values[6], values[7], values[9]) =
+            (acked, 50_000, last_rtt_ms * 1000, last_rtt_ms * 1000);
+        self.report(&values);
+    }
+
+    fn report(&mut self, values: &[u64; 16]) {
         self.now += RTT;
         self.out.clear();
-        let report = Report { program: &anole_cycle::PROGRAM, values: &values };
+        let report = Report { program: &anole_cycle::PROGRAM, values };
         self.anole.on_report(self.now, &report, &mut self.out);
     }
 
@@ -193,7 +206,7 @@ fn a_silent_policy_is_waited_for_until_its_deadline_and_then_hardly() {
     let verdict_of_the_stage = Seen { rtt_ms: 52.0, ..quiet(2) };
     bench.window(verdict_of_the_stage);
     assert!(bench.is_waiting());
-    assert_eq!(bench.field("hold_us"), Some(6_500));
+    assert_eq!(bench.field("hold_us"), Some(10_000), "the shortest window");
     let verdict = bench.anole.verdict;
     bench.now = bench.now - Dur::from_millis(10);
     bench.window(quiet(2));
@@ -264,12 +277,14 @@ fn no_congestion_on_the_queue_aimed_at_keeps_the_rate() {
 fn a_queue_longer_than_tolerated_makes_the_larger_flow_yield_first() {
     let mut bench = Bench::probing(scale(1.0));
     let queued = |phase| Seen { rtt_ms: 62.0, ..quiet(phase) };
-    let before = bench.anole.rate;
     for window in [2, 0, 1] {
         bench.window(queued(window));
     }
     assert!(matches!(bench.anole.stage, Stage::Drain(_)));
-    assert!(bench.anole.rate.bytes_per_s() < 0.95 * before.bytes_per_s());
+    let before = bench.anole.rate;
+    bench.drained(250_000, 62);
+    // 12 ms are 1.2 times what 40 Mbps tolerate: 12 % are yielded.
+    assert!((bench.anole.rate.bytes_per_s() / before.bytes_per_s() - 0.88).abs() < 0.01);
     // 12 ms are more than 40 Mbps tolerate (10 ms) and less than 4 Mbps do (24 ms).
     let standing = |mbps| bench.anole.path.standing(Rate::from_mbps(mbps), 1448, &bench.anole.params);
     assert!(standing(40.0).tolerated < 0.24 && standing(4.0).tolerated > 0.24);
@@ -401,14 +416,30 @@ fn an_alarm_drains_and_takes_the_rate_that_the_drain_tells() {
     assert!((bench.mbps("hold") - 20.0).abs() < 0.1, "{}", bench.mbps("hold"));
     assert_eq!(bench.field("alarm_us"), None, "off while the queue is drained");
     // 125 kB came back in 50 ms: 20 Mbps.
-    let mut values = bench.values(quiet(2));
-    (values[1], values[6]) = (125_000, 50_000);
-    bench.now += RTT;
-    bench.out.clear();
-    let report = Report { program: &anole_cycle::PROGRAM, values: &values };
-    bench.anole.on_report(bench.now, &report, &mut bench.out);
+    bench.drained(125_000, 100);
     assert!(matches!(bench.anole.stage, Stage::Check(_)));
     assert!((bench.anole.rate.mbps() - 20.0).abs() < 1e-6, "{}", bench.anole.rate);
+}
+
+#[test]
+fn a_host_that_stood_still_costs_one_drain_and_nothing_of_the_rate() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    let before = bench.anole.rate;
+    bench.window(Seen { rtt_ms: 100.0, acked: 125_000, ..quiet(3) });
+    assert!(matches!(bench.anole.stage, Stage::Drain(Drain { reason: Reason::Overload, .. })));
+    bench.drained(125_000, 50);
+    assert_eq!(bench.anole.rate, before);
+    bench.window(quiet(2));
+    // What looked like a queue is no reason to yield either.
+    bench.window(quiet(2));
+    for phase in [0, 1] {
+        bench.window(Seen { rtt_ms: 80.0, ..quiet(phase) });
+    }
+    assert!(matches!(bench.anole.stage, Stage::Drain(Drain { reason: Reason::Queue, .. })));
+    let before = bench.anole.rate;
+    bench.drained(125_000, 51);
+    assert_eq!(bench.anole.rate, before);
 }
 
 #[test]

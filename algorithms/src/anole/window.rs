@@ -4,7 +4,9 @@
 //! ΔD = (x + R − C)/C (Anole eq. 4) becomes ΔD + l/(1 − l) = (x + R − C)/C with l the share dropped.
 //! Deviation: the verdict adds that term for loss in excess of what the path loses anyway (see
 //! [`super::path`]). Loss alone still lowers no utility, but without the term a flow on a buffer too
-//! small to show a delay would climb for ever.
+//! small to show a delay would climb for ever. And a rising slope counts only if what rose is still there late in the
+//! window: what hosts and radio links add passes within milliseconds, and its samples are alike, so that their scatter
+//! does not betray it.
 
 use super::gradient::{Gradient, Sums};
 use super::params::Params;
@@ -45,6 +47,8 @@ pub(super) struct Window {
     pub elapsed: Dur,
     /// Last round-trip time; zero if there was none yet.
     pub last_rtt: Dur,
+    /// The smallest late in the window, or else the last one: what passes within milliseconds is not in it.
+    pub late_rtt: Dur,
     /// Mean and smallest round-trip time in the window, if anything was acknowledged in it.
     pub rtt: Option<(Dur, Dur)>,
     pub gradient: Option<Gradient>,
@@ -52,6 +56,10 @@ pub(super) struct Window {
 
 /// No round-trip time is longer than this; a larger figure is no measurement.
 const MAX_RTT_US: u64 = 60_000_000;
+
+/// Of the rise that a slope claims for the whole window, this share has to be there for good late in it: half of
+/// what there is by then.
+const LASTING_SHARE: f64 = 0.25;
 
 impl Window {
     /// Reads the values of a report; `None` when they are not this program's.
@@ -70,6 +78,7 @@ impl Window {
         // The mean is taken in coarser units than the minimum.
         let rtt =
             sums.mean_rtt().map(|mean| (mean.max(min), min)).filter(|&(mean, min)| sane(mean) && sane(min));
+        let last_rtt = Dur::from_micros(seen.rtt_us.min(MAX_RTT_US));
         Some(Window {
             cycle: u32::try_from(seen.window / 4).ok()?,
             phase: match seen.window % 4 {
@@ -84,15 +93,18 @@ impl Window {
             missed: seen.missed,
             timeout: seen.timeout > 0,
             elapsed: Dur::from_micros(seen.elapsed_us),
-            last_rtt: Dur::from_micros(seen.rtt_us.min(MAX_RTT_US)),
+            last_rtt,
+            late_rtt: if seen.late_us > MAX_RTT_US { last_rtt } else { Dur::from_micros(seen.late_us) },
             rtt,
             gradient: rtt.and_then(|_| sums.gradient()),
         })
     }
 
-    /// The slope where it is more than noise.
-    pub fn significant_gradient(&self, rate: Rate, mss: u32, params: &Params) -> Option<f64> {
-        self.gradient.filter(|g| g.is_significant(rate, mss, params)).map(|g| g.slope)
+    /// The slope where it is more than noise, and not of a disturbance that has passed.
+    pub fn significant_gradient(&self, params: &Params) -> Option<f64> {
+        let (gradient, (_, least)) = (self.gradient?, self.rtt?);
+        let lasts = (self.late_rtt - least).as_secs_f64() >= LASTING_SHARE * gradient.rise();
+        (gradient.is_significant(params) && lasts).then_some(gradient.slope)
     }
 
     /// Judges the rate that was in force; `None` when nothing was acknowledged, for nothing is never
@@ -107,7 +119,7 @@ impl Window {
     ) -> Option<Verdict> {
         let (_, least) = self.rtt?;
         let ratio = least.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-        let growth = self.significant_gradient(rate, mss, params);
+        let growth = self.significant_gradient(params);
         let overflow = path.excess_loss(self.loss(mss), params);
         let gradient = match (growth, overflow) {
             (growth, Some(excess)) => Some(growth.unwrap_or(0.0).max(0.0) + excess / (1.0 - excess)),
@@ -136,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_window_without_acks_is_not_judged() {
-        let mut values = [0; 15];
+        let mut values = [0; 16];
         values[0] = 4 * 7 + 1;
         values[8] = u64::MAX;
         let window = Window::read(&values).unwrap();
@@ -147,12 +159,42 @@ mod tests {
         assert_eq!(Window::read(&values[1..]), None);
     }
 
+    /// A window of 25 ms in which the packet sent at t ms has taken `rtt_ms(t)`.
+    fn seen(rtt_ms: impl Fn(f64) -> f64) -> Window {
+        let mut values = [0; 16];
+        (values[8], values[9]) = (u64::MAX, u64::MAX);
+        for i in 0..100_u32 {
+            let rtt_us = (rtt_ms(f64::from(i) / 4.0) * 1e3) as u64;
+            let (t, y) = (u64::from(i) * 250 / 16, rtt_us / 16);
+            values[7] = rtt_us;
+            values[8] = values[8].min(rtt_us);
+            values[9] = if i < 50 { u64::MAX } else { values[9].min(rtt_us) };
+            for (sum, term) in values[10..].iter_mut().zip([1, t, y, t * t, t * y, y * y]) {
+                *sum += term;
+            }
+        }
+        Window::read(&values).unwrap()
+    }
+
+    #[test]
+    fn a_disturbance_that_passes_is_no_queue() {
+        let params = Params::default();
+        // For 12 ms nothing moves; what waited arrives at once.
+        let stall = seen(|t| 50.0 + if t < 17.0 { 0.0 } else { 29.0 - t });
+        assert!(stall.gradient.unwrap().slope > 0.0 && stall.gradient.unwrap().is_significant(&params));
+        assert_eq!(stall.significant_gradient(&params), None);
+        let queue = seen(|t| 50.0 + 0.1 * t);
+        assert!((queue.significant_gradient(&params).unwrap() - 0.1).abs() < 0.01);
+        let draining = seen(|t| 55.0 - 0.1 * t);
+        assert!((draining.significant_gradient(&params).unwrap() + 0.1).abs() < 0.01);
+    }
+
     #[test]
     fn absurd_round_trip_times_are_no_measurement() {
-        let mut values = [0; 15];
-        (values[8], values[9], values[11]) = (u64::MAX, 10, u64::MAX);
+        let mut values = [0; 16];
+        (values[8], values[10], values[12]) = (u64::MAX, 10, u64::MAX);
         assert_eq!(Window::read(&values).unwrap().rtt, None);
-        (values[8], values[9], values[11]) = (100, 1, 10);
+        (values[8], values[10], values[12]) = (100, 1, 10);
         assert_eq!(Window::read(&values).unwrap().rtt, Some((Dur::from_micros(160), Dur::from_micros(100))));
     }
 }

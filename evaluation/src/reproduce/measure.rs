@@ -84,19 +84,26 @@ pub fn jain_between(run: &RunResult, span: [f64; 2]) -> Option<f64> {
     anole_sim::jain_index(&rates?)
 }
 
-/// Largest deviation from the fair share, as a share of it: of any flow, in the two seconds that begin
-/// `settle_s` after each start of a flow.
+/// How far a flow is from its fair share, as a share of it: in the two seconds that begin `settle_s` after the start
+/// of the flow `newest`, where all flows up to that one are active.
+pub fn unfairness(
+    run: &RunResult,
+    flow: usize,
+    newest: usize,
+    capacity_mbps: f64,
+    settle_s: f64,
+) -> Option<f64> {
+    let from = run.flows.get(newest)?.start_s + settle_s;
+    let fair = capacity_mbps / (newest + 1) as f64;
+    Some((throughput_between(run, flow, [from, from + 2.0])? / fair - 1.0).abs())
+}
+
+/// The largest [`unfairness`] of any flow after any start.
 pub fn worst_unfairness(run: &RunResult, capacity_mbps: f64, settle_s: f64) -> Option<f64> {
-    let mut worst: f64 = 0.0;
-    for (active, newest) in run.flows.iter().enumerate() {
-        let from = newest.start_s + settle_s;
-        let fair = capacity_mbps / (active + 1) as f64;
-        for flow in 0..=active {
-            let rate = throughput_between(run, flow, [from, from + 2.0])?;
-            worst = worst.max((rate / fair - 1.0).abs());
-        }
-    }
-    Some(worst)
+    let pairs = (0..run.flows.len()).flat_map(|newest| (0..=newest).map(move |flow| (flow, newest)));
+    let all: Option<Vec<f64>> =
+        pairs.map(|(flow, newest)| unfairness(run, flow, newest, capacity_mbps, settle_s)).collect();
+    all?.into_iter().reduce(f64::max)
 }
 
 /// Time from `from_s` until a point of the first flow's series reaches `mbps`, s; the rest of the run if none does.
@@ -239,6 +246,9 @@ mod tests {
             flow(1.0, vec![0.0, 0.0, 4.0, 4.0, 6.0, 6.0, 6.0, 6.0], vec![None; 8]),
         ];
         // Alone 12 of 12; then 12 and 5.5 of 6 each.
+        let second = run(flows.clone());
+        let far = |flow| unfairness(&second, flow, 1, 12.0, 0.5).unwrap();
+        assert!((far(0) - 1.0).abs() < 1e-9 && (far(1) - 0.5 / 6.0).abs() < 1e-9);
         assert_eq!(worst_unfairness(&run(flows.clone()), 12.0, 0.5), Some(1.0));
         assert_eq!(jain_between(&run(flows), [2.0, 4.0]), Some(0.9));
     }

@@ -12,6 +12,7 @@ mod report;
 mod run;
 
 use crate::emulate::DatapathKind;
+use crate::emulate::host::Host;
 use crate::options::usage;
 use crate::output;
 use anole_inference::{Loader, Serving, Settings};
@@ -107,6 +108,7 @@ pub fn main(args: Args) -> Result<()> {
     tell_time(&runner, &experiments)?;
     let mut page = report::head(&what_ran(&args), experiments.len());
     for experiment in experiments {
+        let begin = Host::now();
         let results = runner.run(experiment)?;
         if let Some(failure) = loader.failure() {
             bail!("a policy could not be run: {failure}");
@@ -121,7 +123,7 @@ pub fn main(args: Args) -> Result<()> {
         }
         page += &report::section(experiment, &figures);
         if args.datapath != Datapath::Sim {
-            let load = packets::load();
+            let load = packets::load(begin);
             eprintln!("anole-eval: {}: {load}", experiment.id);
             page += &format!("\n{load}.\n");
         }

@@ -1,6 +1,7 @@
 //! The runs of an experiment with real packets, in real time, one after the other.
 
 use crate::emulate::govern::govern;
+use crate::emulate::host::{self, Host};
 use crate::emulate::{self, AgentArgs, DatapathKind};
 use anole_inference::Loader;
 use anole_model::Dur;
@@ -52,12 +53,13 @@ pub fn run(
     results
 }
 
-/// What the machine did meanwhile: delays in real time are as good as it was idle.
-pub fn load() -> String {
+/// What the machine did since `begin`: delays in real time are as good as it was idle.
+pub fn load(begin: Option<Host>) -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let average = text.split_whitespace().next().unwrap_or("unknown");
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("load average of the last minute: {average} on {processors} processors")
+    let stolen = host::stolen_since(begin).map_or(String::new(), |stolen| format!("; {stolen}"));
+    format!("load average of the last minute: {average} on {processors} processors{stolen}")
 }
 
 /// A time for people: seconds, or minutes, or hours.
