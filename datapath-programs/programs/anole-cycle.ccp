@@ -9,9 +9,10 @@
 #   window 0: sent while `low` was in force; reported at the first ACK of a packet sent later
 #   window 1: sent while `high` was in force; reported likewise
 #   window 2: sent since the last report; reported `hold_us` after the last report, again and again
-# Packets sent before the program started enter no sum. A timeout reports at once, and so does a
-# round-trip time above `alarm_us`, as window 3; the alarm is off until the agent sets it again, the rate
-# held is in force and window 2 is open.
+# Packets sent before the program started enter no sum. A timeout reports at once, and so do round-trip
+# times that stay above `alarm_us` for a quarter of `hold_us`, as window 3; the alarm is off until the agent
+# sets it again, the rate held is in force and window 2 is open. What waited while a host stood still arrives
+# at once, and is over sooner.
 #
 # What hosts and radio links add to round-trip times passes within milliseconds, and makes a slope without a
 # queue. A queue that grows is still there at the end: `late_us` is the smallest round-trip time of the second half
@@ -30,7 +31,8 @@
     (hold 0) # pacing rate afterwards, bytes/s
     (window_us 25000) # length of windows 0 and 1: half a round trip, us
     (hold_us 150000) # time between two reports of window 2, us
-    (alarm_us 2000000000) # round-trip time that is reported at once, us
+    (alarm_us 2000000000) # round-trip time that is reported at once when it lasts, us
+    (high_us 0) # time since which it has been above `alarm_us`, us; 0 when it is not; state of the program
     (gap_us 0) # least time between two samples of the sums, us
     (sample_us 0) # time from which the next sample counts, us; state of the program
     (cycle 0) # number of this cycle, so that a late report of the one before is known
@@ -69,6 +71,8 @@
     (:= end (+ first window_us))
     (:= late (- end (/ window_us 2)))
     (:= next (+ Micros 1))
+    (:= high_us (if (== high_us 0) Micros))
+    (:= high_us (if (> alarm_us Report.rtt_us) 0))
     (:= t 0)
     (fallthrough)
 )
@@ -108,7 +112,7 @@
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* y y)))
     (fallthrough)
 )
-(when (&& (> Report.rtt_us alarm_us) (< Flow.rtt_sample_us 2000000000))
+(when (&& (&& (> high_us 0) (> Micros (+ high_us (/ hold_us 4)))) (< Flow.rtt_sample_us 2000000000))
     (:= alarm_us 2000000000)
     (:= window_us 0)
     (:= Rate hold)

@@ -25,6 +25,7 @@
 #![deny(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "real time and real sockets are what this crate is for")]
 
+mod awake;
 mod emulator;
 mod error;
 mod hosts;
@@ -37,6 +38,7 @@ mod udp;
 mod watch;
 mod wire;
 
+pub use awake::Awake;
 pub use emulator::{Emulator, EmulatorOptions};
 pub use error::EmulatorError;
 pub use hosts::{Hosts, TunPair};

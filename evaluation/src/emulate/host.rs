@@ -4,6 +4,7 @@
 //! rises, pacing loses the time, and no program inside can do anything about it; the kernel counts it as stolen
 //! (proc_stat(5)).
 
+use anole_emulator::Awake;
 use std::fmt;
 
 /// From this share of stolen time on, figures say more about the host than about the flows: on the paper's normal
@@ -41,6 +42,11 @@ impl Host {
         let all = now.all.saturating_sub(self.all);
         Stolen(if all > 0 { now.stolen.saturating_sub(self.stolen) as f64 / all as f64 } else { 0.0 })
     }
+}
+
+/// Keeps the processors awake where the host has ever taken one: what it takes is mostly one that went idle.
+pub fn keep_awake() -> Option<Awake> {
+    Host::now().filter(|host| host.stolen > 0).map(|_| Awake::keep())
 }
 
 /// What the host has taken since then, where the kernel tells.

@@ -146,6 +146,7 @@ pub fn run_one(
         DatapathKind::Quic => quic::run,
         DatapathKind::Kernel => kernel::run,
     };
+    let _awake = host::keep_awake();
     let begin = host::Host::now();
     let result = run(scenario, &governed, seed, binary.as_deref(), agent, bar)?;
     if let Some(stolen) = host::stolen_since(begin).filter(|stolen| stolen.disturbs()) {
@@ -167,6 +168,7 @@ fn self_test(datapath: DatapathKind) -> Result<()> {
     output::print_line(
         "link Mbps  rate error %  delay error us  jitter p50/p99 us  CPU %  highest rate carried Mbps",
     )?;
+    let _awake = host::keep_awake();
     let begin = host::Host::now();
     for mbps in SELF_TEST_MBPS {
         let test =
