@@ -10,6 +10,8 @@
 //! - a flow whose queue is longer than it tolerates yields a share of its rate for good, the more the longer:
 //!   flows with more than their part of the path are the first to find the queue too long, and find it longer (see
 //!   [`super::path`]); it takes the rate back where the drains show that the path has become longer;
+//! - an alarm is told once it has lasted for a quarter of the time held, half a round trip or more: what waited while a
+//!   host stood still is through by then (see `docs/anole.md`);
 //! - what one report shows may be a host that stood still: a flow yields, and believes an overload, only if a round
 //!   trip later, before the drain can have had an effect, the queue is still there;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
