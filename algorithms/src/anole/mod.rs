@@ -330,7 +330,7 @@ impl Anole {
         out.set(control::ALARM_US, self.alarm_us());
     }
 
-    /// The round-trip time that the datapath reports at once: far beyond what evaluating the candidates
+    /// The round-trip time that the datapath reports at once when it lasts: far beyond what evaluating the candidates
     /// adds to a tolerated queue, and longer than a few packets take on a slow path.
     fn alarm_us(&self) -> u32 {
         let packets =
