@@ -16,7 +16,7 @@
 //! connection is limited by its window or pacing and 0 while the application has nothing to send.
 //! QUIC never delivers out of order in the sense of `Ack.bytes_misordered`, which stays 0.
 
-use crate::meter::Meter;
+use crate::meter::{Meter, seen};
 use crate::packets::{Packets, RateSample};
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath::{AckSample, Control};
@@ -92,6 +92,7 @@ pub(crate) struct CcpController {
 impl CcpController {
     /// Hands what is pending to the flow and obeys its answer.
     fn tell(&mut self, now: Instant, bytes_in_flight: u64) {
+        let now = seen(now);
         let mut sample = std::mem::take(&mut self.pending);
         sample.rtt_us = self
             .newest_sent

@@ -169,6 +169,13 @@ impl ControllerFactory for MeteredFactory {
     }
 }
 
+/// When an ACK was seen, of which noq says that it came at `now`: noq reads its clock before it asks the socket what
+/// has come, and whatever holds the thread up in between makes the round-trip time shorter than the path's, which as
+/// its smallest stays.
+pub(crate) fn seen(now: Instant) -> Instant {
+    now.max(Instant::now())
+}
+
 /// A controller that counts and passes everything on.
 #[derive(Debug)]
 pub(crate) struct Metered {
@@ -219,11 +226,12 @@ impl Controller for Metered {
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
         if let Some(sent) = self.newest_sent.take() {
-            let rtt = now.saturating_duration_since(sent);
+            let at = seen(now);
+            let rtt = at.saturating_duration_since(sent);
             self.meter.rtt_us.store(u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX), Relaxed);
             if let Some(samples) = &self.meter.rtt_samples {
                 // Whoever no longer listens does not need them.
-                let _ = samples.send(RttSample { at: now, rtt });
+                let _ = samples.send(RttSample { at, rtt });
             }
         }
         self.publish();
@@ -288,5 +296,21 @@ impl Controller for Metered {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self.inner.into_any()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_held_up_makes_no_round_trip_shorter() {
+        // The clock was read, then the thread held up, and meanwhile the ACK came.
+        let read = Instant::now();
+        let held = Duration::from_millis(3);
+        std::thread::sleep(held);
+        assert!(seen(read) >= read + held);
+        let later = read + Duration::from_secs(3600);
+        assert_eq!(seen(later), later);
     }
 }
