@@ -58,7 +58,9 @@ pub fn main(args: Args) -> Result<()> {
         let choice = Choice { alg: Some(alg.to_string()), classic: None, policy: None };
         let bar = emulate::progress_bar(scenario.duration);
         let datapath = emulate::DatapathKind::Quic;
-        let result = emulate::run_one(scenario, &choice, datapath, &loader, args.seed, &args.agent, &bar)?;
+        let (result, stolen) =
+            emulate::run_one(scenario, &choice, datapath, &loader, args.seed, &args.agent, &bar)?;
+        emulate::warn(&result, stolen, &bar);
         bar.finish_and_clear();
         Ok(result)
     };

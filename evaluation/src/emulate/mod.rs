@@ -31,6 +31,7 @@ use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::{Result, anyhow};
+use host::Stolen;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -113,7 +114,8 @@ pub fn main(args: Args) -> Result<()> {
     let bar = progress_bar(scenario.duration * runs.len() as u64);
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
-        let result = run_one(&scenario, choice, args.datapath, &loader, *seed, &args.agent, &bar)?;
+        let (result, stolen) = run_one(&scenario, choice, args.datapath, &loader, *seed, &args.agent, &bar)?;
+        warn(&result, stolen, &bar);
         let result = options.label(&scenario, &loader, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
@@ -127,7 +129,8 @@ pub fn main(args: Args) -> Result<()> {
     if options.json { Ok(()) } else { output::print_line(&table::render(&results)) }
 }
 
-/// Runs a scenario once; the agent's program is looked for only if a flow asks for it.
+/// Runs a scenario once, and tells what the host took meanwhile; the agent's program is looked for only if a flow asks
+/// for it.
 pub fn run_one(
     scenario: &Scenario,
     choice: &Choice,
@@ -136,7 +139,7 @@ pub fn run_one(
     seed: u64,
     agent: &AgentArgs,
     bar: &ProgressBar,
-) -> Result<RunResult> {
+) -> Result<(RunResult, Stolen)> {
     let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
     let binary = match governed.agents.is_empty() {
         true => None,
@@ -149,15 +152,19 @@ pub fn run_one(
     let _awake = host::keep_awake();
     let begin = host::Host::now();
     let result = run(scenario, &governed, seed, binary.as_deref(), agent, bar)?;
-    if let Some(stolen) = host::stolen_since(begin).filter(|stolen| stolen.disturbs()) {
-        let who = &result.alg;
+    Ok((result, host::stolen_since(begin).unwrap_or_default()))
+}
+
+/// Tells of a run that the host disturbed.
+pub fn warn(result: &RunResult, stolen: Stolen, bar: &ProgressBar) {
+    if stolen.disturbs() {
+        let (who, seed) = (&result.alg, result.seed);
         bar.suspend(|| {
             eprintln!(
                 "anole-eval: {who}, seed {seed}: {stolen} during the run; its figures tell of that, repeat it"
             );
         });
     }
-    Ok(result)
 }
 
 fn self_test(datapath: DatapathKind) -> Result<()> {

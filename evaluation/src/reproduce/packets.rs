@@ -1,7 +1,7 @@
 //! The runs of an experiment with real packets, in real time, one after the other.
 
 use crate::emulate::govern::govern;
-use crate::emulate::host::{self, Host};
+use crate::emulate::host::{self, Host, Stolen};
 use crate::emulate::{self, AgentArgs, DatapathKind};
 use anole_inference::Loader;
 use anole_model::Dur;
@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 /// Time to bring up and take down agent, server and clients.
 const AROUND_A_RUN: Dur = Dur::from_millis(1_000);
+
+/// Runs of a job before one counts in which the host was not quiet: that is what the kernel counts, not what came out.
+pub const ATTEMPTS: u32 = 3;
 
 /// One run.
 pub struct Job<'a> {
@@ -32,12 +35,14 @@ pub fn span(jobs: &[Job<'_>]) -> Dur {
     jobs.iter().fold(Dur::ZERO, |sum, job| sum + job.scenario.duration + AROUND_A_RUN)
 }
 
-/// Runs them all; every mistake is told before the first one begins.
+/// Runs them all; every mistake is told before the first one begins. Where the host was not quiet, a run is repeated, up
+/// to so many attempts.
 pub fn run(
     jobs: &[Job<'_>],
     datapath: DatapathKind,
     loader: &Arc<Loader>,
     agent_binary: Option<&PathBuf>,
+    attempts: u32,
 ) -> Result<Vec<RunResult>> {
     for job in jobs {
         govern(&job.scenario, job.choice, datapath, loader, job.seed).with_context(|| job.name.clone())?;
@@ -45,12 +50,36 @@ pub fn run(
     let agent = AgentArgs::undisturbed(agent_binary.cloned());
     let bar = emulate::progress_bar(jobs.iter().fold(Dur::ZERO, |sum, job| sum + job.scenario.duration));
     let one = |job: &Job<'_>| {
-        emulate::run_one(&job.scenario, job.choice, datapath, loader, job.seed, &agent, &bar)
-            .with_context(|| job.name.clone())
+        let attempt =
+            || emulate::run_one(&job.scenario, job.choice, datapath, loader, job.seed, &agent, &bar);
+        let again = |stolen| {
+            bar.suspend(|| eprintln!("anole-eval: {}: {stolen} during the run; once more", job.name))
+        };
+        least_disturbed(attempts, attempt, again).with_context(|| job.name.clone())
     };
     let results = jobs.iter().map(one).collect();
     bar.finish_and_clear();
     results
+}
+
+/// The first run with a quiet host, or of so many the one from which it took least.
+fn least_disturbed<T>(
+    attempts: u32,
+    mut attempt: impl FnMut() -> Result<(T, Stolen)>,
+    again: impl Fn(Stolen),
+) -> Result<T> {
+    let (mut best, mut least) = attempt()?;
+    for _ in 1..attempts {
+        if least.is_quiet() {
+            break;
+        }
+        again(least);
+        let (result, stolen) = attempt()?;
+        if stolen < least {
+            (best, least) = (result, stolen);
+        }
+    }
+    Ok(best)
 }
 
 /// What the machine did since `begin`: delays in real time are as good as it was idle.
@@ -75,6 +104,23 @@ pub fn for_people(span: Dur) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_run_is_repeated_until_the_host_is_quiet() {
+        let shares = |shares: &[f64]| {
+            let (runs, told) = (Cell::new(0), Cell::new(0));
+            let attempt = || {
+                let n = runs.replace(runs.get() + 1);
+                Ok((n, Stolen::share(shares[n])))
+            };
+            let kept = least_disturbed(ATTEMPTS, attempt, |_| told.set(told.get() + 1)).unwrap();
+            (kept, runs.get(), told.get())
+        };
+        assert_eq!(shares(&[0.005]), (0, 1, 0));
+        assert_eq!(shares(&[0.2, 0.005]), (1, 2, 1));
+        assert_eq!(shares(&[0.2, 0.1, 0.3]), (1, 3, 2));
+    }
 
     #[test]
     fn times_for_people() {

@@ -67,7 +67,8 @@ impl Runner {
             Carrier::Simulator(threads) => self.simulate(experiment, &cells, *threads)?,
             Carrier::Packets { datapath, agent_binary, .. } => {
                 let jobs = self.jobs(experiment, &cells)?;
-                packets::run(&jobs, *datapath, &self.policies, agent_binary.as_ref())?
+                let attempts = if self.quick { 1 } else { packets::ATTEMPTS };
+                packets::run(&jobs, *datapath, &self.policies, agent_binary.as_ref(), attempts)?
             }
         };
         let (mut runs, seeds) = (runs.into_iter(), self.seeds(experiment) as usize);

@@ -75,11 +75,11 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     datapath.send(&message(3, sid, &words(&[0]))).unwrap();
     settle(&mut datapath, sid);
 
-    // Nobody answers, although the agent lives.
+    // Nobody answers, although the agent lives; the report that waits may be some time older than this.
     let begin = Instant::now();
     let announced = next(&mut datapath, 0);
     assert_eq!(word(&announced, 4), sid);
-    assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() > Duration::from_millis(400), "{:?}", begin.elapsed());
     assert_eq!(datapath.stats().fallbacks, 1);
     datapath.send(&message(3, sid, &words(&[0]))).unwrap();
     next(&mut datapath, 1);
