@@ -3,7 +3,7 @@
 
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::{Host, HostOptions};
-use anole_emulator::{Emulator, EmulatorOptions, Network, NetworkLink, Record, Route, UdpPorts};
+use anole_emulator::{Awake, Emulator, EmulatorOptions, Network, NetworkLink, Record, Route, UdpPorts};
 use anole_model::{Dur, Rate};
 use anole_quic::{
     Amount, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Server, ServerOptions,
@@ -58,6 +58,7 @@ where
     F: Future,
     W: FnOnce(Arc<Meter>) -> F,
 {
+    let _awake = Awake::keep();
     let idle_timeout = Duration::from_secs(5);
     let server =
         Arc::new(Server::bind(&ServerOptions { listen: ([127, 0, 0, 1], 0).into(), idle_timeout }).unwrap());
