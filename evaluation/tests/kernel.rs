@@ -193,7 +193,8 @@ fn are_alike(runs: &[Value], algorithms: usize) {
 #[test]
 fn two_flows_of_the_agent_share_the_link() {
     let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
-    let two = ["--set", "flow.count=2", "--set", "flow.start_spacing_s=0.2", "--set", "duration_s=8"];
+    // CUBIC's steps to equal shares take some three seconds each.
+    let two = ["--set", "flow.count=2", "--set", "flow.start_spacing_s=0.2", "--set", "duration_s=16"];
     // Named from where the run is started.
     let (folder, name) = (agent.parent().unwrap(), Path::new(".").join(agent.file_name().unwrap()));
     let options = ["--json", "--alg", "cubic", "--agent-binary", name.to_str().unwrap()];
