@@ -39,8 +39,8 @@ async fn script(path: &Path, meter: Arc<Meter>) -> (Vec<Control>, u64) {
     (governors, outage)
 }
 
-/// One transfer with an outage, and one of the fallback alone; what is wrong with them, if anything.
-async fn outage() -> Result<(), String> {
+/// Bytes that a transfer delivers while its agent is away, and those of the fallback alone in the same time.
+async fn outage() -> (u64, u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("agent.sock");
     let host = Arc::new(Host::connect(&path, HostOptions::default()).unwrap());
@@ -51,29 +51,26 @@ async fn outage() -> Result<(), String> {
             async move { script(&path, meter).await }
         })
         .await;
-    let fallbacks = run.report.unwrap().reading.fallbacks;
-    let expected = [Control::Fallback, Control::Agent, Control::Fallback, Control::Agent];
-    if governors != expected || fallbacks != 1 {
-        return Err(format!("governed by {governors:?}, {fallbacks} fallbacks"));
-    }
+    assert_eq!(governors, [Control::Fallback, Control::Agent, Control::Fallback, Control::Agent]);
+    let report = run.report.unwrap();
+    assert_eq!(report.reading.fallbacks, 1);
+
     let alone = through_link(link(20.0, 10), &fallback_only(), Amount::Time(Duration::from_secs(2))).await;
-    let alone = alone.report.unwrap().reading.delivered_bytes;
-    match outage as f64 >= 0.8 * alone as f64 {
-        true => Ok(()),
-        false => Err(format!("{outage} bytes in the outage, {alone} without an agent")),
-    }
+    (outage, alone.report.unwrap().reading.delivered_bytes)
 }
 
-/// A machine that stands still overfills the link afterwards, and the fallback needs seconds to come back from that: an
-/// undisturbed run of three shows what an outage costs.
+/// Who governs is checked in every run. What an outage costs is that of the best of three: on a busy machine one run in
+/// some has less, for a reason that was not traced.
 #[tokio::test]
 async fn the_transfer_survives_its_agent() {
-    let mut outcome = outage().await;
-    for _ in 1..3 {
-        if let Err(reason) = &outcome {
-            eprintln!("once more: {reason}");
-            outcome = outage().await;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let (outage, alone) = outage().await;
+        if outage as f64 >= 0.8 * alone as f64 {
+            return;
         }
+        seen.push((outage, alone));
+        eprintln!("outage, alone: {seen:?}");
     }
-    outcome.unwrap();
+    panic!("bytes in the outage, and without an agent: {seen:?}");
 }

@@ -12,7 +12,7 @@ use std::fmt;
 /// 31 to 41 with 36 (docs/figures.md).
 const DISTURBING: f64 = 0.05;
 
-/// Up to this share figures can be held against targets: on that link with 0.1 % loss, over QUIC, Anole has 46.7 to 47.1
+/// Up to this share figures are held against targets: on that link with 0.1 % loss, over QUIC, Anole has 46.7 to 47.1
 /// Mbps and 34 to 36 ms (95th percentile of the one-way delay) with up to 0.2 % stolen, 46.4 and 39 with 0.8, 45.3 and
 /// 45 with 3.2.
 const QUIET: f64 = 0.01;
