@@ -109,7 +109,7 @@ pub fn main(args: Args) -> Result<()> {
     let mut page = report::head(&what_ran(&args), experiments.len());
     for experiment in experiments {
         let begin = Host::now();
-        let results = runner.run(experiment)?;
+        let (results, repeated) = runner.run(experiment)?;
         if let Some(failure) = loader.failure() {
             bail!("a policy could not be run: {failure}");
         }
@@ -123,7 +123,7 @@ pub fn main(args: Args) -> Result<()> {
         }
         page += &report::section(experiment, &figures);
         if args.datapath != Datapath::Sim {
-            let load = packets::load(begin);
+            let load = packets::load(begin, repeated);
             eprintln!("anole-eval: {}: {load}", experiment.id);
             page += &format!("\n{load}.\n");
         }

@@ -9,6 +9,7 @@ use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::{Context, Result};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,31 +36,33 @@ pub fn span(jobs: &[Job<'_>]) -> Dur {
     jobs.iter().fold(Dur::ZERO, |sum, job| sum + job.scenario.duration + AROUND_A_RUN)
 }
 
-/// Runs them all; every mistake is told before the first one begins. Where the host was not quiet, a run is repeated, up
-/// to so many attempts.
+/// Runs them all, and counts those that it repeated; every mistake is told before the first one begins. Where the host was
+/// not quiet, a run is repeated, up to so many attempts.
 pub fn run(
     jobs: &[Job<'_>],
     datapath: DatapathKind,
     loader: &Arc<Loader>,
     agent_binary: Option<&PathBuf>,
     attempts: u32,
-) -> Result<Vec<RunResult>> {
+) -> Result<(Vec<RunResult>, usize)> {
     for job in jobs {
         govern(&job.scenario, job.choice, datapath, loader, job.seed).with_context(|| job.name.clone())?;
     }
     let agent = AgentArgs::undisturbed(agent_binary.cloned());
     let bar = emulate::progress_bar(jobs.iter().fold(Dur::ZERO, |sum, job| sum + job.scenario.duration));
+    let repeated = Cell::new(0);
     let one = |job: &Job<'_>| {
         let attempt =
             || emulate::run_one(&job.scenario, job.choice, datapath, loader, job.seed, &agent, &bar);
         let again = |stolen| {
+            repeated.set(repeated.get() + 1);
             bar.suspend(|| eprintln!("anole-eval: {}: {stolen} during the run; once more", job.name))
         };
         least_disturbed(attempts, attempt, again).with_context(|| job.name.clone())
     };
-    let results = jobs.iter().map(one).collect();
+    let results: Result<_> = jobs.iter().map(one).collect();
     bar.finish_and_clear();
-    results
+    Ok((results?, repeated.get()))
 }
 
 /// The first run with a quiet host, or of so many the one from which it took least.
@@ -82,13 +85,18 @@ fn least_disturbed<T>(
     Ok(best)
 }
 
-/// What the machine did since `begin`: delays in real time are as good as it was idle.
-pub fn load(begin: Option<Host>) -> String {
+/// What the machine did since `begin`, and what came of it: delays in real time are as good as it was idle.
+pub fn load(begin: Option<Host>, repeated: usize) -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let average = text.split_whitespace().next().unwrap_or("unknown");
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let stolen = host::stolen_since(begin).map_or(String::new(), |stolen| format!("; {stolen}"));
-    format!("load average of the last minute: {average} on {processors} processors{stolen}")
+    let again = match repeated {
+        0 => String::new(),
+        1 => "; one run was repeated".to_string(),
+        n => format!("; runs were repeated {n} times"),
+    };
+    format!("load average of the last minute: {average} on {processors} processors{stolen}{again}")
 }
 
 /// A time for people: seconds, or minutes, or hours.
@@ -104,7 +112,6 @@ pub fn for_people(span: Dur) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
 
     #[test]
     fn a_run_is_repeated_until_the_host_is_quiet() {

@@ -60,11 +60,11 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Runs every cell with every seed.
-    pub fn run(&self, experiment: &Experiment) -> Result<Results> {
+    /// Runs every cell with every seed; how often a run was repeated.
+    pub fn run(&self, experiment: &Experiment) -> Result<(Results, usize)> {
         let cells = self.cells(experiment);
-        let runs = match &self.carrier {
-            Carrier::Simulator(threads) => self.simulate(experiment, &cells, *threads)?,
+        let (runs, repeated) = match &self.carrier {
+            Carrier::Simulator(threads) => (self.simulate(experiment, &cells, *threads)?, 0),
             Carrier::Packets { datapath, agent_binary, .. } => {
                 let jobs = self.jobs(experiment, &cells)?;
                 let attempts = if self.quick { 1 } else { packets::ATTEMPTS };
@@ -73,7 +73,7 @@ impl Runner {
         };
         let (mut runs, seeds) = (runs.into_iter(), self.seeds(experiment) as usize);
         let outcome = |cell| Outcome { cell, runs: runs.by_ref().take(seeds).collect() };
-        Ok(Results(cells.into_iter().map(outcome).collect()))
+        Ok((Results(cells.into_iter().map(outcome).collect()), repeated))
     }
 
     /// What real time this takes; none for a simulation.
