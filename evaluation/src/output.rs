@@ -53,6 +53,17 @@ pub fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
     })
 }
 
+/// Removes a file that may be there.
+pub fn remove(folder: &Path, name: &str) -> Result<()> {
+    let file = folder.join(name);
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", file.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Finds out before a run whether its results can be written.
 pub fn check_folder(folder: &Path) -> Result<()> {
     let probe = || -> io::Result<()> {
@@ -95,8 +106,10 @@ mod tests {
         std::fs::write(folder.path().join("plain"), "").unwrap();
         let rights = |name| std::fs::metadata(folder.path().join(name)).unwrap().permissions();
         assert_eq!(rights("a.json"), rights("plain"));
+        remove(folder.path(), "plain").unwrap();
+        remove(folder.path(), "plain").unwrap();
         let error = write_whole(&folder.path().join("a.json"), "b.json", "{}").unwrap_err();
         assert!(format!("{error:#}").starts_with("cannot write "), "{error:#}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

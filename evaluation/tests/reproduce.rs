@@ -4,8 +4,12 @@
 
 mod support;
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use support::agent;
 
 fn reproduce(options: &[&str]) -> Output {
@@ -133,6 +137,30 @@ fn the_same_figures_are_read_off_real_packets() {
     let page = std::fs::read_to_string(folder.path().join("report.md")).unwrap();
     assert!(page.contains("over QUIC, in real time, seeds 1 to 1"), "{page}");
     assert!(page.contains("load average of the last minute: "), "{page}");
+    assert!(!folder.path().join("anole-fig12-partial.csv").exists());
+}
+
+#[test]
+fn runs_in_real_time_are_kept_when_the_rest_is_broken_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_anole-eval"))
+        .args(["reproduce", "anole-fig12", "--quick", "--datapath", "quic", "--agent-binary"])
+        .args([agent.as_path(), Path::new("--out"), folder.path()])
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let kept = folder.path().join("anole-fig12-partial.csv");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !kept.exists() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // As Ctrl-C does: the agent hears it as well.
+    killpg(Pid::from_raw(run.id() as i32), Signal::SIGINT).unwrap();
+    assert!(!run.wait().unwrap().success());
+    check_csv(&kept);
+    assert!(!folder.path().join("anole-fig12.csv").exists());
 }
 
 #[test]

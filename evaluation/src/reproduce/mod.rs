@@ -19,7 +19,7 @@ use anole_inference::{Loader, Serving, Settings};
 use anole_model::Dur;
 use anole_sim::plan::Choice;
 use anyhow::{Context, Result, bail};
-use experiment::{Contender, Experiment, Figure, TESTED};
+use experiment::{Contender, Experiment, Figure, Results, TESTED};
 use run::{Carrier, Runner};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -107,9 +107,12 @@ pub fn main(args: Args) -> Result<()> {
     leave_out(&runner, &args.ids, &mut experiments)?;
     tell_time(&runner, &experiments)?;
     let mut page = report::head(&what_ran(&args), experiments.len());
+    let folder = args.out.as_deref();
     for experiment in experiments {
         let begin = Host::now();
-        let (results, repeated) = runner.run(experiment)?;
+        let partial = format!("{}-partial.csv", experiment.id);
+        let mut save = |so_far: &Results| write(folder, &partial, &report::csv(so_far));
+        let (results, repeated) = runner.run(experiment, &mut save)?;
         if let Some(failure) = loader.failure() {
             bail!("a policy could not be run: {failure}");
         }
@@ -118,18 +121,18 @@ pub fn main(args: Args) -> Result<()> {
             // Those of peers that did not run.
             figures.retain(|figure| !figure.values.is_empty());
         }
-        if let Some(folder) = &args.out {
-            write(folder, experiment, &results)?;
-        }
+        write_all(folder, experiment, &results)?;
         page += &report::section(experiment, &figures);
         if args.datapath != Datapath::Sim {
             let load = packets::load(begin, repeated);
             eprintln!("anole-eval: {}: {load}", experiment.id);
             page += &format!("\n{load}.\n");
         }
+        write(folder, "report.md", &page)?;
+        folder.map_or(Ok(()), |folder| output::remove(folder, &partial))?;
         print(&args, experiment, &figures)?;
     }
-    args.out.as_deref().map_or(Ok(()), |folder| output::write_whole(folder, "report.md", &page))
+    Ok(())
 }
 
 fn list() -> Result<()> {
@@ -222,12 +225,17 @@ fn what_ran(args: &Args) -> String {
     format!("{TESTED} over {} and {}, {carrier}{params}{seeds}{quick}", args.classic, args.policy)
 }
 
-fn write(folder: &Path, experiment: &Experiment, results: &experiment::Results) -> Result<()> {
+/// What one experiment leaves, if there is a folder for it.
+fn write_all(folder: Option<&Path>, experiment: &Experiment, results: &Results) -> Result<()> {
     let panels = (experiment.plot)(results);
     let id = experiment.id;
-    output::write_whole(folder, &format!("{id}.svg"), &picture::draw(&panels)?)?;
-    output::write_whole(folder, &format!("{id}-plot.csv"), &picture::csv(&panels))?;
-    output::write_whole(folder, &format!("{id}.csv"), &report::csv(results))
+    write(folder, &format!("{id}.svg"), &picture::draw(&panels)?)?;
+    write(folder, &format!("{id}-plot.csv"), &picture::csv(&panels))?;
+    write(folder, &format!("{id}.csv"), &report::csv(results))
+}
+
+fn write(folder: Option<&Path>, name: &str, content: &str) -> Result<()> {
+    folder.map_or(Ok(()), |folder| output::write_whole(folder, name, content))
 }
 
 fn print(args: &Args, experiment: &Experiment, figures: &[Figure]) -> Result<()> {

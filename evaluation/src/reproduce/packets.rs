@@ -37,13 +37,14 @@ pub fn span(jobs: &[Job<'_>]) -> Dur {
 }
 
 /// Runs them all, and counts those that it repeated; every mistake is told before the first one begins. Where the host was
-/// not quiet, a run is repeated, up to so many attempts.
+/// not quiet, a run is repeated, up to so many attempts. After each one `save` gets all that there are so far.
 pub fn run(
     jobs: &[Job<'_>],
     datapath: DatapathKind,
     loader: &Arc<Loader>,
     agent_binary: Option<&PathBuf>,
     attempts: u32,
+    save: &mut dyn FnMut(&[RunResult]) -> Result<()>,
 ) -> Result<(Vec<RunResult>, usize)> {
     for job in jobs {
         govern(&job.scenario, job.choice, datapath, loader, job.seed).with_context(|| job.name.clone())?;
@@ -60,9 +61,13 @@ pub fn run(
         };
         least_disturbed(attempts, attempt, again).with_context(|| job.name.clone())
     };
-    let results: Result<_> = jobs.iter().map(one).collect();
+    let mut results = Vec::with_capacity(jobs.len());
+    let all = jobs.iter().try_for_each(|job| {
+        results.push(one(job)?);
+        save(&results)
+    });
     bar.finish_and_clear();
-    Ok((results?, repeated.get()))
+    all.map(|()| (results, repeated.get()))
 }
 
 /// The first run with a quiet host, or of so many the one from which it took least.

@@ -60,20 +60,30 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Runs every cell with every seed; how often a run was repeated.
-    pub fn run(&self, experiment: &Experiment) -> Result<(Results, usize)> {
+    /// Runs every cell with every seed; how often a run was repeated. Real time does not come again: with real packets
+    /// `save` gets what there is after each run.
+    pub fn run(
+        &self,
+        experiment: &Experiment,
+        save: &mut dyn FnMut(&Results) -> Result<()>,
+    ) -> Result<(Results, usize)> {
         let cells = self.cells(experiment);
+        let seeds = self.seeds(experiment) as usize;
+        let results = |runs: &[RunResult]| {
+            let outcome =
+                |(cell, runs): (&Cell, &[RunResult])| Outcome { cell: cell.clone(), runs: runs.to_vec() };
+            Results(cells.iter().zip(runs.chunks(seeds)).map(outcome).collect())
+        };
         let (runs, repeated) = match &self.carrier {
             Carrier::Simulator(threads) => (self.simulate(experiment, &cells, *threads)?, 0),
             Carrier::Packets { datapath, agent_binary, .. } => {
                 let jobs = self.jobs(experiment, &cells)?;
                 let attempts = if self.quick { 1 } else { packets::ATTEMPTS };
-                packets::run(&jobs, *datapath, &self.policies, agent_binary.as_ref(), attempts)?
+                let save = &mut |runs: &[RunResult]| save(&results(runs));
+                packets::run(&jobs, *datapath, &self.policies, agent_binary.as_ref(), attempts, save)?
             }
         };
-        let (mut runs, seeds) = (runs.into_iter(), self.seeds(experiment) as usize);
-        let outcome = |cell| Outcome { cell, runs: runs.by_ref().take(seeds).collect() };
-        Ok((Results(cells.into_iter().map(outcome).collect()), repeated))
+        Ok((results(&runs), repeated))
     }
 
     /// What real time this takes; none for a simulation.
