@@ -60,7 +60,7 @@ fn flag(reason: &BuildError) -> &'static str {
         BuildError::UnknownAlgorithm { .. } => "--alg",
         BuildError::UnknownClassic { .. } => "--classic",
         BuildError::UnknownPolicy { .. } | BuildError::Policy(_) => "--policy",
-        BuildError::UnknownParameter { .. } | BuildError::OutOfRange { .. } => "--param",
+        BuildError::Parameter(_) => "--param",
     }
 }
 

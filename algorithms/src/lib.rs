@@ -6,23 +6,19 @@
 
 #![forbid(unsafe_code)]
 
+mod alone;
 mod anole;
-mod bbr;
-pub mod classic;
-mod cubic;
 mod explain;
 mod learned;
-mod names;
-mod params;
+mod offload;
 pub mod policy;
 mod registry;
-mod reno;
-mod vegas;
+pub mod rule;
 
+pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
 pub use explain::{Explanation, Judged};
 pub use learned::Watch;
-pub use params::Parameter;
 pub use policy::{Observation, Policy};
 pub use registry::{Build, BuildError, Spec, all, build, find};
 
@@ -35,6 +31,13 @@ pub struct FlowInfo {
     pub mss: u32,
     /// Window at the start, or at adoption of a running flow, bytes.
     pub init_cwnd: u32,
+}
+
+impl FlowInfo {
+    /// The same for a law.
+    pub fn of_law(self, seed: u64) -> anole_laws::Flow {
+        anole_laws::Flow { mss: self.mss, init_cwnd: self.init_cwnd, seed }
+    }
 }
 
 /// One report of the datapath.

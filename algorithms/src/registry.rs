@@ -1,8 +1,7 @@
 //! Every algorithm by name.
 
-use crate::names::nearest;
-use crate::params::Parameter;
-use crate::{Algorithm, FlowInfo, Program, anole, bbr, classic, cubic, learned, reno, vegas};
+use crate::{Algorithm, FlowInfo, Parameter, ParameterError, Program, alone, anole, learned, offload, rule};
+use anole_model::names::nearest;
 use anole_policies::Policies;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +36,7 @@ pub enum BuildError {
         nearest: Option<String>,
     },
     /// No such rule-based candidate.
-    #[error("unknown rule-based candidate \"{name}\"{}", suggestion(nearest, classic::names))]
+    #[error("unknown rule-based candidate \"{name}\"{}", suggestion(nearest, rule::names))]
     UnknownClassic {
         /// What was asked for.
         name: String,
@@ -57,26 +56,9 @@ pub enum BuildError {
     /// A trained policy is refused; the message names its file.
     #[error("{0}")]
     Policy(String),
-    /// The algorithm has no such parameter.
-    #[error("unknown parameter \"{name}\"{}", suggestion(nearest, Vec::new))]
-    UnknownParameter {
-        /// What was asked for.
-        name: String,
-        /// The nearest name.
-        nearest: Option<String>,
-    },
-    /// A parameter's value makes no sense.
-    #[error("parameter {name} is {value}; it has to lie between {min} and {max}")]
-    OutOfRange {
-        /// The parameter.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// Smallest value allowed.
-        min: String,
-        /// Largest value allowed.
-        max: String,
-    },
+    /// A parameter is refused.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
 }
 
 fn suggestion<'a>(nearest: &Option<String>, known: impl Fn() -> Vec<&'a str>) -> String {
@@ -108,21 +90,32 @@ pub struct Spec {
     pub build: fn(&Build) -> Result<Box<dyn Algorithm>, BuildError>,
 }
 
+/// Vegas over the program that holds.
+const VEGAS: Spec = Spec {
+    name: anole_laws::vegas::SPEC.name,
+    kind: "rule",
+    summary: anole_laws::vegas::SPEC.summary,
+    programs: &[&anole_programs::rate_hold::PROGRAM],
+    parameters: anole_laws::vegas::SPEC.parameters,
+    source: anole_laws::vegas::SPEC.source,
+    build: |what| alone::Alone::build(&anole_laws::vegas::SPEC, what),
+};
+
 /// Every algorithm, by name.
 pub fn all() -> &'static [Spec] {
     &[
         anole::SPEC,
         learned::ASTRAEA,
         learned::AURORA,
-        bbr::SPEC,
-        cubic::SPEC,
+        offload::bbr::SPEC,
+        offload::cubic::SPEC,
         learned::INDIGO,
         learned::LIBRA_RL,
         learned::ORCA,
-        reno::SPEC,
+        offload::reno::SPEC,
         learned::SAGE,
         learned::SPINE,
-        vegas::SPEC,
+        VEGAS,
     ]
 }
 
@@ -169,7 +162,7 @@ mod tests {
             }
             let odd = Build { params: BTreeMap::from([("no_such".to_string(), 1.0)]), ..what.clone() };
             assert!(
-                matches!(build(spec.name, &odd), Err(BuildError::UnknownParameter { .. })),
+                matches!(build(spec.name, &odd), Err(BuildError::Parameter(ParameterError::Unknown { .. }))),
                 "{}",
                 spec.name
             );

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+pub mod names;
 mod units;
 
 pub use bounds::Bounds;

@@ -61,12 +61,12 @@ impl Anole {
         window: &Window,
         out: &mut Commands,
     ) {
-        self.classic_confidence.recover(&self.params);
+        self.rule_confidence.recover(&self.params);
         self.policy_confidence.recover(&self.params);
         let gradient = window.significant_gradient(&self.params).unwrap_or(0.0);
         self.verdict = self.judge(window, self.rate);
-        if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
-            self.classic.resume(self.cap(self.rate, 1.0));
+        if self.rule_confidence.is_active() && self.policy_confidence.is_active() {
+            self.resume_rule(now, self.rate);
             return self.on_probed(now, Probing::default(), window, out);
         }
         if let Some((mean, _)) = window.rtt {

@@ -25,6 +25,7 @@ use super::decision::{Choice, Source};
 use super::params::Params;
 use super::window::Window;
 use super::{Anole, Stage};
+use anole_laws::Control;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::Commands;
 use anole_programs::anole_cycle::control;
@@ -146,9 +147,9 @@ impl Anole {
         let rate = self.crowd.rate.max(self.rate);
         self.crowd = Crowd::none(now);
         self.apply(now, Choice { rate, source: Source::Rule, climb: false });
-        self.classic.resume(self.cap(rate, 1.0));
+        self.resume_rule(now, rate);
         self.stage = Stage::Competition(Competition { truce_in: Some(0), ..Competition::default() });
-        self.follow_classic(out);
+        self.follow_rule(out);
     }
 
     /// A report of the competition.
@@ -171,7 +172,7 @@ impl Anole {
                 return self.leave_competition(now, rtt, out);
             }
             state = match window.lost {
-                0 => Competition::after_truce(share, self.classic.cwnd(), &self.params),
+                0 => Competition::after_truce(share, self.rule.control().cwnd, &self.params),
                 _ => Competition::default(),
             };
             // A second one tells whether the queue is gone, or what was taken for the path shrinks further.
@@ -179,8 +180,8 @@ impl Anole {
         } else {
             state.watch(rtt, window.lost);
         }
-        self.grow_classic(state.grow_to);
-        self.follow_classic(out);
+        self.grow_rule(now, state.grow_to);
+        self.follow_rule(out);
         match state.truce_in {
             Some(0) => {
                 let before = rtt.max(self.path.min_rtt());
@@ -195,17 +196,19 @@ impl Anole {
     }
 
     /// A round trip of growth towards a window of this many bytes.
-    fn grow_classic(&mut self, to: f64) {
-        let cwnd = self.classic.cwnd() as f64;
+    fn grow_rule(&mut self, now: Time, to: f64) {
+        let cwnd = self.rule.control().cwnd as f64;
         let grown = (cwnd * (1.0 + self.params.ramp_gain)).min(to);
         if grown > cwnd {
-            self.classic.resume(grown.min(f64::from(u32::MAX)) as u32);
+            let cwnd = grown.min(f64::from(u32::MAX)) as u64;
+            let rate = Some(Rate::from_bytes_in(cwnd, self.path.srtt()));
+            self.rule.resume(now, Control { cwnd, rate });
         }
     }
 
     /// The candidate's window, for a round trip.
-    fn follow_classic(&mut self, out: &mut Commands) {
-        let cwnd = Bounds::DEFAULT.cwnd(self.classic.cwnd(), self.flow.mss);
+    fn follow_rule(&mut self, out: &mut Commands) {
+        let cwnd = Bounds::DEFAULT.cwnd(self.rule.control().cwnd, self.flow.mss);
         self.rate = Bounds::DEFAULT.clamp(Rate::from_bytes_in(u64::from(cwnd), self.path.srtt()));
         self.hold(self.rate * PACE, self.path.srtt(), out);
         out.set(control::ALARM_US, NO_ALARM_US).cwnd(cwnd);
@@ -215,7 +218,7 @@ impl Anole {
     fn leave_competition(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
         self.crowd = Crowd::none(now);
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
-        self.classic.resume(self.cap(self.rate, 1.0));
+        self.resume_rule(now, self.rate);
         self.enter_hold(now, rtt, out);
     }
 }

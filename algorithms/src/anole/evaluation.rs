@@ -116,8 +116,7 @@ pub(super) fn testable(candidate: Rate, current: Rate, params: &Params) -> Rate 
 impl Anole {
     /// Tests the candidates against the rate in force.
     pub(super) fn evaluate(&mut self, learned: Option<Rate>, out: &mut Commands) {
-        let own = Rate::from_bytes_in(self.classic.cwnd(), self.path.srtt());
-        let rule = (Who::Rule, testable(own, self.rate, &self.params));
+        let rule = (Who::Rule, testable(self.rule_rate(), self.rate, &self.params));
         let other = match learned {
             Some(rate) => (Who::Learned, testable(rate, self.rate, &self.params)),
             None => (Who::Previous, self.rate),
@@ -142,7 +141,7 @@ impl Anole {
                     confidence.judge(share(v.utility, &best, &self.params), &self.params);
                 }
             };
-            judge(&mut self.classic_confidence, evidence.rule);
+            judge(&mut self.rule_confidence, evidence.rule);
             judge(&mut self.policy_confidence, evidence.learned);
         }
         let mut choice =

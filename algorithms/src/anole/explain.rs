@@ -59,7 +59,7 @@ impl Anole {
             learned: evidence.learned.as_ref().map(judged),
             previous: evidence.previous.as_ref().map(judged),
             situation: told,
-            confidence: [self.classic_confidence.value(), self.policy_confidence.value()],
+            confidence: [self.rule_confidence.value(), self.policy_confidence.value()],
         }
     }
 }

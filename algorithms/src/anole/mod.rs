@@ -24,7 +24,7 @@
 //!                                         └─────────────┘
 //! ```
 //! One file per stage: [`ramp`], [`evaluation`], [`decision`] (with [`inference`]), [`drain`],
-//! [`probing`], [`acceleration`], [`competition`]; what they share: [`utility`], [`gradient`], [`confidence`], [`path`], [`window`],
+//! [`probing`], [`acceleration`], [`competition`]; what they share: [`utility`], [`confidence`], [`path`], [`window`],
 //! [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
 //! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
@@ -40,7 +40,6 @@ mod decision;
 mod drain;
 mod evaluation;
 mod explain;
-mod gradient;
 mod inference;
 mod params;
 mod path;
@@ -51,13 +50,13 @@ mod tests;
 mod utility;
 mod window;
 
-use crate::classic::Classic;
 use crate::policy::Policy;
 use crate::{
-    Algorithm, Applied, Build, BuildError, Commands, Explanation, FlowInfo, Report, Spec, Telemetry, classic,
-    policy,
+    Algorithm, Applied, Build, BuildError, Commands, Explanation, FlowInfo, Report, Spec, Telemetry, policy,
+    rule,
 };
 use acceleration::Acceleration;
+use anole_laws::{Control, Feedback, Law};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{anole_cycle, ramp as ramp_program};
@@ -85,7 +84,7 @@ pub(crate) const SPEC: Spec = Spec {
 };
 
 /// The rule slot when nothing is named (Anole §IV).
-const DEFAULT_CLASSIC: &str = "cubic";
+const DEFAULT_RULE: &str = "cubic";
 /// The window is a cap only: twice what the rate needs, so that pacing governs.
 const CAP_GAIN: f64 = 2.0;
 /// A window larger than this at the start is that of a running flow, packets; it is not doubled but
@@ -102,11 +101,10 @@ const ALARM_PACKETS: f64 = 8.0;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
-    let classic_name = what.classic.as_deref().unwrap_or(DEFAULT_CLASSIC);
-    let classic = classic::build(classic_name, what.flow.mss, what.flow.init_cwnd)?;
+    let rule = rule::build(what.classic.as_deref().unwrap_or(DEFAULT_RULE), what.flow, what.seed)?;
     let policy =
         policy::build(what.policy.as_deref().unwrap_or(policy::DEFAULT), &*what.policies, what.seed)?;
-    Ok(Box::new(Anole::new(what.flow, params, classic, policy)))
+    Ok(Box::new(Anole::new(what.flow, params, rule, policy)))
 }
 
 /// What the flow does now.
@@ -133,8 +131,8 @@ struct Anole {
     flow: FlowInfo,
     params: Params,
     path: Path,
-    classic: Box<dyn Classic>,
-    classic_confidence: Confidence,
+    rule: Box<dyn Law>,
+    rule_confidence: Confidence,
     policy: Option<Box<dyn Policy>>,
     policy_confidence: Confidence,
     /// False when the policy failed to answer in time the last time it was asked.
@@ -160,18 +158,13 @@ struct Anole {
 }
 
 impl Anole {
-    fn new(
-        flow: FlowInfo,
-        params: Params,
-        classic: Box<dyn Classic>,
-        policy: Option<Box<dyn Policy>>,
-    ) -> Anole {
+    fn new(flow: FlowInfo, params: Params, rule: Box<dyn Law>, policy: Option<Box<dyn Policy>>) -> Anole {
         let path = Path::new();
         Anole {
             flow,
             params,
-            classic,
-            classic_confidence: Confidence::new(),
+            rule,
+            rule_confidence: Confidence::new(),
             policy,
             policy_confidence: Confidence::new(),
             policy_answers: true,
@@ -202,13 +195,34 @@ impl Anole {
     }
 
     /// Tells the rule-based candidate what happened since the last report.
-    fn feed_classic(&mut self, now: Time, acked: u64, lost: u64, timeout: bool) {
-        self.classic.on_ack(now, acked, self.path.srtt());
-        if timeout {
-            self.classic.on_timeout(now);
-        } else if lost > 0 {
-            self.classic.on_loss(now);
+    fn feed_rule(&mut self, now: Time, acked: u64, lost: u64, timeout: bool, elapsed: Dur) {
+        let rtt = Some(self.path.srtt());
+        let delivery_rate = Some(self.path.delivery_rate());
+        let seen = Feedback {
+            acked,
+            lost,
+            timeout,
+            rtt,
+            min_rtt: rtt,
+            samples: 1,
+            delivery_rate,
+            elapsed,
+            ..Feedback::default()
+        };
+        self.rule.on_feedback(now, &Feedback { lost: 0, timeout: false, ..seen });
+        if timeout || lost > 0 {
+            self.rule.on_feedback(now, &Feedback { acked: 0, ..seen });
         }
+    }
+
+    /// The rate of the rule-based candidate.
+    fn rule_rate(&self) -> Rate {
+        self.rule.control().rate_over(self.path.srtt())
+    }
+
+    /// The rule-based candidate goes on from this rate.
+    fn resume_rule(&mut self, now: Time, rate: Rate) {
+        self.rule.resume(now, Control { cwnd: u64::from(self.cap(rate, 1.0)), rate: Some(rate) });
     }
 
     fn on_window(&mut self, now: Time, window: &Window, out: &mut Commands) {
@@ -220,7 +234,7 @@ impl Anole {
         if !matches!(self.stage, Stage::Probing(Probing { waits_until: Some(_) })) {
             self.path.saw_delivery(window.acked, window.elapsed);
         }
-        self.feed_classic(now, window.acked, window.lost, window.timeout);
+        self.feed_rule(now, window.acked, window.lost, window.timeout, window.elapsed);
         if window.timeout {
             return self.on_timeout(now, window, out);
         }
@@ -270,9 +284,9 @@ impl Anole {
             MIN_PACKETS_PER_RTT * f64::from(self.flow.mss) / self.path.srtt().as_secs_f64().max(1e-6),
         );
         self.rate = Bounds::DEFAULT.clamp(choice.rate.max(least));
-        let own = self.classic.cwnd() as f64 / self.path.srtt().as_secs_f64().max(1e-6);
+        let own = self.rule_rate().bytes_per_s();
         if (own - self.rate.bytes_per_s()).abs() > self.params.keep_epoch * self.rate.bytes_per_s() {
-            self.classic.resume(self.cap(self.rate, 1.0));
+            self.resume_rule(now, self.rate);
         }
     }
 
@@ -299,7 +313,7 @@ impl Anole {
     /// Holds the rate in force for N round trips, or until the next step while a candidate is deprecated.
     fn enter_probing(&mut self, out: &mut Commands) {
         self.arm(out);
-        if self.classic_confidence.is_active() && self.policy_confidence.is_active() {
+        if self.rule_confidence.is_active() && self.policy_confidence.is_active() {
             self.stage = Stage::Probing(Probing::default());
             self.hold(self.rate, self.path.srtt().mul_f64(self.params.probing_rtts), out);
         } else {

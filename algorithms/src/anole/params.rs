@@ -1,6 +1,6 @@
 //! The constants of Anole, each with its source; "Anole" is Han et al., IEEE TC 2025.
 
-use crate::params::parameters;
+use anole_laws::parameters;
 
 parameters! {
     /// What a user may change.

@@ -168,7 +168,7 @@ impl Anole {
     pub(super) fn on_ramp_report(&mut self, now: Time, seen: &ramp::Report, out: &mut Commands) {
         let Stage::Ramp(mut ramp) = self.stage else { return };
         let over = ramp.on_report(now, seen, self.flow.mss, &mut self.path, &self.params, out);
-        self.feed_classic(now, seen.acked, seen.lost, seen.timeout > 0);
+        self.feed_rule(now, seen.acked, seen.lost, seen.timeout > 0, Dur::from_micros(seen.elapsed_us));
         self.rate = Rate::from_bytes_in(seen.cwnd, self.path.srtt());
         self.stage = Stage::Ramp(ramp);
         let observation = self.observe(seen.lost, seen.acked, Dur::from_micros(seen.elapsed_us));

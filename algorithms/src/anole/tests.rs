@@ -49,9 +49,9 @@ impl Bench {
     /// Anole at 40 Mbps, in its first probing stage.
     fn probing(policy: Option<Box<dyn Policy>>) -> Bench {
         let flow = FlowInfo { mss: MSS, init_cwnd: 10 * MSS };
-        let classic = classic::build("reno", MSS, flow.init_cwnd).unwrap();
+        let rule = rule::build("reno", flow, 1).unwrap();
         let mut bench = Bench {
-            anole: Anole::new(flow, Params::default(), classic, policy),
+            anole: Anole::new(flow, Params::default(), rule, policy),
             now: Time::ZERO,
             out: Commands::default(),
         };
@@ -133,9 +133,9 @@ fn scale(factor: f64) -> Option<Box<dyn Policy>> {
 fn starts_in_slow_start_and_adopts_a_running_flow_gently() {
     let start = |packets| {
         let flow = FlowInfo { mss: MSS, init_cwnd: packets * MSS };
-        let classic = classic::build("cubic", MSS, flow.init_cwnd).unwrap();
+        let rule = rule::build("cubic", flow, 1).unwrap();
         let mut out = Commands::default();
-        Anole::new(flow, Params::default(), classic, None).start(Time::ZERO, &mut out);
+        Anole::new(flow, Params::default(), rule, None).start(Time::ZERO, &mut out);
         assert_eq!(out.program().map(|p| p.name), Some("ramp"));
         out.fields().iter().find(|(r, _)| r.name == "gain_16").unwrap().1
     };

@@ -8,10 +8,10 @@
 //! window: what hosts and radio links add passes within milliseconds, and its samples are alike, so that their scatter
 //! does not betray it.
 
-use super::gradient::{Gradient, Sums};
 use super::params::Params;
 use super::path::{Loss, Path, Standing};
 use super::utility::Verdict;
+use anole_laws::regression::{Gradient, Sums};
 use anole_model::{Dur, Rate};
 use anole_programs::anole_cycle;
 
@@ -104,7 +104,7 @@ impl Window {
     pub fn significant_gradient(&self, params: &Params) -> Option<f64> {
         let (gradient, (_, least)) = (self.gradient?, self.rtt?);
         let lasts = (self.late_rtt - least).as_secs_f64() >= LASTING_SHARE * gradient.rise();
-        (gradient.is_significant(params) && lasts).then_some(gradient.slope)
+        (gradient.is_significant(params.z) && lasts).then_some(gradient.slope)
     }
 
     /// Judges the rate that was in force; `None` when nothing was acknowledged, for nothing is never
@@ -181,7 +181,7 @@ mod tests {
         let params = Params::default();
         // For 12 ms nothing moves; what waited arrives at once.
         let stall = seen(|t| 50.0 + if t < 17.0 { 0.0 } else { 29.0 - t });
-        assert!(stall.gradient.unwrap().slope > 0.0 && stall.gradient.unwrap().is_significant(&params));
+        assert!(stall.gradient.unwrap().slope > 0.0 && stall.gradient.unwrap().is_significant(params.z));
         assert_eq!(stall.significant_gradient(&params), None);
         let queue = seen(|t| 50.0 + 0.1 * t);
         assert!((queue.significant_gradient(&params).unwrap() - 0.1).abs() < 0.01);

@@ -7,8 +7,8 @@
 
 use super::drive::{Drive, FIRST_INTERVAL, MIN_CWND_PACKETS, PACING_GAIN, rate_of};
 use super::measure::{Measured, Sample};
-use crate::classic::{self, Classic};
 use crate::{BuildError, Commands, FlowInfo, Program};
+use anole_laws::{Control, Cubic, Feedback, Law};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_policies::Decision;
 use anole_programs::rate_hold::{self, control};
@@ -23,14 +23,14 @@ pub(super) struct Hold {
     cwnd: u32,
     /// In force; zero before the first round-trip time.
     rate: Rate,
-    rule: Box<dyn Classic>,
+    rule: Cubic,
 }
 
 impl Hold {
     /// The initial window.
     pub fn new(flow: FlowInfo) -> Result<Hold, BuildError> {
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
-        Ok(Hold { flow, cwnd, rate: Rate::ZERO, rule: classic::build("cubic", flow.mss, cwnd)? })
+        Ok(Hold { flow, cwnd, rate: Rate::ZERO, rule: Cubic::new(flow.mss, cwnd) })
     }
 
     fn hold_window(&mut self, bytes: u64, srtt: Dur, out: &mut Commands) {
@@ -97,7 +97,7 @@ impl Drive for Hold {
         measured: &Measured,
         out: &mut Commands,
     ) {
-        self.rule.resume(cwnd);
+        self.rule.resume(now, Control::window(u64::from(cwnd)));
         if timeout {
             self.rule.on_timeout(now);
         }
@@ -106,12 +106,10 @@ impl Drive for Hold {
 
     fn follow_rule(&mut self, now: Time, sample: &Sample, measured: &Measured, out: &mut Commands) {
         let srtt = measured.srtt().unwrap_or(FIRST_INTERVAL);
-        self.rule.on_ack(now, sample.acked, srtt);
-        if sample.timeout {
-            self.rule.on_timeout(now);
-        } else if sample.lost > 0 {
-            self.rule.on_loss(now);
-        }
+        let rtt = Some(srtt);
+        let (acked, lost, timeout) = (sample.acked, sample.lost, sample.timeout);
+        let seen = Feedback { acked, lost, timeout, rtt, min_rtt: rtt, samples: 1, ..Feedback::default() };
+        self.rule.on_feedback(now, &seen);
         self.hold_window(self.rule.cwnd(), srtt, out);
     }
 

@@ -33,9 +33,9 @@ mod watch;
 pub(crate) use specs::{ASTRAEA, AURORA, INDIGO, LIBRA_RL, ORCA, SAGE, SPINE};
 pub use watch::Watch;
 
-use crate::params::parameters;
 use crate::policy::deadline;
 use crate::{Algorithm, Applied, Commands, FlowInfo, Report, Telemetry};
+use anole_laws::parameters;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_policies::schema::Interval;
 use anole_policies::{Features, Observation, Schema};

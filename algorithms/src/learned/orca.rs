@@ -12,7 +12,7 @@
 
 use super::drive::{Drive, FIRST_INTERVAL, PACING_GAIN, rate_of};
 use super::measure::{Measured, Sample};
-use crate::cubic::{Decreases, Epoch, Growth};
+use crate::offload::cubic::{Decreases, Epoch, Growth};
 use crate::{Commands, FlowInfo, Program};
 use anole_model::{Bounds, Rate, Time};
 use anole_policies::Decision;

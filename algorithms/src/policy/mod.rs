@@ -5,8 +5,8 @@ mod fault;
 mod learned;
 
 use crate::BuildError;
-use crate::names::nearest;
 use anole_model::Time;
+use anole_model::names::nearest;
 use anole_policies::Model;
 pub use anole_policies::{Observation, Policies, PolicyError, Shipped};
 pub use delay_target::DelayTarget;

@@ -36,7 +36,8 @@ use crate::program::Program;
 use crate::register::RegisterKind;
 use crate::vm::{Abort, Machine};
 use crate::wire::{self, CreateMessage, FieldUpdate, MAX_MEASURE_BYTES};
-use crate::{AckSample, Control, Cubic, Outbox};
+use crate::{AckSample, Control, Outbox};
+use anole_laws::{Cubic, Law};
 use anole_model::{Bounds, Dur, Time};
 use std::sync::Arc;
 
@@ -252,17 +253,10 @@ impl Flow {
             self.governor = Governor::Fallback;
             self.stats.fallbacks += 1;
             self.lost_at = Some(now);
-            self.fallback = Cubic::resume(self.config.create.mss, self.operating_point(sample));
+            self.fallback = Cubic::resumed(self.config.create.mss, self.operating_point(sample));
             self.next_create = now;
         }
-        if sample.was_timeout {
-            self.fallback.on_timeout(now);
-        } else if sample.lost_packets > 0 || sample.ecn_packets > 0 {
-            self.fallback.on_loss(now);
-        }
-        if sample.bytes_acked > 0 && self.window_is_used(sample) {
-            self.fallback.on_ack(now, u64::from(sample.bytes_acked), Dur::from_micros(sample.rtt_us));
-        }
+        self.fallback.on_feedback(now, &sample.feedback());
         let cwnd = self.config.bounds.cwnd(self.fallback.cwnd(), self.config.create.mss);
         self.control = Control { cwnd, rate: 0 };
         if now >= self.next_create {
@@ -282,14 +276,6 @@ impl Flow {
             Ok(0) | Err(_) => self.control.cwnd,
             Ok(used) => used.min(self.control.cwnd),
         }
-    }
-
-    /// RFC 9438 §5.8: a window that the application does not use says nothing about the path. Half of it
-    /// in use is enough, as in Linux during slow start; a transport that does not tell is taken at its
-    /// ACKs.
-    fn window_is_used(&self, sample: &AckSample) -> bool {
-        let in_flight = u64::from(sample.bytes_in_flight) + u64::from(sample.bytes_acked);
-        sample.bytes_in_flight == 0 || 2 * in_flight >= u64::from(self.control.cwnd)
     }
 
     /// Sends CREATE; returns whether the outbox took it.

@@ -27,17 +27,14 @@
 
 #![forbid(unsafe_code)]
 
-mod cubic;
 mod datapath;
 mod flow;
-mod hystart;
 mod program;
 mod register;
 mod sample;
 mod vm;
 pub mod wire;
 
-pub use cubic::Cubic;
 pub use datapath::{Datapath, FlowId, OpenError, ProgramTable, ReceiveError};
 pub use flow::{Flow, FlowConfig, FlowMessage, FlowStats, Governor};
 pub use program::{Program, ProgramError};

@@ -1,5 +1,8 @@
 //! What a transport tells a flow, and what it gets back.
 
+use anole_laws::Feedback;
+use anole_model::{Dur, Rate};
+
 /// What one ACK, loss detection or timeout tells, in the terms of the language's primitives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckSample {
@@ -32,6 +35,28 @@ pub struct AckSample {
     pub packets_in_flight: u32,
     /// Bytes that wait to be sent (`Flow.bytes_pending`).
     pub bytes_pending: u32,
+}
+
+impl AckSample {
+    /// The same in a law's terms. A transport that has nothing in flight after an ACK and one that does not tell are
+    /// not told apart.
+    pub(crate) fn feedback(&self) -> Feedback {
+        let rtt = (self.rtt_us > 0).then(|| Dur::from_micros(self.rtt_us));
+        Feedback {
+            acked: u64::from(self.bytes_acked),
+            lost: u64::from(self.lost_packets),
+            marked: u64::from(self.ecn_packets),
+            timeout: self.was_timeout,
+            rtt,
+            min_rtt: rtt,
+            samples: u64::from(rtt.is_some()),
+            delivery_rate: (self.rate_incoming > 0)
+                .then(|| Rate::from_bytes_per_s(self.rate_incoming as f64)),
+            in_flight: (self.bytes_in_flight > 0).then_some(u64::from(self.bytes_in_flight)),
+            app_limited: false,
+            elapsed: Dur::ZERO,
+        }
+    }
 }
 
 /// What the transport has to obey until the next call.

@@ -1,4 +1,4 @@
-//! CUBIC of the netlink module's fallback, integers in C, beside [`anole_datapath::Cubic`], floating point.
+//! CUBIC of the netlink module's fallback, integers in C, beside [`anole_laws::Cubic`], floating point.
 //!
 //! A stream is a flow's life in congestion avoidance: a path of constant RTT, ACKs of one packet up to a quarter
 //! of the window, losses and timeouts. Both sides leave some of TCP to their callers, so a stream keeps to what
@@ -7,7 +7,7 @@
 
 use crate::generate::Random;
 use crate::oracle::{Machine, Oracle};
-use anole_datapath::Cubic;
+use anole_laws::Cubic;
 use anole_model::{Dur, Time};
 use anyhow::{Context, Result, ensure};
 
@@ -82,7 +82,7 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
     let rarity = 1 << random.below(10);
     let mut now = Time::from_micros(1 + random.below(1 << 40));
     let mut quiet_until = now;
-    let mut cubic = Cubic::resume(MSS, window * MSS);
+    let mut cubic = Cubic::resumed(MSS, window * MSS);
     let mut commands = vec![b'S'];
     commands.extend([window, u32::MAX].iter().flat_map(|word| word.to_le_bytes()));
     let packets = |cubic: &Cubic| cubic.cwnd() as f64 / f64::from(MSS);
@@ -94,7 +94,9 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
             let wait = if timeout { Dur::ZERO } else { rtt };
             match timeout {
                 true => cubic.on_timeout(now),
-                false => cubic.on_loss(now),
+                false => {
+                    cubic.on_loss(now);
+                }
             }
             *(if timeout { &mut coverage.timeouts } else { &mut coverage.losses }) += 1;
             commands.push(if timeout { b'T' } else { b'L' });
@@ -107,7 +109,8 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
             now += rtt.mul_f64(f64::from(acked) / window);
             let now_us = now.as_nanos() / 1000;
             now = Time::from_micros(now_us);
-            cubic.on_ack(now, u64::from(acked * MSS), rtt);
+            cubic.on_rtt(now, rtt, 1);
+            cubic.on_ack(now, u64::from(acked * MSS));
             coverage.acks += 1;
             commands.push(b'A');
             commands.extend(now_us.to_le_bytes());

@@ -88,8 +88,7 @@ fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
         BuildError::UnknownPolicy { .. } | BuildError::Policy(_) => {
             ("--policy", &choice.policy, &places.policy)
         }
-        BuildError::UnknownParameter { name, .. } => return format!("--set param.{name}"),
-        BuildError::OutOfRange { name, .. } => return format!("--set param.{name}"),
+        BuildError::Parameter(error) => return format!("--set param.{}", error.name()),
     };
     if asked.is_some() { flag.to_string() } else { place.clone() }
 }

@@ -1,39 +1,33 @@
-//! Reno (RFC 5681) over the `reno` program: the window grows per ACK in the datapath, the decreases are
-//! taken here.
-//!
-//! Deviations: those of [`RenoWindow`]; no pacing rate is set, so the transport paces by the window.
+//! Reno over the `reno` program: the window grows per ACK in the datapath, the decreases are the law's.
 
-use crate::classic::{Classic, RenoWindow};
-use crate::cubic::AVOIDANCE_INTERVAL_US;
-use crate::params::check;
+use super::{AVOIDANCE_INTERVAL_US, FIRST_INTERVAL};
 use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
+use anole_laws::reno as law;
 use anole_model::{Bounds, Dur, Time};
 use anole_programs::reno::{self, control};
 
 /// Reno in the registry.
 pub(crate) const SPEC: Spec = Spec {
-    name: "reno",
+    name: law::SPEC.name,
     kind: "rule",
-    summary: "Additive increase, halving on loss: the baseline of TCP",
+    summary: law::SPEC.summary,
     programs: &[&reno::PROGRAM],
-    parameters: &[],
-    source: "RFC 5681",
+    parameters: law::SPEC.parameters,
+    source: law::SPEC.source,
     build,
 };
 
-/// Reports before the first round-trip sample come this far apart.
-const FIRST_INTERVAL: Dur = Dur::from_millis(100);
 /// Then they come once per round trip, but no faster than this in slow start; losses are reported at once.
 const MIN_INTERVAL_US: u64 = 4_000;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
-    check(SPEC.parameters, &what.params)?;
-    Ok(Box::new(Reno { flow: what.flow, window: RenoWindow::new(what.flow.mss, what.flow.init_cwnd) }))
+    anole_laws::params::check(SPEC.parameters, &what.params)?;
+    Ok(Box::new(Reno { flow: what.flow, window: law::Reno::new(what.flow.mss, what.flow.init_cwnd) }))
 }
 
 struct Reno {
     flow: FlowInfo,
-    window: RenoWindow,
+    window: law::Reno,
 }
 
 impl Reno {
@@ -87,7 +81,7 @@ mod tests {
 
     fn flow() -> Reno {
         let info = FlowInfo { mss: 1000, init_cwnd: 10_000 };
-        Reno { flow: info, window: RenoWindow::new(info.mss, info.init_cwnd) }
+        Reno { flow: info, window: law::Reno::new(info.mss, info.init_cwnd) }
     }
 
     #[test]

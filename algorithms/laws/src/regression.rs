@@ -1,34 +1,40 @@
-//! The delay gradient of a window: the least-squares slope of the round-trip time over send time, its
-//! standard error, and whether it may be believed.
+//! The least-squares slope of the round-trip time over send or arrival time, with its standard error.
 //!
-//! With t the send times and y the round-trip times of n packets:
+//! With t the times of the packets and y the round-trip times of n packets:
 //!   S_tt = Σt² − (Σt)²/n,  S_ty = Σty − ΣtΣy/n,  S_yy = Σy² − (Σy)²/n
 //!   slope b = S_ty/S_tt,  s² = (S_yy − b·S_ty)/(n − 2),  error = s/√S_tt
 //! A slope is significant when it exceeds z standard errors.
 
-use super::params::Params;
 use anole_model::Dur;
 
-/// The unit in which the programs take times, seconds.
-pub(super) const UNIT_S: f64 = 16e-6;
+/// The unit in which fold programs take the times of their sums, seconds.
+pub const UNIT_S: f64 = 16e-6;
 /// Fewer samples than this have no slope worth its error.
 const MIN_SAMPLES: u64 = 5;
 
 /// The sums that a fold program reports; times in units of 16 µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub struct Sums {
+    /// Samples.
     pub n: u64,
+    /// Σt.
     pub t: u64,
+    /// Σy.
     pub y: u64,
+    /// Σt².
     pub tt: u64,
+    /// Σty.
     pub ty: u64,
+    /// Σy².
     pub yy: u64,
 }
 
 /// A slope of the round-trip time (s/s) with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Gradient {
+pub struct Gradient {
+    /// Slope, s/s.
     pub slope: f64,
+    /// Its standard error, s/s.
     pub error: f64,
     /// The time that its samples span, s: that of as many spread evenly.
     pub span_s: f64,
@@ -67,9 +73,9 @@ impl Sums {
 }
 
 impl Gradient {
-    /// True when the slope is more than noise.
-    pub fn is_significant(&self, params: &Params) -> bool {
-        self.slope.abs() > params.z * self.error
+    /// True when the slope is more than noise: larger than `z` standard errors.
+    pub fn is_significant(&self, z: f64) -> bool {
+        self.slope.abs() > z * self.error
     }
 
     /// What the round-trip time rises by in the whole span, s; negative where it falls.
@@ -111,11 +117,10 @@ mod tests {
 
     #[test]
     fn noise_is_not_significant() {
-        let params = Params::default();
         let zigzag = sums((0..100).map(|i| (i * 15, 3000 + (i % 2) * 15))).gradient().unwrap();
-        assert!(!zigzag.is_significant(&params));
+        assert!(!zigzag.is_significant(3.0));
         let queue = sums((0..100).map(|i| (i * 15, 3000 + i * 2))).gradient().unwrap();
-        assert!(queue.is_significant(&params));
+        assert!(queue.is_significant(3.0));
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! BBR's model of the path: the bandwidth of the bottleneck and the round-trip time without a queue.
 
+use crate::filter::WindowedMax;
 use anole_model::{Dur, Rate, Time};
-use std::collections::VecDeque;
 
 /// Rounds over which the bandwidth is the largest delivery rate (BBR: 10).
 const BANDWIDTH_ROUNDS: u64 = 10;
@@ -11,10 +11,10 @@ const MIN_RTT_AGE: Dur = Dur::from_millis(10_000);
 const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 
 /// The model.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// The round of a delivery rate and the rate: later ones are smaller, so the first is the largest.
-    rates: VecDeque<(u64, Rate)>,
+    /// The delivery rates of late rounds.
+    rates: WindowedMax<Rate>,
     round: u64,
     /// How much of the present round has passed.
     passed: Dur,
@@ -25,14 +25,33 @@ pub(super) struct Model {
 }
 
 impl Model {
+    /// Nothing is known yet.
+    pub fn new() -> Model {
+        Model {
+            rates: WindowedMax::new(BANDWIDTH_ROUNDS),
+            round: 0,
+            passed: Dur::ZERO,
+            min_rtt: None,
+            min_rtt_at: Time::ZERO,
+            measuring: (false, None),
+        }
+    }
+
     /// The flow begins; the round-trip time cannot be old yet.
     pub fn start(&mut self, now: Time) {
         self.min_rtt_at = now;
     }
 
+    /// Takes `rate` for the bandwidth, whatever was known.
+    pub fn resume(&mut self, now: Time, rate: Rate) {
+        self.rates.clear();
+        self.rates.push(self.round, rate);
+        self.min_rtt_at = self.min_rtt_at.max(now);
+    }
+
     /// The bandwidth of the bottleneck; nothing before the first delivery.
     pub fn bandwidth(&self) -> Rate {
-        self.rates.front().map_or(Rate::ZERO, |&(_, rate)| rate)
+        self.rates.max().unwrap_or(Rate::ZERO)
     }
 
     /// The smallest round-trip time, once one was measured.
@@ -59,9 +78,7 @@ impl Model {
     /// Takes the largest delivery rate of a report; nothing delivered tells nothing.
     pub fn saw_delivery(&mut self, rate: Rate) {
         if rate > Rate::ZERO {
-            self.push(rate);
-            let round = self.round;
-            self.rates.retain(|&(then, _)| round - then < BANDWIDTH_ROUNDS);
+            self.rates.push(self.round, rate);
         }
     }
 
@@ -69,15 +86,8 @@ impl Model {
     /// larger rates do not grow old meanwhile.
     pub fn saw_limited_delivery(&mut self, rate: Rate) {
         if rate > self.bandwidth() {
-            self.push(rate);
+            self.rates.push_keeping(self.round, rate);
         }
-    }
-
-    fn push(&mut self, rate: Rate) {
-        while self.rates.back().is_some_and(|&(_, known)| known <= rate) {
-            self.rates.pop_back();
-        }
-        self.rates.push_back((self.round, rate));
     }
 
     /// Takes the smallest round-trip time of a round.
@@ -123,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_bandwidth_is_the_largest_rate_of_ten_rounds() {
-        let mut model = Model::default();
+        let mut model = Model::new();
         deliver(&mut model, 50.0);
         for _ in 0..9 {
             deliver(&mut model, 40.0);
@@ -141,7 +151,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_round_add_up() {
-        let mut model = Model::default();
+        let mut model = Model::new();
         let part = |model: &mut Model, ms| model.time_passed(Dur::from_millis(ms), Dur::from_millis(50));
         assert!(!part(&mut model, 30) && part(&mut model, 20) && !part(&mut model, 30));
         assert_eq!(model.round, 1);
@@ -149,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_was_not_tried_for_counts_only_when_larger() {
-        let mut model = Model::default();
+        let mut model = Model::new();
         deliver(&mut model, 50.0);
         for _ in 0..20 {
             model.saw_limited_delivery(Rate::from_mbps(10.0));
@@ -161,7 +171,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_no_product() {
-        let mut model = Model::default();
+        let mut model = Model::new();
         model.saw_delivery(Rate::from_mbps(8.0));
         model.saw_rtt(Time::ZERO, Dur::MAX);
         assert_eq!(model.bdp(), 0);
@@ -172,7 +182,7 @@ mod tests {
     #[test]
     fn a_round_trip_time_measured_anew_may_be_longer() {
         let at = |s: f64| Time::from_secs_f64(s);
-        let mut model = Model::default();
+        let mut model = Model::new();
         model.saw_rtt(at(0.0), Dur::from_millis(50));
         assert!(model.min_rtt_is_stale(at(10.1)) && !model.min_rtt_is_stale(at(10.0)));
         model.begin_measuring();

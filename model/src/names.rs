@@ -1,7 +1,7 @@
 //! Names that a user may have meant.
 
 /// The nearest of `known` to `name`, if any is near enough to be a slip of the pen.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     known
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))

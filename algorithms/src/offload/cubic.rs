@@ -10,8 +10,9 @@
 //! Deviations: the losses that belong to a decrease already made are told by time, (2 − β) round trips; no window is
 //! restored after a spurious loss; no pacing rate is set, so the transport paces by the window.
 
-use crate::params::parameters;
+use super::{AVOIDANCE_INTERVAL_US, FIRST_INTERVAL};
 use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
+use anole_laws::parameters;
 use anole_model::{Bounds, Dur, Time};
 use anole_programs::cubic::{self, control};
 
@@ -44,15 +45,10 @@ const HYSTART_DIVISOR: u64 = 8;
 /// … within these bounds (RFC 9406 §4.3, MIN_RTT_THRESH and MAX_RTT_THRESH).
 const HYSTART_RISE_US: core::ops::RangeInclusive<u64> = 4_000..=16_000;
 /// While slow start grows the window, reports come once per round trip, but no faster than the least rise can show
-/// itself …
+/// itself.
 const MIN_INTERVAL_US: u64 = *HYSTART_RISE_US.start();
-/// … and otherwise no faster than this: losses are reported at once, and nothing else is of interest. With 500
-/// flows the agent's reports cost more than all the rest of a congestion control.
-pub(crate) const AVOIDANCE_INTERVAL_US: u64 = 200_000;
 /// Windows below this leave slow start by loss only, segments (as in Linux, hystart_low_window).
 const HYSTART_LOW_PACKETS: u64 = 16;
-/// Reports before the first round-trip sample come this far apart.
-const FIRST_INTERVAL: Dur = Dur::from_millis(100);
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     Ok(Box::new(Cubic::new(what.flow, Params::with(&what.params)?)))

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Deviations: rounds are told apart by time (one RTT after the round's start) and not by sequence
-//! numbers, which a datapath does not give; and growth per ACK is not limited to L = 8 packets, since
+//! numbers, which feedback does not carry; and growth per ACK is not limited to L = 8 packets, since
 //! ACKs arrive here in batches and a transport paces.
 
 use anole_model::{Dur, Time};
@@ -23,44 +23,43 @@ const MAX_RTT_THRESHOLD: Dur = Dur::from_millis(16);
 /// RFC 9406 §4.3: MIN_RTT_DIVISOR, the fraction of the RTT that the threshold is.
 const RTT_THRESHOLD_DIVISOR: u64 = 8;
 /// RFC 9406 §4.3: N_RTT_SAMPLE, samples that a round needs before its minimum counts.
-const ROUND_SAMPLES: u32 = 8;
+const ROUND_SAMPLES: u64 = 8;
 /// RFC 9406 §4.3: CSS_GROWTH_DIVISOR.
 const CONSERVATIVE_GROWTH_DIVISOR: f64 = 4.0;
 /// RFC 9406 §4.3: CSS_ROUNDS.
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Phase {
+    #[default]
     Standard,
     /// The RTT when it began, and the rounds that it has lasted.
-    Conservative {
-        baseline: Dur,
-        rounds: u32,
-    },
+    Conservative { baseline: Dur, rounds: u32 },
 }
 
 /// The state of one slow start.
-#[derive(Clone, Debug)]
-pub(crate) struct HyStart {
+#[derive(Clone, Debug, Default)]
+pub struct HyStart {
     phase: Phase,
     round_end: Option<Time>,
     last_round_min: Option<Dur>,
     round_min: Option<Dur>,
-    samples: u32,
+    samples: u64,
 }
 
 impl HyStart {
+    /// A slow start that has seen no round trip.
     pub fn new() -> HyStart {
-        HyStart { phase: Phase::Standard, round_end: None, last_round_min: None, round_min: None, samples: 0 }
+        HyStart::default()
     }
 
-    /// Takes an RTT sample. `None`: slow start is over; otherwise the factor on its growth.
-    pub fn on_rtt(&mut self, now: Time, rtt: Dur) -> Option<f64> {
+    /// Takes the smallest of `samples` RTT samples. `None`: slow start is over; otherwise the factor on its growth.
+    pub fn on_rtt(&mut self, now: Time, rtt: Dur, samples: u64) -> Option<f64> {
         if self.round_end.is_none_or(|end| now >= end) {
             self.start_round(now, rtt)?;
         }
         self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
-        self.samples += 1;
+        self.samples = self.samples.saturating_add(samples);
         if self.samples >= ROUND_SAMPLES {
             self.judge();
         }
@@ -107,7 +106,7 @@ mod tests {
     fn feed(hystart: &mut HyStart, now: &mut Time, rtt: Dur, rounds: u32) -> Option<f64> {
         let mut growth = Some(1.0);
         for _ in 0..rounds * 10 {
-            growth = hystart.on_rtt(*now, rtt);
+            growth = hystart.on_rtt(*now, rtt, 1);
             *now += rtt / 10;
         }
         growth

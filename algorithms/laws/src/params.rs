@@ -1,7 +1,6 @@
-//! Parameters of algorithms: a struct of numbers, each with a name, a default, bounds and a source.
+//! Parameters of laws and algorithms: a struct of numbers, each with a name, a default, bounds and a source.
 
-use crate::BuildError;
-use crate::names::nearest;
+use anole_model::names::nearest;
 use std::collections::BTreeMap;
 
 /// A parameter that a user may change.
@@ -19,15 +18,50 @@ pub struct Parameter {
     pub doc: &'static str,
 }
 
+/// Why parameters are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// There is no such parameter.
+    #[error("unknown parameter \"{name}\"{}", nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The nearest name.
+        nearest: Option<String>,
+    },
+    /// A value makes no sense.
+    #[error("parameter {name} is {value}; it has to lie between {min} and {max}")]
+    OutOfRange {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// Smallest value allowed.
+        min: String,
+        /// Largest value allowed.
+        max: String,
+    },
+}
+
+impl ParameterError {
+    /// The parameter that was asked for.
+    pub fn name(&self) -> &str {
+        match self {
+            ParameterError::Unknown { name, .. } => name,
+            ParameterError::OutOfRange { name, .. } => name,
+        }
+    }
+}
+
 /// Refuses names that are not in `known` and values outside their bounds.
-pub(crate) fn check(known: &[Parameter], given: &BTreeMap<String, f64>) -> Result<(), BuildError> {
+pub fn check(known: &[Parameter], given: &BTreeMap<String, f64>) -> Result<(), ParameterError> {
     for (name, &value) in given {
         let Some(p) = known.iter().find(|p| p.name == name) else {
             let nearest = nearest(name, known.iter().map(|p| p.name));
-            return Err(BuildError::UnknownParameter { name: name.clone(), nearest });
+            return Err(ParameterError::Unknown { name: name.clone(), nearest });
         };
         if !(p.min..=p.max).contains(&value) {
-            return Err(BuildError::OutOfRange {
+            return Err(ParameterError::OutOfRange {
                 name: p.name,
                 value: value.to_string(),
                 min: p.min.to_string(),
@@ -40,6 +74,7 @@ pub(crate) fn check(known: &[Parameter], given: &BTreeMap<String, f64>) -> Resul
 
 /// Declares a struct of `f64` parameters with its list of [`Parameter`]s. Each line reads
 /// `name = default, min..=max, "meaning, unit, source";`.
+#[macro_export]
 macro_rules! parameters {
     ($(#[$meta:meta])* $vis:vis struct $Name:ident {
         $($field:ident = $default:expr, $min:literal ..= $max:literal, $doc:literal;)*
@@ -59,7 +94,7 @@ macro_rules! parameters {
             ];
 
             /// The defaults with the values in `given` put over them.
-            pub fn with(given: &std::collections::BTreeMap<String, f64>) -> Result<Self, $crate::BuildError> {
+            pub fn with(given: &std::collections::BTreeMap<String, f64>) -> Result<Self, $crate::ParameterError> {
                 $crate::params::check(Self::PARAMETERS, given)?;
                 Ok($Name { $($field: given.get(stringify!($field)).copied().unwrap_or($default),)* })
             }
@@ -72,7 +107,6 @@ macro_rules! parameters {
         }
     };
 }
-pub(crate) use parameters;
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +129,7 @@ mod tests {
         for value in [f64::NAN, 5.0, f64::INFINITY] {
             assert!(matches!(
                 Sample::with(&given("gain", value)),
-                Err(BuildError::OutOfRange { name: "gain", .. })
+                Err(ParameterError::OutOfRange { name: "gain", .. })
             ));
         }
     }

@@ -3,10 +3,11 @@
 //!
 //! Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016;
 //! draft-cardwell-iccrg-bbr-congestion-control-00. The model is in [`model`]:
-//!   bw  = largest delivery rate of the last ten rounds,  rt = smallest round-trip time of ten seconds
-//!   pacing rate = gain·bw,  window = gain·bw·rt
-//! The datapath samples delivery rates on every ACK, paces and walks through the gain cycle
-//! (`bbr.ccp`); the stages, the filters and the window are here.
+//!
+//! ```text
+//! bw  = largest delivery rate of the last ten rounds,  rt = smallest round-trip time of ten seconds
+//! pacing rate = gain·bw,  window = gain·bw·rt
+//! ```
 //!
 //! ```text
 //!  ┌─────────┐ bw flat for   ┌───────┐ in flight ≤ BDP  ┌─────────┐
@@ -23,36 +24,39 @@
 //! A retransmission timeout takes the window to its minimum until the next ACK, and lets start-up look for
 //! the full bandwidth anew (draft §4.2.3.2, and tcp_bbr.c on entering loss).
 //!
-//! Deviations: stages change with reports, which come at the end of a phase, and not on every ACK; a round
-//! is a round-trip time rather than a flight of data; samples limited by the application are not marked;
-//! no packet conservation on loss, no long-term sampling for policers; the gain cycle starts at a phase
-//! drawn from the seed; no allowance for segmentation offload in the window.
+//! A fold program may sample the delivery rates and walk through the gain cycle in the datapath: [`Bbr::bandwidth`],
+//! [`Bbr::gain_64`] and [`Bbr::cycle_phase`] are what it needs, and its reports end at the phases' ends.
+//!
+//! Deviations: stages change with feedback; a round is a round-trip time rather than a flight of data; samples limited
+//! by the application are not marked; no packet conservation on loss, no long-term sampling for policers; the gain
+//! cycle starts at a phase drawn from the seed; no allowance for segmentation offload in the window.
 
+mod cycle;
 mod model;
 
-use crate::params::check;
-use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
+use crate::{Control, Feedback, Flow, Law, Spec, params};
 use anole_model::{Bounds, Dur, Rate, Time};
-use anole_programs::bbr::{self, control};
+use cycle::Cycle;
 use model::Model;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// BBR in the registry.
-pub(crate) const SPEC: Spec = Spec {
+pub const SPEC: Spec = Spec {
     name: "bbr",
-    kind: "rule",
     summary: "Paces at the measured bandwidth of the bottleneck, version 1",
-    programs: &[&bbr::PROGRAM],
-    parameters: &[],
     source: "Cardwell et al., ACM Queue 2016",
-    build,
+    parameters: &[],
+    build: |flow, given| {
+        params::check(SPEC.parameters, given)?;
+        Ok(Box::new(Bbr::new(flow)))
+    },
 };
 
 /// 2/ln 2 in 1/64: the smallest gain that doubles the delivery rate every round.
-const HIGH_GAIN_64: u32 = 185;
+pub const HIGH_GAIN_64: u32 = 185;
 /// Its inverse in 1/64: drains in one round what start-up queued in one.
-const DRAIN_GAIN_64: u32 = 22;
+pub const DRAIN_GAIN_64: u32 = 22;
 /// Window over bandwidth-delay product: room for delayed and aggregated ACKs.
 const CWND_GAIN: f64 = 2.0;
 /// Start-up ends when the bandwidth has not grown by this factor …
@@ -69,18 +73,14 @@ const PROBE_RTT: Dur = Dur::from_millis(200);
 /// acknowledged in the first, and packets sent meanwhile count from there.
 const SHADOW_ROUNDS: u64 = 2;
 /// The round-trip time before the first sample (draft §4.2.1).
-const NOMINAL_RTT: Dur = Dur::from_millis(1);
-/// Shortest phase, so that at most a thousand reports come in a second; the next ACK ends it.
-const SHORTEST_PHASE_US: u64 = 1_000;
-/// Longest phase.
-const LONGEST_PHASE_US: u64 = 10_000_000;
+pub const NOMINAL_RTT: Dur = Dur::from_millis(1);
 /// Phases that a flow may start the cycle in: any but the draining one (the draft's choice).
 const START_PHASES: u32 = 7;
 
-fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
-    check(SPEC.parameters, &what.params)?;
-    Ok(Box::new(Bbr::new(what.flow, what.seed)))
-}
+/// A gain of 1 in 1/64.
+const UNITY_64: u32 = 64;
+/// Feedback tells of no longer round-trip time.
+const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 
 /// What the flow does now.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +90,7 @@ enum Stage {
     /// Empties the queue that start-up left.
     Drain,
     /// Cruises with the gain cycle.
-    ProbeBw,
+    ProbeBw(Cycle),
     /// Measures the round-trip time.
     ProbeRtt {
         /// Until when; unknown before the flight has shrunk to four packets.
@@ -107,10 +107,14 @@ struct Plateau {
     rounds: u32,
 }
 
-struct Bbr {
-    flow: FlowInfo,
+/// BBR's model and stage.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    flow: Flow,
     model: Model,
     stage: Stage,
+    /// False before the first feedback.
+    started: bool,
     /// A timeout happened, and nothing was acknowledged since.
     timed_out: bool,
     /// Until then delivery rates show the window of ProbeRtt.
@@ -119,44 +123,98 @@ struct Bbr {
 }
 
 impl Bbr {
-    fn new(flow: FlowInfo, seed: u64) -> Bbr {
+    /// Start-up from the initial window.
+    pub fn new(flow: Flow) -> Bbr {
         Bbr {
             flow,
-            model: Model::default(),
+            model: Model::new(),
             stage: Stage::Startup(Plateau::default()),
+            started: false,
             timed_out: false,
             shadow_until: Time::ZERO,
-            random: Pcg64Mcg::seed_from_u64(seed),
+            random: Pcg64Mcg::seed_from_u64(flow.seed),
         }
     }
 
-    fn least_cwnd(&self) -> u64 {
-        MIN_CWND_PACKETS * u64::from(self.flow.mss)
+    /// The flow begins now: its smallest round-trip time cannot be older.
+    pub fn start(&mut self, now: Time) {
+        self.started = true;
+        self.model.start(now);
     }
 
-    /// Takes what a report with acknowledgements says of the path. True when a round is over.
-    fn learn(&mut self, now: Time, seen: &bbr::Report, rtt: Dur) -> bool {
+    /// The bandwidth to pace at. Start-up is no slower than the initial window per round-trip time.
+    pub fn bandwidth(&self) -> Rate {
+        match self.stage {
+            Stage::Startup(_) => {
+                let rtt = self.model.min_rtt().unwrap_or(NOMINAL_RTT);
+                let initial = u64::from(self.flow.init_cwnd);
+                self.model.bandwidth().max(Rate::from_bytes_in(initial, rtt))
+            }
+            _ => self.model.bandwidth(),
+        }
+    }
+
+    /// The bandwidth-delay product, bytes.
+    pub fn bdp(&self) -> u64 {
+        self.model.bdp()
+    }
+
+    /// The smallest round-trip time, once one was measured.
+    pub fn min_rtt(&self) -> Option<Dur> {
+        self.model.min_rtt()
+    }
+
+    /// Pacing rate over bandwidth outside the gain cycle, 1/64.
+    pub fn gain_64(&self) -> u32 {
+        match self.stage {
+            Stage::Startup(_) => HIGH_GAIN_64,
+            Stage::Drain => DRAIN_GAIN_64,
+            Stage::ProbeBw(_) | Stage::ProbeRtt { .. } => UNITY_64,
+        }
+    }
+
+    /// The phase of the gain cycle, 0 to 7, while it runs.
+    pub fn cycle_phase(&self) -> Option<u32> {
+        match self.stage {
+            Stage::ProbeBw(cycle) => Some(cycle.phase()),
+            _ => None,
+        }
+    }
+
+    /// A timeout happened, and nothing was acknowledged since.
+    pub fn timed_out(&self) -> bool {
+        self.timed_out
+    }
+
+    fn least_cwnd(&self) -> u64 {
+        MIN_CWND_PACKETS * u64::from(self.flow.mss.max(1))
+    }
+
+    /// Takes what feedback with acknowledgements says of the path. True when a round is over.
+    fn learn(&mut self, now: Time, seen: &Feedback, rtt: Dur) -> bool {
         self.timed_out = false;
-        self.model.saw_rtt(now, Dur::from_micros(seen.min_rtt_us));
-        let rate = Rate::from_bytes_per_s(seen.rate as f64);
+        if let Some(least) = seen.min_rtt {
+            self.model.saw_rtt(now, least);
+        }
+        let rate = seen.delivery_rate.unwrap_or_else(|| Rate::from_bytes_in(seen.acked, seen.elapsed));
         if matches!(self.stage, Stage::ProbeRtt { .. }) || now < self.shadow_until {
             self.model.saw_limited_delivery(rate);
             return false;
         }
-        let over = self.model.time_passed(Dur::from_micros(seen.elapsed_us), rtt);
+        let over = self.model.time_passed(seen.elapsed, rtt);
         self.model.saw_delivery(rate);
         over
     }
 
-    fn next_stage(&mut self, now: Time, inflight: u64, rtt: Dur, round_over: bool, out: &mut Commands) {
+    fn next_stage(&mut self, now: Time, in_flight: u64, rtt: Dur, round_over: bool) {
         self.stage = match self.stage {
-            Stage::ProbeRtt { until: None, filled } if inflight <= self.least_cwnd() => {
+            Stage::ProbeRtt { until: None, filled } if in_flight <= self.least_cwnd() => {
                 Stage::ProbeRtt { until: Some(now + PROBE_RTT.max(rtt)), filled }
             }
             Stage::ProbeRtt { until: Some(until), filled } if now >= until => {
                 self.model.end_measuring(now);
                 self.shadow_until = now + rtt.mul_f64(SHADOW_ROUNDS as f64);
-                if filled { self.enter_probe_bw(out) } else { Stage::Startup(Plateau::default()) }
+                if filled { self.probe_bw(now) } else { Stage::Startup(Plateau::default()) }
             }
             Stage::ProbeRtt { .. } => self.stage,
             _ if self.model.min_rtt_is_stale(now) => {
@@ -164,7 +222,7 @@ impl Bbr {
                 Stage::ProbeRtt { until: None, filled: !matches!(self.stage, Stage::Startup(_)) }
             }
             Stage::Startup(plateau) if round_over => self.look_for_the_end(plateau),
-            Stage::Drain if inflight <= self.model.bdp() => self.enter_probe_bw(out),
+            Stage::Drain if in_flight <= self.model.bdp() => self.probe_bw(now),
             stage => stage,
         };
     }
@@ -180,92 +238,76 @@ impl Bbr {
         }
     }
 
-    fn enter_probe_bw(&mut self, out: &mut Commands) -> Stage {
+    fn probe_bw(&mut self, now: Time) -> Stage {
         // Phases count from the probing one; the draining one, which follows it, is no start.
         let drawn = self.random.random_range(0..START_PHASES);
-        out.set(control::PHASE, if drawn == 0 { 0 } else { drawn + 1 });
-        Stage::ProbeBw
-    }
-
-    /// The bandwidth to pace at. Start-up is no slower than the initial window per round-trip time.
-    fn pacing_bandwidth(&self) -> Rate {
-        let initial = u64::from(self.flow.init_cwnd);
-        match self.stage {
-            Stage::Startup(_) => {
-                let rtt = self.model.min_rtt().unwrap_or(NOMINAL_RTT);
-                self.model.bandwidth().max(Rate::from_bytes_in(initial, rtt))
-            }
-            _ => self.model.bandwidth(),
-        }
+        Stage::ProbeBw(Cycle::begin(now, if drawn == 0 { 0 } else { drawn + 1 }))
     }
 
     fn cwnd(&self) -> u64 {
         let bdp = self.model.bdp() as f64;
         let least = self.least_cwnd();
-        let initial = u64::from(self.flow.init_cwnd);
+        let initial = u64::from(self.flow.init_cwnd).max(least);
         match self.stage {
-            _ if self.timed_out => u64::from(self.flow.mss),
+            _ if self.timed_out => u64::from(self.flow.mss.max(1)),
             Stage::Startup(_) if self.model.min_rtt().is_none() => initial,
             Stage::Startup(_) => ((bdp * high_gain()) as u64).max(SECOND_ROUND * initial),
             Stage::Drain => ((bdp * high_gain()) as u64).max(least),
-            Stage::ProbeBw => ((bdp * CWND_GAIN) as u64).max(least),
+            Stage::ProbeBw(_) => ((bdp * CWND_GAIN) as u64).max(least),
             Stage::ProbeRtt { .. } => least,
         }
     }
 
-    fn control(&self, rtt: Dur, out: &mut Commands) {
-        let bounds = Bounds::DEFAULT;
-        let cycling = self.stage == Stage::ProbeBw;
-        let gain_64 = match self.stage {
-            Stage::Startup(_) => HIGH_GAIN_64,
-            Stage::Drain => DRAIN_GAIN_64,
-            Stage::ProbeBw | Stage::ProbeRtt { .. } => 64,
-        };
-        // Phases of the cycle last a smallest round-trip time; without it, the present one. The first
-        // ACK of a flow and the first after a timeout report at once.
-        let phase = match self.model.min_rtt() {
-            None => Dur::ZERO,
-            _ if self.timed_out => Dur::ZERO,
-            Some(min_rtt) if cycling => min_rtt,
-            Some(_) => rtt,
-        };
-        out.cwnd(bounds.cwnd(self.cwnd(), self.flow.mss))
-            .set_rate(control::BW, bounds.clamp(self.pacing_bandwidth()))
-            .set(control::BDP, bounds.cwnd(self.model.bdp(), self.flow.mss))
-            .set(control::PHASE_US, phase.as_micros().clamp(SHORTEST_PHASE_US, LONGEST_PHASE_US) as u32)
-            .set(control::CYCLING, u32::from(cycling))
-            .set(control::GAIN_64, gain_64);
+    fn gain(&self) -> f64 {
+        match self.stage {
+            Stage::ProbeBw(cycle) => cycle.gain(),
+            _ => f64::from(self.gain_64()) / f64::from(UNITY_64),
+        }
     }
 }
 
 fn high_gain() -> f64 {
-    f64::from(HIGH_GAIN_64) / 64.0
+    f64::from(HIGH_GAIN_64) / f64::from(UNITY_64)
 }
 
-impl Algorithm for Bbr {
-    fn start(&mut self, now: Time, out: &mut Commands) {
-        out.run(&bbr::PROGRAM);
-        self.model.start(now);
-        self.control(NOMINAL_RTT, out);
-    }
-
-    fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands) {
-        if report.program.name != bbr::PROGRAM.name {
-            return;
+impl Law for Bbr {
+    fn on_feedback(&mut self, now: Time, seen: &Feedback) {
+        if !self.started {
+            self.start(now);
         }
-        let Some(seen) = bbr::Report::read(report.values) else { return };
-        let rtt = Dur::from_micros(seen.rtt_us.clamp(1, 60_000_000));
+        let rtt = seen.rtt.unwrap_or(Dur::ZERO).clamp(Dur::from_micros(1), LONGEST_RTT);
+        let in_flight = seen.in_flight.unwrap_or(0);
         if seen.acked > 0 {
-            let round_over = self.learn(now, &seen, rtt);
-            self.next_stage(now, seen.inflight, rtt, round_over, out);
+            let round_over = self.learn(now, seen, rtt);
+            self.next_stage(now, in_flight, rtt, round_over);
         }
-        if seen.timeout > 0 {
+        if seen.timeout {
             self.timed_out = true;
             if let Stage::Startup(plateau) = &mut self.stage {
                 *plateau = Plateau::default();
             }
         }
-        self.control(rtt, out);
+        let (bdp, min_rtt) = (self.model.bdp(), self.model.min_rtt());
+        if let (Stage::ProbeBw(cycle), Some(min_rtt)) = (&mut self.stage, min_rtt) {
+            cycle.advance(now, min_rtt, seen.lost, in_flight.saturating_add(seen.acked), in_flight, bdp);
+        }
+    }
+
+    fn control(&self) -> Control {
+        Control { cwnd: self.cwnd(), rate: Some(Bounds::DEFAULT.clamp(self.bandwidth() * self.gain())) }
+    }
+
+    /// The bandwidth is taken to be the other controller's rate; the cycle begins.
+    fn resume(&mut self, now: Time, from: Control) {
+        let rtt = self.model.min_rtt().unwrap_or(NOMINAL_RTT);
+        self.started = true;
+        self.timed_out = false;
+        self.model.resume(now, Bounds::DEFAULT.clamp(from.rate_over(rtt)));
+        self.stage = self.probe_bw(now);
+    }
+
+    fn in_slow_start(&self) -> bool {
+        matches!(self.stage, Stage::Startup(_))
     }
 }
 

@@ -3,6 +3,13 @@ use proptest::prelude::*;
 
 const MSS: u32 = 1000;
 const RTT: Dur = Dur::from_millis(100);
+/// RFC 9438 §4.3: α_cubic = 3(1 − β)/(1 + β).
+const ALPHA: f64 = 9.0 / 17.0;
+
+fn ack(cubic: &mut Cubic, now: Time, bytes: u64, rtt: Dur) {
+    cubic.on_rtt(now, rtt, 1);
+    cubic.on_ack(now, bytes);
+}
 
 /// Acknowledges one window per round trip, packet by packet, for `rounds` round trips.
 fn rounds(cubic: &mut Cubic, now: &mut Time, rounds: u32) {
@@ -10,7 +17,7 @@ fn rounds(cubic: &mut Cubic, now: &mut Time, rounds: u32) {
         let packets = (cubic.cwnd() / u64::from(MSS)).max(1);
         for _ in 0..packets {
             *now += RTT / packets;
-            cubic.on_ack(*now, u64::from(MSS), RTT);
+            ack(cubic, *now, u64::from(MSS), RTT);
         }
     }
 }
@@ -40,8 +47,8 @@ fn one_decrease_per_round_trip() {
 #[test]
 fn growth_follows_the_cubic() {
     let w_max = 1000.0;
-    let (mut cubic, mut now) = (Cubic::resume(MSS, 1_000_000), Time::ZERO);
-    cubic.on_ack(now, 0, RTT);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 1_000_000), Time::ZERO);
+    ack(&mut cubic, now, 0, RTT);
     cubic.on_loss(now);
     now += RTT;
     let start = now;
@@ -60,13 +67,13 @@ fn growth_follows_the_cubic() {
 #[test]
 fn steady_state_matches_the_response_function() {
     let p: f64 = 1e-4;
-    let (mut cubic, mut now) = (Cubic::resume(MSS, 300_000), Time::ZERO);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 300_000), Time::ZERO);
     let (mut since_loss, mut packets, mut losses) = (0u64, 0u64, 0);
     let mut measured_from = Time::ZERO;
     while losses < 220 {
         let window = cubic.cwnd() as f64 / f64::from(MSS);
         now += Dur::from_secs_f64(RTT.as_secs_f64() / window);
-        cubic.on_ack(now, u64::from(MSS), RTT);
+        ack(&mut cubic, now, u64::from(MSS), RTT);
         since_loss += 1;
         packets += 1;
         if since_loss as f64 >= 1.0 / p {
@@ -88,19 +95,19 @@ fn steady_state_matches_the_response_function() {
 #[test]
 fn short_round_trips_are_reno_friendly() {
     let rtt = Dur::from_millis(5);
-    let (mut cubic, mut now) = (Cubic::resume(MSS, 20_000), Time::ZERO);
-    cubic.on_ack(now, 0, rtt);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 20_000), Time::ZERO);
+    ack(&mut cubic, now, 0, rtt);
     cubic.on_loss(now);
     now += rtt;
     let round = |cubic: &mut Cubic, now: &mut Time| {
         let window = cubic.cwnd();
         *now += rtt;
-        cubic.on_ack(*now, window, rtt);
+        ack(cubic, *now, window, rtt);
         (cubic.cwnd() - window) as f64 / f64::from(MSS)
     };
     round(&mut cubic, &mut now);
     let growth = round(&mut cubic, &mut now);
-    assert!((growth - ALPHA_FRIENDLY).abs() < 0.05, "{growth} packets per round trip");
+    assert!((growth - ALPHA).abs() < 0.05, "{growth} packets per round trip");
     while cubic.cwnd() < 21_000 {
         round(&mut cubic, &mut now);
     }
@@ -113,11 +120,11 @@ fn short_round_trips_are_reno_friendly() {
 #[test]
 fn steady_state_of_the_friendly_region_is_renos() {
     let (p, rtt): (f64, _) = (1e-3, Dur::from_millis(5));
-    let (mut cubic, mut now) = (Cubic::resume(MSS, 40_000), Time::ZERO);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 40_000), Time::ZERO);
     let (mut measured_from, mut counted) = (now, 0);
     for packet in 1..=200_000u32 {
         now += Dur::from_secs_f64(rtt.as_secs_f64() * f64::from(MSS) / cubic.cwnd() as f64);
-        cubic.on_ack(now, u64::from(MSS), rtt);
+        ack(&mut cubic, now, u64::from(MSS), rtt);
         counted += 1;
         if f64::from(packet) % (1.0 / p) == 0.0 {
             cubic.on_loss(now);
@@ -127,14 +134,14 @@ fn steady_state_of_the_friendly_region_is_renos() {
         }
     }
     let average = f64::from(counted) * rtt.as_secs_f64() / now.since(measured_from).as_secs_f64();
-    let expected = (ALPHA_FRIENDLY * (1.0 + BETA) / (2.0 * (1.0 - BETA) * p)).sqrt();
+    let expected = (ALPHA * (1.0 + 0.7) / (2.0 * (1.0 - 0.7) * p)).sqrt();
     assert!((average / expected - 1.0).abs() < 0.1, "{average} packets, {expected} expected");
 }
 
 #[test]
 fn fast_convergence_gives_up_more() {
-    let (mut cubic, now) = (Cubic::resume(MSS, 100_000), Time::ZERO);
-    cubic.on_ack(now, 0, RTT);
+    let (mut cubic, now) = (Cubic::resumed(MSS, 100_000), Time::ZERO);
+    ack(&mut cubic, now, 0, RTT);
     cubic.on_loss(now);
     assert_eq!(cubic.w_max, 100.0);
     cubic.on_loss(now + RTT);
@@ -145,7 +152,7 @@ fn fast_convergence_gives_up_more() {
 
 #[test]
 fn a_timeout_restarts_and_a_second_one_keeps_the_threshold() {
-    let (mut cubic, mut now) = (Cubic::resume(MSS, 100_000), Time::ZERO);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 100_000), Time::ZERO);
     rounds(&mut cubic, &mut now, 1);
     cubic.on_timeout(now);
     let threshold = cubic.ssthresh;
@@ -157,13 +164,13 @@ fn a_timeout_restarts_and_a_second_one_keeps_the_threshold() {
     rounds(&mut cubic, &mut now, 8);
     assert!(!cubic.in_slow_start());
     // The first stage after a timeout is flat at the threshold: K = 0.
-    assert!(cubic.epoch.is_some_and(|epoch| epoch.k_s == 0.0));
+    assert!(cubic.avoidance.is_some_and(|stage| stage.k_s == 0.0));
 }
 
 #[test]
-fn rebase_moves_the_operating_point() {
+fn resuming_moves_the_operating_point() {
     let (mut cubic, mut now) = (Cubic::new(MSS, 10_000), Time::ZERO);
-    cubic.rebase(200_000);
+    cubic.resume_at(200_000);
     assert!(!cubic.in_slow_start());
     rounds(&mut cubic, &mut now, 5);
     assert!((200_000..210_000).contains(&cubic.cwnd()), "{}", cubic.cwnd());
@@ -171,10 +178,10 @@ fn rebase_moves_the_operating_point() {
 
 #[test]
 fn batches_grow_like_single_acks() {
-    let (mut single, mut batch) = (Cubic::resume(MSS, 100_000), Cubic::resume(MSS, 100_000));
+    let (mut single, mut batch) = (Cubic::resumed(MSS, 100_000), Cubic::resumed(MSS, 100_000));
     let mut now = Time::ZERO;
     for cubic in [&mut single, &mut batch] {
-        cubic.on_ack(now, 0, RTT);
+        ack(cubic, now, 0, RTT);
         cubic.on_loss(now);
     }
     now += RTT;
@@ -182,7 +189,8 @@ fn batches_grow_like_single_acks() {
         let mut at = now;
         rounds(&mut single, &mut at, 1);
         now += RTT;
-        batch.on_ack(now, batch.cwnd(), RTT);
+        let window = batch.cwnd();
+        ack(&mut batch, now, window, RTT);
     }
     let ratio = batch.cwnd() as f64 / single.cwnd() as f64;
     assert!((0.97..1.03).contains(&ratio), "{ratio}");
@@ -199,11 +207,11 @@ proptest! {
         for (kind, a, b) in events {
             now += Dur::from_nanos(a >> (b % 64));
             match kind {
-                0 => cubic.on_loss(now),
+                0 => drop(cubic.on_loss(now)),
                 1 => cubic.on_timeout(now),
-                2 => cubic.rebase(a as u32),
-                3 => cubic.on_ack(now, a, Dur::from_nanos(b)),
-                _ => cubic.on_ack(now, a % 100_000, Dur::from_nanos(b % 1_000_000_000)),
+                2 => cubic.resume_at(a),
+                3 => ack(&mut cubic, now, a, Dur::from_nanos(b)),
+                _ => ack(&mut cubic, now, a % 100_000, Dur::from_nanos(b % 1_000_000_000)),
             }
             prop_assert!(cubic.cwnd.is_finite() && cubic.cwnd >= LOSS_WINDOW_PACKETS);
             prop_assert!(cubic.cwnd <= MAX_WINDOW_PACKETS && cubic.cwnd() >= 1);

@@ -1,0 +1,87 @@
+//! What a law is told, and what it answers.
+
+use anole_model::{Dur, Rate};
+
+/// What happened since the feedback before: one ACK, one loss detection, or all that a report sums up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Feedback {
+    /// Bytes newly acknowledged.
+    pub acked: u64,
+    /// Packets newly found lost.
+    pub lost: u64,
+    /// Packets acknowledged with an ECN mark (RFC 3168 §6.1).
+    pub marked: u64,
+    /// A retransmission timeout fired (RFC 6298).
+    pub timeout: bool,
+    /// The latest round-trip time; `None` without a sample.
+    pub rtt: Option<Dur>,
+    /// The smallest round-trip time; `None` without a sample.
+    pub min_rtt: Option<Dur>,
+    /// Round-trip times sampled.
+    pub samples: u64,
+    /// The largest delivery rate sampled; `None` where the transport measures none.
+    pub delivery_rate: Option<Rate>,
+    /// Bytes in flight afterwards; `None` where the transport does not tell.
+    pub in_flight: Option<u64>,
+    /// The application had too little to send: the window in force says nothing about the path.
+    pub app_limited: bool,
+    /// The time that this covers, by the datapath's clock.
+    pub elapsed: Dur,
+}
+
+/// The window grows while at least half of it is in use (one over this), as in Linux during slow start.
+const IN_USE: u64 = 2;
+
+impl Feedback {
+    /// True when a window of `cwnd` bytes was in use, so that what came back tells about it (RFC 9438 §5.8).
+    pub fn uses(&self, cwnd: u64) -> bool {
+        let used = |left: u64| IN_USE.saturating_mul(left.saturating_add(self.acked)) >= cwnd;
+        !self.app_limited && self.in_flight.is_none_or(used)
+    }
+
+    /// True when the path told of congestion, short of a timeout.
+    pub fn congested(&self) -> bool {
+        self.lost > 0 || self.marked > 0
+    }
+}
+
+/// What a law asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Pacing rate; `None` leaves pacing to the transport, which spreads the window over the round trip.
+    pub rate: Option<Rate>,
+}
+
+impl Control {
+    /// A window without a pacing rate of its own.
+    pub fn window(cwnd: u64) -> Control {
+        Control { cwnd, rate: None }
+    }
+
+    /// What this sends over a round-trip time: the pacing rate, or the window over the round trip.
+    pub fn rate_over(&self, rtt: Dur) -> Rate {
+        self.rate.unwrap_or_else(|| Rate::from_bytes_in(self.cwnd, rtt))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_used_from_a_half_on_unless_the_application_had_nothing_to_send() {
+        let seen = Feedback { acked: 1000, in_flight: Some(4000), ..Feedback::default() };
+        assert!(seen.uses(10_000) && !seen.uses(10_001));
+        assert!(!Feedback { app_limited: true, ..seen }.uses(10_000));
+        assert!(Feedback { in_flight: None, ..seen }.uses(u64::MAX));
+    }
+
+    #[test]
+    fn a_window_sends_itself_per_round_trip() {
+        assert_eq!(Control::window(50_000).rate_over(Dur::from_millis(50)), Rate::from_bytes_per_s(1e6));
+        let paced = Control { cwnd: 50_000, rate: Some(Rate::from_mbps(1.0)) };
+        assert_eq!(paced.rate_over(Dur::from_millis(50)), Rate::from_mbps(1.0));
+    }
+}

@@ -1,0 +1,185 @@
+//! Control laws of congestion control, each written once.
+//!
+//! A [`Law`] takes [`Feedback`] (one ACK, or all that happened since the feedback before) and answers with a
+//! [`Control`]: a window, and a pacing rate where the law has one of its own. The same value serves alone, as the
+//! rule-based candidate of a hybrid, as an arm that a selector chooses, and as the fallback inside a datapath.
+//!
+//! A law is one file or folder here and one line in [`ALL`]: its [`Spec`] names it, its parameters and its source.
+//! What laws share stands beside them: [`Episode`] (which losses belong to one congestion event), [`HyStart`],
+//! [`filter`] and [`regression`].
+//!
+//! Laws are pure: time is an argument, randomness comes from the seed in [`Flow`].
+
+#![forbid(unsafe_code)]
+
+pub mod bbr;
+pub mod cubic;
+mod episode;
+mod feedback;
+pub mod filter;
+mod hystart;
+pub mod params;
+pub mod regression;
+pub mod reno;
+pub mod vegas;
+
+pub use bbr::Bbr;
+pub use cubic::Cubic;
+pub use episode::Episode;
+pub use feedback::{Control, Feedback};
+pub use hystart::HyStart;
+pub use params::{Parameter, ParameterError};
+pub use reno::Reno;
+pub use vegas::Vegas;
+
+use anole_model::Time;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// Every law, by name.
+pub const ALL: &[Spec] = &[bbr::SPEC, cubic::SPEC, reno::SPEC, vegas::SPEC];
+
+/// The law with this name.
+pub fn find(name: &str) -> Option<&'static Spec> {
+    ALL.iter().find(|spec| spec.name == name)
+}
+
+/// What a law knows of its flow at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Maximum segment size, bytes.
+    pub mss: u32,
+    /// Window at the start, bytes.
+    pub init_cwnd: u32,
+    /// Seed of all randomness inside.
+    pub seed: u64,
+}
+
+/// A control law of one flow.
+pub trait Law: Debug + Send {
+    /// Takes what happened since the feedback before.
+    fn on_feedback(&mut self, now: Time, seen: &Feedback);
+
+    /// The window and the pacing rate that the law asks for now.
+    fn control(&self) -> Control;
+
+    /// Goes on, in congestion avoidance, from where another controller left off.
+    fn resume(&mut self, now: Time, from: Control);
+
+    /// True while the law grows exponentially to find the path's capacity.
+    fn in_slow_start(&self) -> bool;
+}
+
+/// A law as a registry knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// Name.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Paper or RFC.
+    pub source: &'static str,
+    /// Parameters.
+    pub parameters: &'static [Parameter],
+    /// Builds the law of a flow, in slow start. Parameters that are not named keep their defaults.
+    pub build: fn(Flow, &BTreeMap<String, f64>) -> Result<Box<dyn Law>, ParameterError>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_model::{Dur, Rate};
+    use proptest::prelude::*;
+
+    const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
+
+    fn build(spec: &Spec) -> Box<dyn Law> {
+        (spec.build)(FLOW, &BTreeMap::new()).unwrap()
+    }
+
+    #[test]
+    fn laws_are_sorted_by_name_and_each_starts_with_the_initial_window() {
+        assert!(ALL.is_sorted_by_key(|spec| spec.name));
+        for spec in ALL {
+            let law = build(spec);
+            assert!(law.in_slow_start(), "{}", spec.name);
+            assert!(law.control().cwnd >= 10_000, "{}", spec.name);
+        }
+        assert!(find("cubic").is_some() && find("qubic").is_none());
+    }
+
+    #[test]
+    fn every_law_goes_on_from_where_another_left_off() {
+        let from = Control { cwnd: 300_000, rate: Some(Rate::from_mbps(48.0)) };
+        let ack = Feedback {
+            acked: 1000,
+            rtt: Some(Dur::from_millis(50)),
+            min_rtt: Some(Dur::from_millis(50)),
+            samples: 1,
+            delivery_rate: Some(Rate::from_mbps(48.0)),
+            in_flight: Some(300_000),
+            elapsed: Dur::from_micros(200),
+            ..Feedback::default()
+        };
+        for spec in ALL {
+            let mut law = build(spec);
+            law.on_feedback(Time::from_micros(50_000), &ack);
+            law.resume(Time::from_micros(50_001), from);
+            let rate = law.control().rate_over(Dur::from_millis(50)).mbps();
+            assert!((rate / 48.0 - 1.0).abs() < 0.3 && !law.in_slow_start(), "{}: {rate}", spec.name);
+        }
+    }
+
+    fn feedback() -> impl Strategy<Value = (u64, Feedback)> {
+        let rtt = prop_oneof![6 => 1..2_000_000u64, 1 => Just(u64::MAX / 1000), 1 => Just(0)];
+        let bytes = prop_oneof![6 => 0..100_000u64, 1 => any::<u64>()];
+        let rate = prop_oneof![6 => 0.0..1e9f64, 1 => any::<f64>()];
+        let wait = prop_oneof![6 => 0..200_000u64, 1 => any::<u64>()];
+        ((bytes, 0..5u64, 0..3u64, any::<bool>()), (rtt, rate, any::<Option<u64>>(), any::<bool>()), wait)
+            .prop_map(|((acked, lost, marked, timeout), (rtt_us, rate, in_flight, app_limited), wait)| {
+                let rtt = Some(Dur::from_micros(rtt_us));
+                let delivery_rate = Some(Rate::from_bytes_per_s(rate));
+                let elapsed = Dur::from_micros(wait);
+                let (min_rtt, samples) = (rtt, 1);
+                let seen = Feedback {
+                    acked,
+                    lost,
+                    marked,
+                    timeout,
+                    rtt,
+                    min_rtt,
+                    samples,
+                    delivery_rate,
+                    in_flight,
+                    app_limited,
+                    elapsed,
+                };
+                (wait, seen)
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn no_feedback_breaks_a_law(
+            law in proptest::sample::select(ALL),
+            mss in 1..65_536u32,
+            init_cwnd in any::<u32>(),
+            seed in any::<u64>(),
+            steps in proptest::collection::vec((feedback(), any::<bool>()), 0..80),
+        ) {
+            let mut law = (law.build)(Flow { mss, init_cwnd, seed }, &BTreeMap::new()).unwrap();
+            let mut now = Time::ZERO;
+            for ((wait, seen), resume) in steps {
+                now += Dur::from_micros(wait);
+                law.on_feedback(now, &seen);
+                if resume && wait % 7 == 0 {
+                    let cwnd = seen.acked;
+                    law.resume(now, Control { cwnd, rate: seen.delivery_rate });
+                }
+                let control = law.control();
+                prop_assert!(control.cwnd > 0);
+                prop_assert!(control.rate.is_none_or(|rate| rate.bytes_per_s().is_finite()));
+            }
+        }
+    }
+}

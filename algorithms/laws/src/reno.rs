@@ -1,0 +1,182 @@
+//! Reno (RFC 5681): slow start, additive increase, halving once per congestion event.
+//!
+//! ```text
+//! on an ACK:    cwnd += acked                       below ssthresh
+//!               cwnd += mss per cwnd bytes acked    above (RFC 3465, appropriate byte counting)
+//! on a loss:    ssthresh = max(cwnd/2, 2·mss), cwnd = ssthresh
+//! on a timeout: ssthresh likewise, cwnd = 1·mss
+//! ```
+//!
+//! Deviations: no inflation of the window during fast recovery, because the transports here count bytes in flight; a
+//! congestion event is measured in time ([`Episode`]).
+
+use crate::{Control, Episode, Feedback, Law, Spec, params};
+use anole_model::{Dur, Time};
+
+/// Reno in the registry.
+pub const SPEC: Spec = Spec {
+    name: "reno",
+    summary: "Additive increase, halving on loss: the baseline of TCP",
+    source: "RFC 5681",
+    parameters: &[],
+    build: |flow, given| {
+        params::check(SPEC.parameters, given)?;
+        Ok(Box::new(Reno::new(flow.mss, flow.init_cwnd)))
+    },
+};
+
+/// RFC 5681 eq. 4: ssthresh is at least two segments.
+const MIN_SSTHRESH_PACKETS: u64 = 2;
+/// RFC 5681 §3.1: the window after a timeout, segments.
+const LOSS_WINDOW_PACKETS: u64 = 1;
+/// Length of a congestion event, round trips.
+const EVENT_RTTS: f64 = 1.0;
+
+/// Reno's window and threshold.
+#[derive(Clone, Debug)]
+pub struct Reno {
+    mss: u64,
+    cwnd: u64,
+    ssthresh: u64,
+    /// Bytes acknowledged since the last additive step.
+    acked: u64,
+    rtt: Dur,
+    episode: Episode,
+}
+
+impl Reno {
+    /// Slow start from `init_cwnd` bytes.
+    pub fn new(mss: u32, init_cwnd: u32) -> Reno {
+        let mss = u64::from(mss.max(1));
+        Reno {
+            mss,
+            cwnd: u64::from(init_cwnd).max(LOSS_WINDOW_PACKETS * mss),
+            ssthresh: u64::MAX,
+            acked: 0,
+            rtt: Dur::ZERO,
+            episode: Episode::default(),
+        }
+    }
+
+    /// The window, bytes.
+    pub fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    /// The slow-start threshold, bytes.
+    pub fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+
+    /// Takes over the window that a fold program grew by this law, bytes, and the round-trip time it saw.
+    pub fn observe(&mut self, cwnd: u64, rtt: Dur) {
+        self.cwnd = cwnd.max(LOSS_WINDOW_PACKETS * self.mss);
+        self.rtt = rtt;
+    }
+
+    /// Goes on in congestion avoidance from `cwnd` bytes.
+    pub fn resume_at(&mut self, cwnd: u64) {
+        self.cwnd = cwnd.max(LOSS_WINDOW_PACKETS * self.mss);
+        self.ssthresh = self.cwnd;
+        self.acked = 0;
+    }
+
+    /// `bytes` were acknowledged.
+    pub fn on_ack(&mut self, bytes: u64) {
+        // Slow start up to the threshold, the rest of the bytes in congestion avoidance.
+        let slow = bytes.min(self.ssthresh.saturating_sub(self.cwnd));
+        self.cwnd = self.cwnd.saturating_add(slow);
+        self.acked = self.acked.saturating_add(bytes - slow);
+        if self.acked >= self.cwnd {
+            let steps = self.acked / self.cwnd;
+            self.acked %= self.cwnd;
+            self.cwnd = self.cwnd.saturating_add(steps.saturating_mul(self.mss));
+        }
+    }
+
+    /// Losses were found; at most one decrease per congestion event follows.
+    pub fn on_loss(&mut self, now: Time) {
+        if !self.episode.covers(now) {
+            self.halve(now);
+            self.cwnd = self.ssthresh;
+        }
+    }
+
+    /// A retransmission timeout fired.
+    pub fn on_timeout(&mut self, now: Time) {
+        self.halve(now);
+        self.cwnd = LOSS_WINDOW_PACKETS * self.mss;
+    }
+
+    fn halve(&mut self, now: Time) {
+        self.episode.begin(now, self.rtt, EVENT_RTTS);
+        self.ssthresh = (self.cwnd / 2).max(MIN_SSTHRESH_PACKETS * self.mss);
+        self.acked = 0;
+    }
+}
+
+impl Law for Reno {
+    fn on_feedback(&mut self, now: Time, seen: &Feedback) {
+        self.rtt = seen.rtt.unwrap_or(self.rtt);
+        if seen.acked > 0 && seen.uses(self.cwnd) {
+            self.on_ack(seen.acked);
+        }
+        if seen.timeout {
+            self.on_timeout(now);
+        } else if seen.congested() {
+            self.on_loss(now);
+        }
+    }
+
+    fn control(&self) -> Control {
+        Control::window(self.cwnd)
+    }
+
+    fn resume(&mut self, _now: Time, from: Control) {
+        self.resume_at(from.cwnd);
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Dur = Dur::from_millis(50);
+
+    fn at(ms: u64) -> Time {
+        Time::from_micros(ms * 1000)
+    }
+
+    #[test]
+    fn doubles_in_slow_start_and_adds_a_segment_per_window_after() {
+        let mut reno = Reno::new(1000, 10_000);
+        reno.on_ack(10_000);
+        assert_eq!((reno.cwnd(), reno.in_slow_start()), (20_000, true));
+        reno.on_loss(at(60));
+        assert_eq!((reno.cwnd(), reno.in_slow_start()), (10_000, false));
+        reno.on_ack(10_000);
+        assert_eq!(reno.cwnd(), 11_000);
+    }
+
+    #[test]
+    fn halves_once_per_congestion_event() {
+        let mut reno = Reno::new(1000, 40_000);
+        reno.observe(40_000, RTT);
+        reno.on_loss(at(10));
+        reno.on_loss(at(59));
+        assert_eq!(reno.cwnd(), 20_000);
+        reno.on_loss(at(10) + RTT.mul_f64(EVENT_RTTS));
+        assert_eq!(reno.cwnd(), 10_000);
+    }
+
+    #[test]
+    fn a_timeout_starts_over_with_one_segment() {
+        let mut reno = Reno::new(1000, 40_000);
+        reno.on_timeout(at(10));
+        assert_eq!((reno.cwnd(), reno.ssthresh(), reno.in_slow_start()), (1000, 20_000, true));
+    }
+}
