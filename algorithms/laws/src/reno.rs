@@ -29,8 +29,8 @@ pub const SPEC: Spec = Spec {
 const MIN_SSTHRESH_PACKETS: u64 = 2;
 /// RFC 5681 §3.1: the window after a timeout, segments.
 const LOSS_WINDOW_PACKETS: u64 = 1;
-/// Length of a congestion event, round trips.
-const EVENT_RTTS: f64 = 1.0;
+/// RFC 5681 eq. 4: what a decrease leaves of the window.
+const BETA: f64 = 0.5;
 
 /// Reno's window and threshold.
 #[derive(Clone, Debug)]
@@ -109,8 +109,8 @@ impl Reno {
     }
 
     fn halve(&mut self, now: Time) {
-        self.episode.begin(now, self.rtt, EVENT_RTTS);
-        self.ssthresh = (self.cwnd / 2).max(MIN_SSTHRESH_PACKETS * self.mss);
+        self.episode.begin(now, self.rtt, BETA);
+        self.ssthresh = ((self.cwnd as f64 * BETA) as u64).max(MIN_SSTHRESH_PACKETS * self.mss);
         self.acked = 0;
     }
 }
@@ -118,13 +118,13 @@ impl Reno {
 impl Law for Reno {
     fn on_feedback(&mut self, now: Time, seen: &Feedback) {
         self.rtt = seen.rtt.unwrap_or(self.rtt);
-        if seen.acked > 0 && seen.uses(self.cwnd) {
-            self.on_ack(seen.acked);
-        }
         if seen.timeout {
             self.on_timeout(now);
         } else if seen.congested() {
             self.on_loss(now);
+        }
+        if seen.acked > 0 && seen.uses(self.cwnd) {
+            self.on_ack(seen.acked);
         }
     }
 
@@ -167,9 +167,9 @@ mod tests {
         let mut reno = Reno::new(1000, 40_000);
         reno.observe(40_000, RTT);
         reno.on_loss(at(10));
-        reno.on_loss(at(59));
+        reno.on_loss(at(85));
         assert_eq!(reno.cwnd(), 20_000);
-        reno.on_loss(at(10) + RTT.mul_f64(EVENT_RTTS));
+        reno.on_loss(at(92));
         assert_eq!(reno.cwnd(), 10_000);
     }
 

@@ -209,10 +209,7 @@ impl Anole {
             elapsed,
             ..Feedback::default()
         };
-        self.rule.on_feedback(now, &Feedback { lost: 0, timeout: false, ..seen });
-        if timeout || lost > 0 {
-            self.rule.on_feedback(now, &Feedback { acked: 0, ..seen });
-        }
+        self.rule.on_feedback(now, &seen);
     }
 
     /// The rate of the rule-based candidate.

@@ -55,9 +55,6 @@ const MAX_GROWTH_PER_RTT: f64 = 1.5;
 const MIN_SSTHRESH_PACKETS: f64 = 2.0;
 /// RFC 5681 §3.1: the window after a timeout.
 const LOSS_WINDOW_PACKETS: f64 = 1.0;
-/// Losses of packets sent before a decrease belong to it. They are found up to 9/8 RTT after it (RFC 9002
-/// §6.1.2, kTimeThreshold); a little more allows for an RTT that still grew.
-const EVENT_RTTS: f64 = 1.25;
 /// A window that no path reaches (2^40 packets); keeps every sum below finite and exact.
 const MAX_WINDOW_PACKETS: f64 = (1u64 << 40) as f64;
 
@@ -268,7 +265,7 @@ impl Cubic {
         self.cwnd_prior = self.cwnd;
         self.ssthresh = (self.cwnd * beta).max(MIN_SSTHRESH_PACKETS);
         self.recovery_end = Some(now + self.last_rtt);
-        self.episode.begin(now, self.last_rtt, EVENT_RTTS);
+        self.episode.begin(now, self.last_rtt, beta);
         self.avoidance = None;
         self.end_hystart();
     }
