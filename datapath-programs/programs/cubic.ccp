@@ -1,25 +1,28 @@
 # cubic: the window of RFC 9438 grows per ACK here; the agent takes the decreases.
 #
-# Below `ssthresh` the window grows by the bytes acknowledged. Above it, with t the time since the
+# Below `ssthresh` the window grows by the bytes acknowledged over `divisor` (RFC 9406: 4 in conservative
+# slow start, else 1). Above it, with t the time since the
 # epoch began, plus one round trip as the RFC looks ahead:
-#   target = w_max + 0.4 * mss * (t - K)^3      bytes, t and K in seconds
+#   target = w_max + C * mss * (t - K)^3      bytes, t and K in seconds
 #   Cwnd  += (target - Cwnd) / Cwnd per byte acknowledged, target limited to 1.5 * Cwnd
 # and never below the estimate of what Reno would have (`friendly`, alpha = 9/17 of a segment per
-# window, RFC 9438 eq. 4). The agent answers a loss by setting Cwnd, `ssthresh`, `w_max`, `k_ms`,
-# `friendly`, and `fresh` = 1: the epoch then begins at the next ACK, on the datapath's clock.
+# window, RFC 9438 eq. 4). The agent answers a loss by setting Cwnd, `ssthresh`, `w_max`, `k_ms` and
+# `fresh` = 1: the epoch then begins at the next ACK above `ssthresh`, on the datapath's clock.
 #
 # Fixed point: times in ms, distances from K limited to 100 s, so that (t-K)^2 <= 10^10 and the cube
-# in units of 10^-3 s^3 <= 10^9; times 4 * mss < 2^18 that stays far below 2^64. Divisions truncate:
+# in units of 10^-3 s^3 <= 10^9; times a register < 2^32 that stays below 2^62. Divisions truncate:
 # `credit` and `friendly_credit` keep the remainders, which lag by less than one byte per window.
 
 (def
     (mss 1448) # segment size, bytes
     (ssthresh +infinity) # slow-start threshold, bytes
     (interval_us 100000) # time between two reports, us
+    (c_mss_10 5792) # C of RFC 9438 times the segment size, 1/10 bytes/s^3
+    (divisor 1) # bytes acknowledged per byte of growth in slow start
     (w_max 0) # window before the last decrease, bytes
     (k_ms 0) # time from the epoch to w_max, ms
-    (friendly 0) # Reno's window in this epoch, bytes
-    (fresh 0) # 1: an epoch begins at the next ACK
+    (friendly 0) # Reno's window in this epoch, bytes; state of the program
+    (fresh 0) # 1: an epoch begins at the next ACK above ssthresh
     (epoch_us 0) # beginning of the epoch, us; state of the program
     (credit 0) # growth owed, byte * byte; state of the program
     (friendly_credit 0) # Reno's growth owed, byte * byte; state of the program
@@ -43,23 +46,24 @@
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
     (fallthrough)
 )
-(when (> fresh 0)
+(when (&& (> fresh 0) (> (+ Cwnd 1) ssthresh))
     (:= epoch_us Ack.now)
+    (:= friendly Cwnd)
     (:= fresh 0)
     (:= credit 0)
     (:= friendly_credit 0)
     (fallthrough)
 )
 (when (&& (< Cwnd ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
-    (:= Cwnd (+ Cwnd Ack.bytes_acked))
+    (:= Cwnd (+ Cwnd (/ Ack.bytes_acked (max 1 divisor))))
     (fallthrough)
 )
 (when (&& (> (+ Cwnd 1) ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
     (:= t (/ (+ (- (max Ack.now epoch_us) epoch_us) Report.rtt_us) 1000))
     (:= past (min 100000 (- (max t k_ms) k_ms)))
     (:= before (min 100000 (- (max k_ms t) t)))
-    (:= up (/ (* (* 4 mss) (/ (* (/ (* past past) 1000) past) 1000)) 10000))
-    (:= down (/ (* (* 4 mss) (/ (* (/ (* before before) 1000) before) 1000)) 10000))
+    (:= up (/ (* c_mss_10 (/ (* (/ (* past past) 1000) past) 1000)) 10000))
+    (:= down (/ (* c_mss_10 (/ (* (/ (* before before) 1000) before) 1000)) 10000))
     (:= w (- (max (+ w_max up) down) down))
     (:= w (min (/ (* 3 Cwnd) 2) (max w Cwnd)))
     (:= credit (+ credit (* (- (max w Cwnd) Cwnd) Ack.bytes_acked)))

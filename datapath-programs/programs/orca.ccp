@@ -2,8 +2,7 @@
 #
 # The window grows per ACK as in the program cubic: slow start below `ssthresh`, above it the cubic of
 # RFC 9438 with its estimate of Reno (see there for the equations and the ranges of the fixed point).
-# The agent takes CUBIC's decreases by setting Cwnd, `ssthresh`, `w_max`, `k_ms`, `friendly` and
-# `fresh` = 1. For a policy's action it sets Cwnd and `friendly` alone: the cubic keeps its clock, as in
+# The agent takes CUBIC's decreases by setting Cwnd, `ssthresh`, `w_max`, `k_ms` and `fresh` = 1. For a policy's action it sets Cwnd and `friendly` alone: the cubic keeps its clock, as in
 # Linux when somebody else sets the window, and growth goes on from there.
 #
 # Packets are paced at 1.2 times window over smoothed round-trip time, the ratio of Linux in congestion
@@ -14,10 +13,12 @@
     (mss 1448) # segment size, bytes
     (ssthresh +infinity) # slow-start threshold, bytes
     (interval_us 20000) # time between two reports, us
+    (c_mss_10 5792) # C of RFC 9438 times the segment size, 1/10 bytes/s^3
+    (divisor 1) # bytes acknowledged per byte of growth in slow start
     (w_max 0) # window before the last decrease, bytes
     (k_ms 0) # time from the epoch to w_max, ms
     (friendly 0) # Reno's window in this epoch, bytes
-    (fresh 0) # 1: an epoch begins at the next ACK
+    (fresh 0) # 1: an epoch begins at the next ACK above ssthresh
     (epoch_us 0) # beginning of the epoch, us; state of the program
     (credit 0) # growth owed, byte * byte; state of the program
     (friendly_credit 0) # Reno's growth owed, byte * byte; state of the program
@@ -64,23 +65,24 @@
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* w w)))
     (fallthrough)
 )
-(when (> fresh 0)
+(when (&& (> fresh 0) (> (+ Cwnd 1) ssthresh))
     (:= epoch_us Ack.now)
+    (:= friendly Cwnd)
     (:= fresh 0)
     (:= credit 0)
     (:= friendly_credit 0)
     (fallthrough)
 )
 (when (&& (< Cwnd ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
-    (:= Cwnd (+ Cwnd Ack.bytes_acked))
+    (:= Cwnd (+ Cwnd (/ Ack.bytes_acked (max 1 divisor))))
     (fallthrough)
 )
 (when (&& (> (+ Cwnd 1) ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
     (:= t (/ (+ (- (max Ack.now epoch_us) epoch_us) Report.rtt_us) 1000))
     (:= past (min 100000 (- (max t k_ms) k_ms)))
     (:= before (min 100000 (- (max k_ms t) t)))
-    (:= up (/ (* (* 4 mss) (/ (* (/ (* past past) 1000) past) 1000)) 10000))
-    (:= down (/ (* (* 4 mss) (/ (* (/ (* before before) 1000) before) 1000)) 10000))
+    (:= up (/ (* c_mss_10 (/ (* (/ (* past past) 1000) past) 1000)) 10000))
+    (:= down (/ (* c_mss_10 (/ (* (/ (* before before) 1000) before) 1000)) 10000))
     (:= w (- (max (+ w_max up) down) down))
     (:= w (min (/ (* 3 Cwnd) 2) (max w Cwnd)))
     (:= credit (+ credit (* (- (max w Cwnd) Cwnd) Ack.bytes_acked)))

@@ -12,8 +12,9 @@
 
 use super::drive::{Drive, FIRST_INTERVAL, PACING_GAIN, rate_of};
 use super::measure::{Measured, Sample};
-use crate::offload::cubic::{Decreases, Epoch, Growth};
+use crate::offload::cubic::{Epoch, Grown, Growth, Next};
 use crate::{Commands, FlowInfo, Program};
+use anole_laws::cubic::Params as CubicParams;
 use anole_model::{Bounds, Rate, Time};
 use anole_policies::Decision;
 use anole_programs::orca::{self, control};
@@ -30,14 +31,14 @@ pub(super) struct Orca {
     starting: bool,
     /// In force at the last report or command, bytes.
     cwnd: u32,
-    decreases: Decreases,
+    growth: Growth,
 }
 
 impl Orca {
     /// Slow start from the initial window. With `rebase` an epoch begins at each decision.
     pub fn new(flow: FlowInfo, rebase: bool) -> Orca {
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
-        Orca { flow, rebase, starting: true, cwnd, decreases: Decreases::standard(flow.mss) }
+        Orca { flow, rebase, starting: true, cwnd, growth: Growth::new(flow, CubicParams::default()) }
     }
 
     fn begin(&mut self, epoch: Epoch, out: &mut Commands) {
@@ -46,7 +47,7 @@ impl Orca {
             .set(control::SSTHRESH, epoch.ssthresh)
             .set(control::W_MAX, epoch.w_max)
             .set(control::K_MS, epoch.k_ms)
-            .set(control::FRIENDLY, epoch.cwnd)
+            .set(control::DIVISOR, 1)
             .set(control::FRESH, 1);
     }
 }
@@ -69,6 +70,7 @@ impl Drive for Orca {
         out.run(&orca::PROGRAM)
             .cwnd(self.cwnd)
             .set(control::MSS, self.flow.mss)
+            .set(control::C_MSS_10, self.growth.c_mss_10())
             .set(control::INTERVAL_US, interval_us);
     }
 
@@ -83,15 +85,20 @@ impl Drive for Orca {
     fn on_report(&mut self, now: Time, sample: &Sample, measured: &Measured, out: &mut Commands) {
         let cwnd = sample.cwnd.unwrap_or(0);
         self.cwnd = Bounds::DEFAULT.cwnd(cwnd, self.flow.mss);
-        let growth = Growth {
+        let grown = Grown {
             lost: sample.lost,
             timeout: sample.timeout,
             cwnd,
             rtt_us: sample.rtt_us,
             min_rtt_us: sample.min_rtt_us,
+            samples: sample.sums[0] as u64,
         };
-        if let Some(epoch) = self.decreases.on_report(now, &growth) {
-            self.begin(epoch, out);
+        match self.growth.on_report(now, &grown) {
+            Next::Epoch(epoch) => self.begin(epoch, out),
+            Next::SlowStart(divisor) => {
+                out.set(control::DIVISOR, divisor);
+            }
+            Next::Same => {}
         }
         if self.starting && start_up_is_over(sample, measured) {
             self.starting = false;
@@ -118,7 +125,7 @@ impl Drive for Orca {
         let highest = ceiling.bytes_in(measured.srtt().unwrap_or(FIRST_INTERVAL));
         self.cwnd = Bounds::DEFAULT.cwnd(bytes.min(highest) as u64, self.flow.mss);
         if self.rebase {
-            let epoch = self.decreases.restart(u64::from(self.cwnd));
+            let epoch = self.growth.restart(u64::from(self.cwnd));
             self.begin(epoch, out);
         } else {
             out.cwnd(self.cwnd).set(control::FRIENDLY, self.cwnd).set(control::SSTHRESH, self.cwnd);
@@ -135,7 +142,7 @@ impl Drive for Orca {
     ) {
         // CUBIC has answered the timeout itself.
         if !timeout && cwnd < self.cwnd {
-            let epoch = self.decreases.restart(u64::from(cwnd));
+            let epoch = self.growth.restart(u64::from(cwnd));
             self.begin(epoch, out);
         }
     }
@@ -180,7 +187,9 @@ mod tests {
             let decision = Decision::Cwnd(35_000.0);
             let ceiling = Rate::from_bytes_per_s(1e9);
             orca.apply(&decision, ceiling, &Measured::new(FLOW.mss), &mut out);
-            assert_eq!((field(&out, "Cwnd"), field(&out, "friendly")), (Some(35_000), Some(35_000)));
+            assert_eq!(field(&out, "Cwnd"), Some(35_000));
+            // With an epoch of its own, the program begins its estimate of Reno there.
+            assert_eq!(field(&out, "friendly"), (!rebase).then_some(35_000));
             assert_eq!(field(&out, "ssthresh"), Some(35_000));
             assert_eq!(field(&out, "fresh"), rebase.then_some(1));
         }
