@@ -4,13 +4,10 @@
 //! dropped more of those: they are the same event, and the window decreases once (RFC 5681 §3.2, RFC 9438 §4.6).
 //! TCP tells them apart by sequence numbers (RFC 6675's RecoveryPoint); feedback has none, so the event is measured
 //! in time. A sender that keeps a share β of its window is silent for 1 − β of a round trip, so that the packet after
-//! the last one of the old window leaves that much later, and comes back a round trip after that: the event lasts
-//! (2 − β) round trips, and an eighth more for the detection (RFC 9002 §6.1.2, kTimeThreshold).
+//! the last one of the old window leaves that much later, and its ACK, which shows the last loss, comes a round trip
+//! after that: the event lasts (2 − β) round trips.
 
 use anole_model::{Dur, Time};
-
-/// Time in which a loss is detected, round trips.
-const DETECTION_RTTS: f64 = 1.0 / 8.0;
 
 /// The congestion event under way, if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +18,7 @@ pub struct Episode {
 impl Episode {
     /// A decrease is made now that keeps the share `kept` of the window.
     pub fn begin(&mut self, now: Time, rtt: Dur, kept: f64) {
-        self.until = Some(now + rtt.mul_f64(2.0 - kept + DETECTION_RTTS));
+        self.until = Some(now + rtt.mul_f64(2.0 - kept));
     }
 
     /// True when a loss found now belongs to the decrease already made.
@@ -41,7 +38,7 @@ mod tests {
             episode.begin(Time::ZERO, Dur::from_millis(80), kept);
             (0..200).find(|&ms| !episode.covers(Time::from_micros(ms * 1000)))
         };
-        assert_eq!([ends_ms(1.0), ends_ms(0.75), ends_ms(0.5)], [90, 110, 130].map(Some));
+        assert_eq!([ends_ms(1.0), ends_ms(0.75), ends_ms(0.5)], [80, 100, 120].map(Some));
         assert!(!Episode::default().covers(Time::ZERO));
     }
 }

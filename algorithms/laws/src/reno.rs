@@ -167,9 +167,9 @@ mod tests {
         let mut reno = Reno::new(1000, 40_000);
         reno.observe(40_000, RTT);
         reno.on_loss(at(10));
-        reno.on_loss(at(85));
+        reno.on_loss(at(84));
         assert_eq!(reno.cwnd(), 20_000);
-        reno.on_loss(at(92));
+        reno.on_loss(at(85));
         assert_eq!(reno.cwnd(), 10_000);
     }
 

@@ -247,9 +247,9 @@ mod tests {
     fn one_decrease_per_event_and_fast_convergence_after() {
         let mut cubic = cubic();
         answer(&mut cubic, 100, 1, 0, 50_000, 100_000);
-        // 1.425 round trips later.
-        assert_eq!(field(&answer(&mut cubic, 171, 1, 0, 50_000, 70_000), "Cwnd"), None);
-        let out = answer(&mut cubic, 172, 1, 0, 50_000, 80_000);
+        // 1.3 round trips later.
+        assert_eq!(field(&answer(&mut cubic, 164, 1, 0, 50_000, 70_000), "Cwnd"), None);
+        let out = answer(&mut cubic, 165, 1, 0, 50_000, 80_000);
         assert_eq!((field(&out, "Cwnd"), field(&out, "w_max")), (Some(56_000), Some(68_000)));
     }
 

@@ -60,7 +60,8 @@ fn anole_holds_a_share_beside_cubic_and_leaves_the_competition_after_it() {
             let result = simulate(&flows, &[], seed);
             let [ours, theirs] = &result.flows[..] else { unreachable!() };
             let competing = times_of(ours, "competition");
-            assert!(competing.first().is_some_and(|&at| at < 20.0), "{ours_s} s, {seed}: {competing:?}");
+            // CUBIC leaves slow start without overflow, and takes half a minute to fill four BDP.
+            assert!(competing.first().is_some_and(|&at| at < 40.0), "{ours_s} s, {seed}: {competing:?}");
             assert!(competing.iter().all(|&at| at < 55.0), "{ours_s} s, {seed}: {competing:?}");
             assert!(rtt_ms(ours, 55, 60) < 1.25 * BASE_RTT_MS, "{ours_s} s, {seed}");
             let (a, b) = (mbps(ours, 20, 50), mbps(theirs, 20, 50));
