@@ -7,17 +7,17 @@
 #![forbid(unsafe_code)]
 
 mod alone;
-mod anole;
 mod explain;
+mod hybrid;
 mod learned;
 mod offload;
 pub mod policy;
 mod registry;
-pub mod rule;
 
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
 pub use explain::{Explanation, Judged};
+pub use hybrid::rule_names;
 pub use learned::Watch;
 pub use policy::{Observation, Policy};
 pub use registry::{Build, BuildError, Spec, all, build, find};

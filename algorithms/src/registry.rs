@@ -1,6 +1,6 @@
 //! Every algorithm by name.
 
-use crate::{Algorithm, FlowInfo, Parameter, ParameterError, Program, alone, anole, learned, offload, rule};
+use crate::{Algorithm, FlowInfo, Parameter, ParameterError, Program, alone, hybrid, learned, offload};
 use anole_model::names::nearest;
 use anole_policies::Policies;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub enum BuildError {
         nearest: Option<String>,
     },
     /// No such rule-based candidate.
-    #[error("unknown rule-based candidate \"{name}\"{}", suggestion(nearest, rule::names))]
+    #[error("unknown rule-based candidate \"{name}\"{}", suggestion(nearest, hybrid::rule_names))]
     UnknownClassic {
         /// What was asked for.
         name: String,
@@ -104,7 +104,7 @@ const VEGAS: Spec = Spec {
 /// Every algorithm, by name.
 pub fn all() -> &'static [Spec] {
     &[
-        anole::SPEC,
+        hybrid::anole::SPEC,
         learned::ASTRAEA,
         learned::AURORA,
         offload::bbr::SPEC,

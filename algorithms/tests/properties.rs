@@ -1,7 +1,7 @@
 //! Whatever a datapath reports, and whenever, every algorithm asks for finite positive rates and windows
 //! of two packets at least, and none panics.
 
-use anole_algorithms::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, all, policy, rule};
+use anole_algorithms::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, all, policy, rule_names};
 use anole_model::{Dur, Time};
 use anole_programs::{ALL, CWND, anole_cycle, ramp};
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ proptest! {
     #[test]
     fn no_sequence_of_reports_breaks_an_algorithm(
         name in proptest::sample::select(all().iter().map(|spec| spec.name).collect::<Vec<_>>()),
-        classic in proptest::sample::select(rule::names()),
+        classic in proptest::sample::select(rule_names()),
         policy in proptest::sample::select(policy::names()),
         mss in prop_oneof![Just(1448u32), 1..65_536u32],
         init_cwnd in prop_oneof![Just(14_480u32), any::<u32>()],

@@ -1,10 +1,7 @@
 //! Competition: where others keep a queue that this flow's drains do not shorten, the rule-based candidate
 //! governs alone, until the flow has the path for itself again.
 //!
-//! A flow that keeps its queue short starves beside one that fills the buffer (CUBIC, Reno). Flows of this
-//! algorithm all drain, and the queue goes; a queue that [`DRAINS`] drains in a row and `standing_s` seconds
-//! have not shortened has another owner. The sign needs no true smallest round-trip time: a flow that starts
-//! under CUBIC's queue takes it for the path, but sees it grow.
+//! It begins when the [`super::detector`] fires.
 //!
 //! ```text
 //!        RTT fell, loss, or PERIOD reports        2 RTTs of half the rate
@@ -21,22 +18,17 @@
 //! four of six buffers, simulation). A flow that measured less than `competing_share` therefore grows by
 //! `ramp_gain` per round trip up to it, or until something is lost.
 
+use super::super::interval::MonitorInterval;
 use super::decision::{Choice, Source};
+use super::detector::CompetitorDetector;
 use super::params::Params;
-use super::window::Window;
 use super::{Anole, Stage};
-use anole_laws::Control;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::Commands;
 use anole_programs::anole_cycle::control;
 
-/// Drains since the queue was last short, from which on it belongs to others: more than the drains of a new flow of
-/// this algorithm's slow start take.
-const DRAINS: u32 = 6;
-/// A queue has not stood for long before this many of the smallest round-trip times: two cycles.
-const STANDING_RTTS: u64 = 10;
 /// A queue up to this many of those aimed at is short.
-const SHORT_AIMS: f64 = 1.5;
+const SHORT_TARGETS: f64 = 1.5;
 /// Paced at this many times window over round-trip time: the window governs.
 const PACE: f64 = 1.25;
 /// The rate held in a truce, share of the rate.
@@ -58,33 +50,6 @@ const PERIOD: u32 = 20;
 const CONFIRMS: f64 = 0.98;
 /// No alarm, µs.
 const NO_ALARM_US: u32 = 2_000_000_000;
-
-/// Whether others keep a queue: the drains made since it was last short.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Crowd {
-    short_at: Time,
-    drains: u32,
-    /// The rate before the first of them.
-    rate: Rate,
-}
-
-impl Crowd {
-    /// The queue is short.
-    pub fn none(now: Time) -> Crowd {
-        Crowd { short_at: now, drains: 0, rate: Rate::ZERO }
-    }
-
-    /// A drain begins; `rate` was in force before.
-    pub fn saw_drain(&mut self, rate: Rate) {
-        self.rate = if self.drains == 0 { rate } else { self.rate };
-        self.drains = self.drains.saturating_add(1);
-    }
-
-    /// True when the queue has not been short for long.
-    pub fn stands(&self, now: Time, min_rtt: Dur, params: &Params) -> bool {
-        now.since(self.short_at) > Dur::from_secs_f64(params.standing_s).max(min_rtt * STANDING_RTTS)
-    }
-}
 
 /// A competition under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -125,27 +90,22 @@ impl Competition {
 impl Anole {
     /// Notes a queue that is short, when it is.
     pub(super) fn watch_queue(&mut self, now: Time, rtt: Dur) {
-        if rtt - self.path.min_rtt() <= self.standing().aim.mul_f64(SHORT_AIMS) {
-            self.crowd = Crowd::none(now);
+        if rtt - self.path.min_rtt() <= self.target_queue().target.mul_f64(SHORT_TARGETS) {
+            self.detector = CompetitorDetector::none(now);
         }
     }
 
     /// True when the queue has not been short for long.
     pub(super) fn queue_stands(&self, now: Time) -> bool {
-        self.crowd.stands(now, self.path.min_rtt(), &self.params)
-    }
-
-    /// True when drains have shown that others keep the queue.
-    pub(super) fn is_crowded_out(&self, now: Time) -> bool {
-        self.crowd.drains >= DRAINS && self.queue_stands(now)
+        self.detector.stands(now, self.path.min_rtt(), &self.params)
     }
 
     /// Lets the rule-based candidate govern, from the rate before the drains on; begins with a truce.
     pub(super) fn compete(&mut self, now: Time, out: &mut Commands) {
         self.climbs = 0;
         self.verdict = None;
-        let rate = self.crowd.rate.max(self.rate);
-        self.crowd = Crowd::none(now);
+        let rate = self.detector.rate().max(self.rate);
+        self.detector = CompetitorDetector::none(now);
         self.apply(now, Choice { rate, source: Source::Rule, climb: false });
         self.resume_rule(now, rate);
         self.stage = Stage::Competition(Competition { truce_in: Some(0), ..Competition::default() });
@@ -157,7 +117,7 @@ impl Anole {
         &mut self,
         now: Time,
         mut state: Competition,
-        window: &Window,
+        window: &MonitorInterval,
         out: &mut Commands,
     ) {
         // The window is as long as the round trip: few of the packets sent in it have been acknowledged.
@@ -165,14 +125,14 @@ impl Anole {
         self.path.saw_rtt(now, rtt, rtt);
         if let Some((before, min)) = state.truce {
             let share = window.gradient.map_or(0.0, |g| -g.slope) / (1.0 - TRUCE_SHARE);
-            let short = |rtt: Dur| rtt <= min + self.standing().aim;
-            let still = window.significant_gradient(&self.params).is_none();
+            let short = |rtt: Dur| rtt <= min + self.target_queue().target;
+            let still = window.significant_gradient(self.params.z).is_none();
             let known = self.path.min_rtt() >= min.mul_f64(CONFIRMS);
             if window.lost == 0 && (share > ALONE || short(before) && short(rtt) && still && known) {
                 return self.leave_competition(now, rtt, out);
             }
             state = match window.lost {
-                0 => Competition::after_truce(share, self.rule.control().cwnd, &self.params),
+                0 => Competition::after_truce(share, self.rule.cwnd(), &self.params),
                 _ => Competition::default(),
             };
             // A second one tells whether the queue is gone, or what was taken for the path shrinks further.
@@ -197,18 +157,17 @@ impl Anole {
 
     /// A round trip of growth towards a window of this many bytes.
     fn grow_rule(&mut self, now: Time, to: f64) {
-        let cwnd = self.rule.control().cwnd as f64;
+        let cwnd = self.rule.cwnd() as f64;
         let grown = (cwnd * (1.0 + self.params.ramp_gain)).min(to);
         if grown > cwnd {
             let cwnd = grown.min(f64::from(u32::MAX)) as u64;
-            let rate = Some(Rate::from_bytes_in(cwnd, self.path.srtt()));
-            self.rule.resume(now, Control { cwnd, rate });
+            self.rule.resume(now, Rate::from_bytes_in(cwnd, self.path.srtt()), cwnd);
         }
     }
 
     /// The candidate's window, for a round trip.
     fn follow_rule(&mut self, out: &mut Commands) {
-        let cwnd = Bounds::DEFAULT.cwnd(self.rule.control().cwnd, self.flow.mss);
+        let cwnd = Bounds::DEFAULT.cwnd(self.rule.cwnd(), self.flow.mss);
         self.rate = Bounds::DEFAULT.clamp(Rate::from_bytes_in(u64::from(cwnd), self.path.srtt()));
         self.hold(self.rate * PACE, self.path.srtt(), out);
         out.set(control::ALARM_US, NO_ALARM_US).cwnd(cwnd);
@@ -216,7 +175,7 @@ impl Anole {
 
     /// The path is free: what queue is left is this flow's own.
     fn leave_competition(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
-        self.crowd = Crowd::none(now);
+        self.detector = CompetitorDetector::none(now);
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.resume_rule(now, self.rate);
         self.enter_hold(now, rtt, out);
@@ -228,28 +187,6 @@ mod tests {
     use super::*;
 
     const RTT: Dur = Dur::from_millis(50);
-
-    fn at(s: f64) -> Time {
-        Time::ZERO + Dur::from_secs_f64(s)
-    }
-
-    #[test]
-    fn a_queue_stands_after_three_seconds_or_ten_round_trips_and_no_longer_once_short() {
-        let params = Params::default();
-        let crowd = Crowd::none(at(1.0));
-        assert!(!crowd.stands(at(3.9), RTT, &params) && crowd.stands(at(4.1), RTT, &params));
-        assert!(!crowd.stands(at(5.9), RTT * 10, &params) && crowd.stands(at(6.1), RTT * 10, &params));
-        assert!(!Crowd::none(at(6.0)).stands(at(6.1), RTT * 10, &params));
-    }
-
-    #[test]
-    fn the_rate_before_the_first_drain_is_kept() {
-        let mut crowd = Crowd::none(Time::ZERO);
-        for mbps in [30.0, 27.0, 24.0] {
-            crowd.saw_drain(Rate::from_mbps(mbps));
-        }
-        assert_eq!((crowd.drains, crowd.rate), (3, Rate::from_mbps(30.0)));
-    }
 
     /// Reports from these round-trip times and losses on, until the truce is held.
     fn reports_until_truce(mut seen: impl Iterator<Item = (Dur, u64)>) -> u32 {

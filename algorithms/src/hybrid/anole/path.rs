@@ -4,12 +4,9 @@
 //! that comes near it and has to be measured anew when none did for `base_rtt_s`; it is also given up
 //! when draining the queue three times in a row left the round-trip time where it was: then the path has
 //! become longer, and what looked like a queue is none.
-//!
-//! The standing queue that a flow aims at grows as its rate shrinks, as a delay with 1/√x. Flows that share a
-//! queue see the same delay: to the larger flow it is longer than it tolerates, and it drains and yields, while
-//! the smaller one goes on. That is what makes flows converge; a queue of one length for all would leave their
-//! shares as they are, since eq. 7 gives way in proportion.
 
+use super::super::interval::Loss;
+use super::own_loss::OwnLoss;
 use super::params::Params;
 use anole_model::{Dur, Rate, Time};
 
@@ -39,50 +36,6 @@ const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 /// two cycles.
 const TOP_DECAY: f64 = 0.95;
 
-/// The time whose packets the standing queue is measured by, the same for every flow: flows with unequal
-/// round-trip times aim at equal queues where their rates are equal. It is the paper's usual round-trip time.
-const REFERENCE: Dur = Dur::from_millis(50);
-/// Queues tolerated per queue aimed at: tests of other rates come on top of it.
-const TOLERATED_AIMS: f64 = 2.0;
-/// No standing queue is aimed at beyond this, s: a slow flow's few packets take long.
-const MAX_AIMED_S: f64 = 1.0;
-
-/// Gain of the loss that the path has anyway: eight evaluations.
-const LOSS_GAIN: f64 = 1.0 / 8.0;
-/// The path is never taken to lose more than this by itself: above it links are called broken, and a
-/// flow that has overloaded its path from the start must not mistake that for the path's own loss.
-const MAX_OWN_LOSS: f64 = 0.1;
-/// A path may lose this much though it has lost nothing so far.
-const LEAST_OWN_LOSS: f64 = 0.01;
-/// Loss has to exceed the path's own by this much to be laid at the rate's door.
-const MIN_EXCESS: f64 = 0.02;
-/// More is not believed at once: it halves the rate already.
-const MAX_EXCESS: f64 = 0.5;
-
-/// Packets lost of packets sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Loss {
-    pub lost: u64,
-    pub sent: u64,
-}
-
-impl Loss {
-    /// The share lost, 0…1.
-    pub fn share(self) -> f64 {
-        if self.sent > 0 { (self.lost as f64 / self.sent as f64).min(1.0) } else { 0.0 }
-    }
-}
-
-/// The queue that a flow wants to stand.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Standing {
-    /// What it aims at, as a delay.
-    pub aim: Dur,
-    /// What its utility tolerates (µ of eq. 2), share of the smallest round-trip time: never less than twice
-    /// what it aims at.
-    pub tolerated: f64,
-}
-
 /// The path as known now.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
@@ -92,8 +45,8 @@ pub(super) struct Path {
     /// Largest delivery rate of late.
     top: Rate,
     capacity: Option<Rate>,
-    /// Share of packets that the path loses whatever the rate.
-    own_loss: f64,
+    /// What it loses whatever the rate.
+    pub own_loss: OwnLoss,
     fruitless_drains: u32,
     /// The round-trip time before the first of them.
     undrained: Dur,
@@ -107,7 +60,7 @@ impl Path {
             delivery_rate: Rate::ZERO,
             top: Rate::ZERO,
             capacity: None,
-            own_loss: 0.0,
+            own_loss: OwnLoss::default(),
             fruitless_drains: 0,
             undrained: Dur::ZERO,
         }
@@ -148,22 +101,6 @@ impl Path {
         self.srtt() - self.min_rtt()
     }
 
-    /// The standing queue that a flow of this rate aims at, as a delay: `fill`·√n packets, n those sent in
-    /// [`REFERENCE`]; never more than µ of the smallest round-trip time, or a packet.
-    fn aimed_queue(&self, rate: Rate, mss: u32, params: &Params) -> Dur {
-        let packet_s = f64::from(mss) / rate.bytes_per_s().max(1.0);
-        let tolerable = (params.mu * self.min_rtt().as_secs_f64() / packet_s).max(1.0);
-        let packets = (params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt()).min(tolerable);
-        Dur::from_secs_f64((packets * packet_s).min(MAX_AIMED_S))
-    }
-
-    /// What a flow of this rate makes of the queue.
-    pub fn standing(&self, rate: Rate, mss: u32, params: &Params) -> Standing {
-        let aim = self.aimed_queue(rate, mss, params);
-        let share = aim.as_secs_f64() / self.min_rtt().as_secs_f64().max(1e-9);
-        Standing { aim, tolerated: params.mu.max(TOLERATED_AIMS * share) }
-    }
-
     /// Takes a window's mean and smallest round-trip time.
     pub fn saw_rtt(&mut self, now: Time, mean: Dur, min: Dur) {
         if mean.is_zero() || min.is_zero() || mean > LONGEST_RTT {
@@ -187,27 +124,6 @@ impl Path {
             self.delivery_rate = Rate::from_bytes_in(bytes, span);
             self.top = (self.top * TOP_DECAY).max(self.delivery_rate);
         }
-    }
-
-    /// Takes the loss met by the lower of the rates tested: the least that the path loses.
-    pub fn saw_low_loss(&mut self, loss: Loss) {
-        if loss.sent > 0 {
-            self.own_loss += (loss.share().min(MAX_OWN_LOSS) - self.own_loss) * LOSS_GAIN;
-        }
-    }
-
-    /// The share lost because of the rate, where it is significantly more than the path loses anyway: by z
-    /// times the error that a window of this size has on a path that loses nothing for the rate's sake.
-    pub fn excess_loss(&self, loss: Loss, params: &Params) -> Option<f64> {
-        let own = self.own_loss.max(LEAST_OWN_LOSS);
-        let error = (own * (1.0 - own) / loss.sent.max(1) as f64).sqrt();
-        let excess = loss.share() - self.own_loss;
-        (excess > (params.z * error).max(MIN_EXCESS)).then_some(excess.min(MAX_EXCESS))
-    }
-
-    /// True when no more is lost than the path loses anyway.
-    pub fn is_usual(&self, loss: Loss) -> bool {
-        loss.share() <= self.own_loss + MIN_EXCESS
     }
 
     /// True when no window has confirmed the smallest round-trip time for too long.
@@ -237,7 +153,7 @@ impl Path {
         let near =
             |rtt: Dur| after > rtt.mul_f64(1.0 - DRAIN_EFFECT) && after < rtt.mul_f64(1.0 + DRAIN_EFFECT);
         let same = near(before) && near(self.undrained);
-        let fruitless = same && after > self.min_rtt() && self.is_usual(loss);
+        let fruitless = same && after > self.min_rtt() && self.own_loss.is_usual(loss);
         self.fruitless_drains = if fruitless { self.fruitless_drains + 1 } else { 0 };
         let longer = self.fruitless_drains >= FRUITLESS_DRAINS;
         if longer {

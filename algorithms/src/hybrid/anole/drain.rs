@@ -7,11 +7,9 @@
 //! - one round trip later the last packet of the drain tells what came of it; a queue that is still long
 //!   is drained again at once, and drains without effect show that the path has become longer (see
 //!   [`super::path`]);
-//! - a flow whose queue is longer than it tolerates yields a share of its rate for good, the more the longer:
-//!   flows with more than their part of the path are the first to find the queue too long, and find it longer (see
-//!   [`super::path`]); it takes the rate back where the drains show that the path has become longer;
-//! - an alarm is told once it has lasted for a quarter of the time held, half a round trip or more: what waited while a
-//!   host stood still is through by then (see `docs/anole.md`);
+//! - fairness back-off: a flow whose queue is longer than it tolerates gives up a share of its rate for good, the more
+//!   the longer: flows with more than their part of the path are the first to find the queue too long, and find it
+//!   longer (see [`super::target_queue`]); it takes the rate back where the drains show that the path has become longer;
 //! - what one report shows may be a host that stood still: a flow yields, and believes an overload, only if a round
 //!   trip later, before the drain can have had an effect, the queue is still there;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
@@ -20,13 +18,14 @@
 //!   shows whose it is (see [`super::competition`]);
 //! - a smallest round-trip time that nothing has confirmed for long is measured on the emptied queue.
 
-use super::path::{Path, Standing};
-use super::{Anole, Choice, Params, Source, Stage, Window};
+use super::path::Path;
+use super::target_queue::TargetQueue;
+use super::{Anole, Choice, MonitorInterval, Params, Source, Stage};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::Commands;
 
 /// A drain never goes below this share of the rate (Anole eq. 9).
-const MIN_SHARE: f64 = 0.5;
+pub(super) const MIN_SHARE: f64 = 0.5;
 /// A drain is no drain above this share: flows that aim at long queues drain too.
 const MAX_SHARE: f64 = 0.9;
 /// The share of the rate held to confirm the smallest round-trip time: one round trip of it drains more
@@ -35,9 +34,7 @@ const CONFIRM_SHARE: f64 = 0.7;
 /// A drain never lasts longer than this, round trips: what it was computed from may be wrong.
 const LONGEST_DRAIN_RTTS: u64 = 2;
 /// A flow yields for no more than this many of the queues that it tolerates: a burst of others is no share.
-const MOST_YIELDED: f64 = 3.0;
-/// Drains in a row before the rate is probed all the same.
-const MAX_REPEATS: u32 = 5;
+const MOST_BACKOFF: f64 = 3.0;
 /// Loss counts as passed through the bottleneck up to one packet in this many acknowledged.
 const OWN_LOSS_DIVISOR: u64 = 10;
 
@@ -73,13 +70,13 @@ pub(super) struct Drain {
 pub(super) fn due(
     now: Time,
     rtt: Dur,
-    standing: Standing,
+    queue: TargetQueue,
     path: &Path,
     params: &Params,
 ) -> Option<(Reason, f64)> {
     let ratio = rtt.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-    if ratio > 1.0 + standing.tolerated {
-        let share = (path.min_rtt() + standing.aim).as_secs_f64() / rtt.as_secs_f64();
+    if ratio > 1.0 + queue.tolerated {
+        let share = (path.min_rtt() + queue.target).as_secs_f64() / rtt.as_secs_f64();
         Some((Reason::Queue, share.clamp(MIN_SHARE, MAX_SHARE)))
     } else if path.min_rtt_is_stale(now, params) {
         Some((Reason::Confirm, CONFIRM_SHARE))
@@ -99,10 +96,10 @@ pub(super) fn after_ramp(gain: f64, rtt: Dur, aim: Dur, path: &Path) -> f64 {
 impl Anole {
     /// Which drain is due: that of a long queue, or of one that is tolerable but has not been short for long.
     pub(super) fn drain_due(&self, now: Time, rtt: Dur) -> Option<(Reason, f64)> {
-        let standing = self.standing();
-        let due = due(now, rtt, standing, &self.path, &self.params);
+        let queue = self.target_queue();
+        let due = due(now, rtt, queue, &self.path, &self.params);
         if due.is_none() && self.queue_stands(now) {
-            let share = (self.path.min_rtt() + standing.aim).as_secs_f64() / rtt.as_secs_f64().max(1e-6);
+            let share = (self.path.min_rtt() + queue.target).as_secs_f64() / rtt.as_secs_f64().max(1e-6);
             return Some((Reason::Standing, share.clamp(MIN_SHARE, MAX_SHARE)));
         }
         due
@@ -113,9 +110,9 @@ impl Anole {
         self.drain(Drain { reason, before, repeated: 0, from: self.rate }, share, out);
     }
 
-    fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
-        self.crowd.saw_drain(drain.from);
-        let target = self.path.min_rtt() + self.standing().aim;
+    pub(super) fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
+        self.detector.saw_drain(drain.from);
+        let target = self.path.min_rtt() + self.target_queue().target;
         let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(1.0 - CONFIRM_SHARE));
         let span =
             needed.max(self.path.min_rtt()).min(drain.before.max(self.path.min_rtt()) * LONGEST_DRAIN_RTTS);
@@ -123,34 +120,26 @@ impl Anole {
         self.hold(self.rate * share, span, out);
     }
 
-    /// The round-trip time is far beyond what is tolerated: capacity has shrunk, or others have come.
-    pub(super) fn on_alarm(&mut self, now: Time, window: &Window, out: &mut Commands) {
-        self.climbs = 0;
-        self.verdict = None;
-        let from = self.rate;
-        if window.elapsed >= self.path.min_rtt() && window.acked > 0 {
-            let delivered = Rate::from_bytes_in(window.acked, window.elapsed);
-            let rate = delivered.clamp(self.rate * MIN_SHARE, self.rate);
-            self.apply(now, Choice { rate, source: Source::Inferred, climb: false });
-        }
-        let drain = Drain { reason: Reason::Overload, before: window.last_rtt, repeated: 0, from };
-        self.drain(drain, MIN_SHARE, out);
-    }
-
     /// The queue at this round-trip time, in queues tolerated.
     fn queues(&self, rtt: Dur) -> f64 {
         let ratio = rtt.as_secs_f64() / self.path.min_rtt().as_secs_f64().max(1e-9);
-        (ratio - 1.0) / self.standing().tolerated
+        (ratio - 1.0) / self.target_queue().tolerated
     }
 
     /// The drain is over; the rate decided on, or the one that the drain told, is in force again.
-    pub(super) fn on_drained(&mut self, now: Time, drain: Drain, window: &Window, out: &mut Commands) {
+    pub(super) fn on_drained(
+        &mut self,
+        now: Time,
+        drain: Drain,
+        window: &MonitorInterval,
+        out: &mut Commands,
+    ) {
         // Packets that the path loses behind the bottleneck passed it too.
         let lost = window.lost.saturating_mul(u64::from(self.flow.mss)).min(window.acked / OWN_LOSS_DIVISOR);
         let delivered = Rate::from_bytes_in(window.acked.saturating_add(lost), window.elapsed);
         // The last ACKs are of packets sent before the drain: a queue that one of them did not meet was none.
         let queues = self.queues(window.late_rtt.min(drain.before));
-        if drain.reason == Reason::Ramp && self.path.is_usual(window.all_loss(self.flow.mss)) {
+        if drain.reason == Reason::Ramp && self.path.own_loss.is_usual(window.all_loss(self.flow.mss)) {
             self.patience.did_no_harm();
         }
         let told = match drain.reason {
@@ -158,7 +147,7 @@ impl Anole {
             Reason::Overload if drain.repeated == 0 && queues <= 1.0 => Some(drain.from),
             Reason::Overload => Some(delivered.clamp(self.rate * MIN_SHARE, self.rate)),
             Reason::Queue if drain.repeated == 0 && queues > 1.0 => {
-                self.rate = self.rate * (1.0 - self.params.yielded * queues.min(MOST_YIELDED));
+                self.rate = self.rate * (1.0 - self.params.backoff * queues.min(MOST_BACKOFF));
                 None
             }
             Reason::Queue | Reason::Standing | Reason::Confirm => None,
@@ -169,46 +158,19 @@ impl Anole {
         self.stage = Stage::Check(drain);
         self.hold(self.rate, self.path.min_rtt().mul_f64(1.0 + self.params.mu), out);
     }
-
-    /// The last packet of a drain has told what came of it.
-    pub(super) fn on_checked(&mut self, now: Time, drain: Drain, window: &Window, out: &mut Commands) {
-        let after = window.rtt.map_or(window.late_rtt, |(_, min)| min.min(window.late_rtt));
-        match drain.reason {
-            Reason::Confirm => self.path.confirm_min_rtt(now, after),
-            Reason::Queue | Reason::Standing | Reason::Ramp | Reason::Overload => {
-                // What looked like a queue was none: nothing had to be yielded.
-                if self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss)) {
-                    self.rate = drain.from.max(self.rate);
-                }
-            }
-        }
-        self.watch_queue(now, after);
-        if self.is_crowded_out(now) {
-            return self.compete(now, out);
-        }
-        match self.drain_due(now, after) {
-            Some((Reason::Queue | Reason::Standing, share)) if drain.repeated < MAX_REPEATS => {
-                // Where an overload goes on, its drain tells the rate once more.
-                let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
-                let again = Drain { reason, before: after, repeated: drain.repeated + 1, from: drain.from };
-                self.drain(again, share, out);
-            }
-            _ => self.enter_probing(out),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const STANDING: Standing = Standing { aim: Dur::from_millis(5), tolerated: 0.2 };
+    const QUEUE: TargetQueue = TargetQueue { target: Dur::from_millis(5), tolerated: 0.2 };
 
     #[test]
     fn a_long_queue_is_drained_by_at_most_half() {
         let (params, mut path) = (Params::default(), Path::new());
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
-        let due_at = |rtt_ms| due(Time::ZERO, Dur::from_millis(rtt_ms), STANDING, &path, &params);
+        let due_at = |rtt_ms| due(Time::ZERO, Dur::from_millis(rtt_ms), QUEUE, &path, &params);
         assert_eq!(due_at(60), None);
         let (reason, share) = due_at(80).unwrap();
         assert!((share - 55.0 / 80.0).abs() < 1e-9 && reason == Reason::Queue, "{share}");
@@ -221,7 +183,7 @@ mod tests {
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
         let later = Time::ZERO + Dur::from_secs_f64(11.0);
         assert_eq!(
-            due(later, Dur::from_millis(55), STANDING, &path, &params),
+            due(later, Dur::from_millis(55), QUEUE, &path, &params),
             Some((Reason::Confirm, CONFIRM_SHARE))
         );
     }
@@ -230,7 +192,7 @@ mod tests {
     fn a_ramp_is_followed_by_a_drain_of_what_it_will_have_queued() {
         let mut path = Path::new();
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
-        let share = |gain| after_ramp(gain, Dur::from_millis(55), STANDING.aim, &path);
+        let share = |gain| after_ramp(gain, Dur::from_millis(55), QUEUE.target, &path);
         assert!((share(1.0) - 0.55).abs() < 1e-9 && (share(0.25) - 0.88).abs() < 1e-9);
     }
 }

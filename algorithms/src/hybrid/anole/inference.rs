@@ -21,7 +21,7 @@
 
 use super::params::Params;
 use super::path::Path;
-use super::utility::Verdict;
+use super::verdict::Verdict;
 use anole_model::Rate;
 
 /// Where the optimum lies relative to the three rates.

@@ -1,21 +1,14 @@
-//! One report of the `anole-cycle` program, brought into units and checked, and the verdict on its rate.
+//! A monitor interval: what the ACKs of the packets sent at one rate told, as a report of the `anole-cycle` program
+//! sums it up, brought into units and checked.
 //!
-//! Above capacity packets that find no room in the queue are dropped instead of delayed, and
-//! ΔD = (x + R − C)/C (Anole eq. 4) becomes ΔD + l/(1 − l) = (x + R − C)/C with l the share dropped.
-//! Deviation: the verdict adds that term for loss in excess of what the path loses anyway (see
-//! [`super::path`]). Loss alone still lowers no utility, but without the term a flow on a buffer too
-//! small to show a delay would climb for ever. And a rising slope counts only if what rose is still there late in the
-//! window: what hosts and radio links add passes within milliseconds, and its samples are alike, so that their scatter
-//! does not betray it.
+//! A rising slope of the round-trip time counts only if what rose is still there late in the interval: what hosts and
+//! radio links add passes within milliseconds, and its samples are alike, so that their scatter does not betray it.
 
-use super::params::Params;
-use super::path::{Loss, Path, Standing};
-use super::utility::Verdict;
 use anole_laws::regression::{Gradient, Sums};
-use anole_model::{Dur, Rate};
+use anole_model::Dur;
 use anole_programs::anole_cycle;
 
-/// Which window a report speaks about.
+/// Which interval a report speaks about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Packets sent at the lower rate.
@@ -30,26 +23,26 @@ pub(super) enum Phase {
 
 /// What a report told.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Window {
+pub(super) struct MonitorInterval {
     /// Number of the cycle that it belongs to.
     pub cycle: u32,
     pub phase: Phase,
     /// Bytes acknowledged since the last report.
     pub acked: u64,
-    /// Bytes acknowledged that were sent in the window.
+    /// Bytes acknowledged that were sent in the interval.
     pub covered: u64,
     /// Packets found lost since the last report.
     pub lost: u64,
-    /// Packets found lost while the ACKs of the window arrived.
+    /// Packets found lost while the ACKs of the interval arrived.
     pub missed: u64,
     pub timeout: bool,
     /// Time since the last report.
     pub elapsed: Dur,
     /// Last round-trip time; zero if there was none yet.
     pub last_rtt: Dur,
-    /// The smallest late in the window, or else the last one: what passes within milliseconds is not in it.
+    /// The smallest late in the interval, or else the last one: what passes within milliseconds is not in it.
     pub late_rtt: Dur,
-    /// Mean and smallest round-trip time in the window, if anything was acknowledged in it.
+    /// Mean and smallest round-trip time in the interval, if anything was acknowledged in it.
     pub rtt: Option<(Dur, Dur)>,
     pub gradient: Option<Gradient>,
 }
@@ -57,13 +50,13 @@ pub(super) struct Window {
 /// No round-trip time is longer than this; a larger figure is no measurement.
 const MAX_RTT_US: u64 = 60_000_000;
 
-/// Of the rise that a slope claims for the whole window, this share has to be there for good late in it: half of
+/// Of the rise that a slope claims for the whole interval, this share has to be there for good late in it: half of
 /// what there is by then.
 const LASTING_SHARE: f64 = 0.25;
 
-impl Window {
+impl MonitorInterval {
     /// Reads the values of a report; `None` when they are not this program's.
-    pub fn read(values: &[u64]) -> Option<Window> {
+    pub fn read(values: &[u64]) -> Option<MonitorInterval> {
         let seen = anole_cycle::Report::read(values)?;
         let sums = Sums {
             n: seen.n,
@@ -79,7 +72,7 @@ impl Window {
         let rtt =
             sums.mean_rtt().map(|mean| (mean.max(min), min)).filter(|&(mean, min)| sane(mean) && sane(min));
         let last_rtt = Dur::from_micros(seen.rtt_us.min(MAX_RTT_US));
-        Some(Window {
+        Some(MonitorInterval {
             cycle: u32::try_from(seen.window / 4).ok()?,
             phase: match seen.window % 4 {
                 0 => Phase::Low,
@@ -101,32 +94,11 @@ impl Window {
     }
 
     /// The slope where it is more than noise, and not of a disturbance that has passed.
-    pub fn significant_gradient(&self, params: &Params) -> Option<f64> {
+    /// It has to exceed `z` standard errors.
+    pub fn significant_gradient(&self, z: f64) -> Option<f64> {
         let (gradient, (_, least)) = (self.gradient?, self.rtt?);
         let lasts = (self.late_rtt - least).as_secs_f64() >= LASTING_SHARE * gradient.rise();
-        (gradient.is_significant(params.z) && lasts).then_some(gradient.slope)
-    }
-
-    /// Judges the rate that was in force; `None` when nothing was acknowledged, for nothing is never
-    /// scored.
-    pub fn judge(
-        &self,
-        rate: Rate,
-        standing: Standing,
-        path: &Path,
-        mss: u32,
-        params: &Params,
-    ) -> Option<Verdict> {
-        let (_, least) = self.rtt?;
-        let ratio = least.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-        let growth = self.significant_gradient(params);
-        let overflow = path.excess_loss(self.loss(mss), params);
-        let gradient = match (growth, overflow) {
-            (growth, Some(excess)) => Some(growth.unwrap_or(0.0).max(0.0) + excess / (1.0 - excess)),
-            (growth, None) => growth,
-        };
-        let measured = self.gradient.map(|g| (g.slope, g.error));
-        Some(Verdict { measured, ..Verdict::new(rate, gradient, ratio, standing.tolerated, params) })
+        (gradient.is_significant(z) && lasts).then_some(gradient.slope)
     }
 
     /// The loss since the last report.
@@ -135,10 +107,24 @@ impl Window {
         Loss { lost: self.lost, sent: self.lost.saturating_add(packets) }
     }
 
-    /// The loss in the window.
+    /// The loss in the interval.
     pub fn loss(&self, mss: u32) -> Loss {
         let packets = self.covered / u64::from(mss.max(1));
         Loss { lost: self.missed, sent: self.missed.saturating_add(packets) }
+    }
+}
+
+/// Packets lost of packets sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub lost: u64,
+    pub sent: u64,
+}
+
+impl Loss {
+    /// The share lost, 0…1.
+    pub fn share(self) -> f64 {
+        if self.sent > 0 { (self.lost as f64 / self.sent as f64).min(1.0) } else { 0.0 }
     }
 }
 
@@ -146,21 +132,20 @@ impl Window {
 mod tests {
     use super::*;
 
+    const Z: f64 = 3.0;
+
     #[test]
-    fn a_window_without_acks_is_not_judged() {
+    fn an_interval_without_acks_has_no_round_trip_time() {
         let mut values = [0; 16];
         values[0] = 4 * 7 + 1;
         values[8] = u64::MAX;
-        let window = Window::read(&values).unwrap();
-        assert_eq!((window.cycle, window.phase, window.rtt), (7, Phase::High, None));
-        let (params, path, rate) = (Params::default(), Path::new(), Rate::from_mbps(1.0));
-        let standing = path.standing(rate, 1448, &params);
-        assert_eq!(window.judge(rate, standing, &path, 1448, &params), None);
-        assert_eq!(Window::read(&values[1..]), None);
+        let interval = MonitorInterval::read(&values).unwrap();
+        assert_eq!((interval.cycle, interval.phase, interval.rtt), (7, Phase::High, None));
+        assert_eq!(MonitorInterval::read(&values[1..]), None);
     }
 
-    /// A window of 25 ms in which the packet sent at t ms has taken `rtt_ms(t)`.
-    fn seen(rtt_ms: impl Fn(f64) -> f64) -> Window {
+    /// An interval of 25 ms in which the packet sent at t ms has taken `rtt_ms(t)`.
+    fn seen(rtt_ms: impl Fn(f64) -> f64) -> MonitorInterval {
         let mut values = [0; 16];
         (values[8], values[9]) = (u64::MAX, u64::MAX);
         for i in 0..100_u32 {
@@ -173,28 +158,30 @@ mod tests {
                 *sum += term;
             }
         }
-        Window::read(&values).unwrap()
+        MonitorInterval::read(&values).unwrap()
     }
 
     #[test]
     fn a_disturbance_that_passes_is_no_queue() {
-        let params = Params::default();
         // For 12 ms nothing moves; what waited arrives at once.
         let stall = seen(|t| 50.0 + if t < 17.0 { 0.0 } else { 29.0 - t });
-        assert!(stall.gradient.unwrap().slope > 0.0 && stall.gradient.unwrap().is_significant(params.z));
-        assert_eq!(stall.significant_gradient(&params), None);
+        assert!(stall.gradient.unwrap().slope > 0.0 && stall.gradient.unwrap().is_significant(Z));
+        assert_eq!(stall.significant_gradient(Z), None);
         let queue = seen(|t| 50.0 + 0.1 * t);
-        assert!((queue.significant_gradient(&params).unwrap() - 0.1).abs() < 0.01);
+        assert!((queue.significant_gradient(Z).unwrap() - 0.1).abs() < 0.01);
         let draining = seen(|t| 55.0 - 0.1 * t);
-        assert!((draining.significant_gradient(&params).unwrap() + 0.1).abs() < 0.01);
+        assert!((draining.significant_gradient(Z).unwrap() + 0.1).abs() < 0.01);
     }
 
     #[test]
     fn absurd_round_trip_times_are_no_measurement() {
         let mut values = [0; 16];
         (values[8], values[10], values[12]) = (u64::MAX, 10, u64::MAX);
-        assert_eq!(Window::read(&values).unwrap().rtt, None);
+        assert_eq!(MonitorInterval::read(&values).unwrap().rtt, None);
         (values[8], values[10], values[12]) = (100, 1, 10);
-        assert_eq!(Window::read(&values).unwrap().rtt, Some((Dur::from_micros(160), Dur::from_micros(100))));
+        assert_eq!(
+            MonitorInterval::read(&values).unwrap().rtt,
+            Some((Dur::from_micros(160), Dur::from_micros(100)))
+        );
     }
 }

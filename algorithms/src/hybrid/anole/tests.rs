@@ -2,7 +2,7 @@
 
 use super::drain::Reason;
 use super::*;
-use crate::policy::Observation;
+use crate::policy::{Observation, Policy};
 
 const MSS: u32 = 1000;
 const RTT: Dur = Dur::from_millis(50);
@@ -49,9 +49,9 @@ impl Bench {
     /// Anole at 40 Mbps, in its first probing stage.
     fn probing(policy: Option<Box<dyn Policy>>) -> Bench {
         let flow = FlowInfo { mss: MSS, init_cwnd: 10 * MSS };
-        let rule = rule::build("reno", flow, 1).unwrap();
+        let rule = RuleSlot::build("reno", flow, 1).unwrap();
         let mut bench = Bench {
-            anole: Anole::new(flow, Params::default(), rule, policy),
+            anole: Anole::new(flow, Params::default(), rule, LearnedSlot::new(policy)),
             now: Time::ZERO,
             out: Commands::default(),
         };
@@ -133,9 +133,9 @@ fn scale(factor: f64) -> Option<Box<dyn Policy>> {
 fn starts_in_slow_start_and_adopts_a_running_flow_gently() {
     let start = |packets| {
         let flow = FlowInfo { mss: MSS, init_cwnd: packets * MSS };
-        let rule = rule::build("cubic", flow, 1).unwrap();
+        let rule = RuleSlot::build("cubic", flow, 1).unwrap();
         let mut out = Commands::default();
-        Anole::new(flow, Params::default(), rule, None).start(Time::ZERO, &mut out);
+        Anole::new(flow, Params::default(), rule, LearnedSlot::new(None)).start(Time::ZERO, &mut out);
         assert_eq!(out.program().map(|p| p.name), Some("ramp"));
         out.fields().iter().find(|(r, _)| r.name == "gain_16").unwrap().1
     };
@@ -169,7 +169,7 @@ fn probing_ends_in_an_evaluation_of_both_candidates_lower_first() {
     assert!((bench.mbps("high") - 44.0).abs() < 0.1, "{}", bench.mbps("high"));
     assert!(bench.mbps("low") <= bench.mbps("high"));
     assert!((bench.mbps("hold") - RATE_MBPS).abs() < 0.1);
-    assert_eq!(bench.anole.telemetry.inferences, 2);
+    assert_eq!(bench.anole.telemetry().inferences, 2);
 }
 
 #[test]
@@ -227,13 +227,13 @@ fn a_silent_policy_is_waited_for_until_its_deadline_and_then_hardly() {
 fn a_late_answer_is_taken_after_one_short_hold_even_from_one_that_was_silent() {
     for was_silent in [false, true] {
         let mut bench = Bench::probing(Some(Box::new(Late::default())));
-        bench.anole.policy_answers = !was_silent;
+        bench.anole.learned.answered(!was_silent);
         bench.window(quiet(2));
         assert!(bench.is_waiting());
         bench.window(quiet(2));
         assert!(matches!(bench.anole.stage, Stage::Evaluation(_)));
         assert!((bench.mbps("high") - 44.0).abs() < 0.1, "{}", bench.mbps("high"));
-        assert!(bench.anole.policy_answers);
+        assert!(bench.anole.learned.answers());
     }
 }
 
@@ -245,7 +245,7 @@ fn an_answer_that_is_no_rate_costs_confidence_until_the_policy_is_deprecated() {
         bench.window(quiet(0));
         bench.window(Seen { slope: 0.05, ..quiet(1) });
         if matches!(bench.anole.stage, Stage::Acceleration(_)) {
-            assert!(!bench.anole.policy_confidence.is_active());
+            assert!(!bench.anole.learned.confidence.is_active());
             return;
         }
     }
@@ -265,7 +265,7 @@ fn no_congestion_on_an_empty_queue_starts_a_gentle_ramp() {
 #[test]
 fn no_congestion_on_the_queue_aimed_at_keeps_the_rate() {
     let mut bench = Bench::probing(scale(1.1));
-    let aim = bench.anole.standing().aim.as_millis_f64();
+    let aim = bench.anole.target_queue().target.as_millis_f64();
     for window in [2, 0, 1] {
         bench.window(Seen { rtt_ms: 50.0 + aim * 1.5, ..quiet(window) });
     }
@@ -283,17 +283,17 @@ fn a_queue_longer_than_tolerated_makes_the_larger_flow_yield_first() {
     assert!(matches!(bench.anole.stage, Stage::Drain(_)));
     let before = bench.anole.rate;
     bench.drained(250_000, 62);
-    // 12 ms are 1.2 times what 40 Mbps tolerate: 12 % are yielded.
+    // 12 ms are 1.2 times what 40 Mbps tolerate: 12 % are backoff.
     assert!((bench.anole.rate.bytes_per_s() / before.bytes_per_s() - 0.88).abs() < 0.01);
     // 12 ms are more than 40 Mbps tolerate (10 ms) and less than 4 Mbps do (24 ms).
-    let standing = |mbps| bench.anole.path.standing(Rate::from_mbps(mbps), 1448, &bench.anole.params);
-    assert!(standing(40.0).tolerated < 0.24 && standing(4.0).tolerated > 0.24);
+    let queue = |mbps| bench.anole.target_queue_at(Rate::from_mbps(mbps));
+    assert!(queue(40.0).tolerated < 0.24 && queue(4.0).tolerated > 0.24);
 }
 
 #[test]
 fn no_congestion_on_a_short_standing_queue_climbs() {
     let mut bench = Bench::probing(scale(1.1));
-    let aim = bench.anole.standing().aim.as_millis_f64();
+    let aim = bench.anole.target_queue().target.as_millis_f64();
     for window in [2, 0, 1] {
         bench.window(Seen { rtt_ms: 50.0 + aim * 0.75, ..quiet(window) });
     }

@@ -9,11 +9,12 @@
 //! rate overshoots by what it grew meanwhile; the paper turns at 1 + µ, where a queue already costs utility, and the
 //! next test adds to it.
 
+use super::super::interval::MonitorInterval;
 use super::decision::Choice;
 use super::params::Params;
 use super::path::Path;
 use super::probing::Probing;
-use super::window::Window;
+use super::target_queue::TargetQueue;
 use super::{Anole, Stage};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::Commands;
@@ -38,8 +39,8 @@ impl Acceleration {
         params: &Params,
     ) -> Rate {
         let ahead = rtt.as_secs_f64() * (1.0 + 2.0 * gradient.clamp(-0.5, 0.5));
-        let aim = path.standing(rate, mss, params).aim;
-        let up = ahead <= (path.min_rtt() + aim).as_secs_f64();
+        let target = TargetQueue::of(rate, path.min_rtt(), mss, params).target;
+        let up = ahead <= (path.min_rtt() + target).as_secs_f64();
         self.velocity =
             if self.up == Some(up) { (self.velocity * 2.0).min(params.velocity_max) } else { 1.0 };
         self.up = Some(up);
@@ -58,14 +59,15 @@ impl Anole {
         &mut self,
         now: Time,
         mut acceleration: Acceleration,
-        window: &Window,
+        window: &MonitorInterval,
         out: &mut Commands,
     ) {
-        self.rule_confidence.recover(&self.params);
-        self.policy_confidence.recover(&self.params);
-        let gradient = window.significant_gradient(&self.params).unwrap_or(0.0);
+        let thresholds = self.params.thresholds();
+        self.rule.confidence.recover(&thresholds);
+        self.learned.confidence.recover(&thresholds);
+        let gradient = window.significant_gradient(self.params.z).unwrap_or(0.0);
         self.verdict = self.judge(window, self.rate);
-        if self.rule_confidence.is_active() && self.policy_confidence.is_active() {
+        if self.rule.confidence.is_active() && self.learned.confidence.is_active() {
             self.resume_rule(now, self.rate);
             return self.on_probed(now, Probing::default(), window, out);
         }

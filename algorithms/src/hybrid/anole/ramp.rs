@@ -11,6 +11,7 @@ use super::drain::{self, Reason};
 use super::evaluation::gap_us;
 use super::params::Params;
 use super::path::Path;
+use super::target_queue::TargetQueue;
 use super::{Anole, CYCLE_MASK, Stage};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::ramp::{self, control};
@@ -150,7 +151,8 @@ impl Ramp {
         let grown = path.delivery_rate() > self.best * (1.0 + self.gain * PLATEAU_SHARE);
         self.flat_reports = if grown { 0 } else { self.flat_reports + 1 };
         self.best = self.best.max(path.delivery_rate());
-        let aim = path.standing(Rate::from_bytes_in(seen.cwnd, path.srtt()), mss, params).aim;
+        let aim =
+            TargetQueue::of(Rate::from_bytes_in(seen.cwnd, path.srtt()), path.min_rtt(), mss, params).target;
         self.aim(aim, path, params, out);
         seen.ended > 0 || seen.timeout > 0 || lossy || self.flat_reports >= PLATEAU_REPORTS
     }
@@ -161,7 +163,8 @@ impl Anole {
     pub(super) fn ramp(&mut self, gain: f64, cwnd: u32, out: &mut Commands) {
         self.climbs = 0;
         self.path.forget_capacity();
-        self.stage = Stage::Ramp(Ramp::start(gain, cwnd, self.standing().aim, &self.path, &self.params, out));
+        self.stage =
+            Stage::Ramp(Ramp::start(gain, cwnd, self.target_queue().target, &self.path, &self.params, out));
     }
 
     /// Takes a report of the ramp.
@@ -172,7 +175,7 @@ impl Anole {
         self.rate = Rate::from_bytes_in(seen.cwnd, self.path.srtt());
         self.stage = Stage::Ramp(ramp);
         let observation = self.observe(seen.lost, seen.acked, Dur::from_micros(seen.elapsed_us));
-        self.ask_policy(now, &observation);
+        self.learned.ask(now, &observation);
         if over {
             out.clear();
             self.leave_ramp(now, &ramp, Dur::from_micros(seen.rtt_us), out);
@@ -188,7 +191,7 @@ impl Anole {
             .set(anole_cycle::control::CYCLE, self.cycle)
             .set(anole_cycle::control::PHASE, 2)
             .set(anole_cycle::control::WINDOW_US, 0);
-        let share = drain::after_ramp(ramp.gain(), rtt, self.standing().aim, &self.path);
+        let share = drain::after_ramp(ramp.gain(), rtt, self.target_queue().target, &self.path);
         self.enter_drain(Reason::Ramp, share, rtt, out);
     }
 }

@@ -23,9 +23,9 @@
 //!   Check ──────────────────────────────▶ │ Competition │       this flow's own again
 //!                                         └─────────────┘
 //! ```
-//! One file per stage: [`ramp`], [`evaluation`], [`decision`] (with [`inference`]), [`drain`],
-//! [`probing`], [`acceleration`], [`competition`]; what they share: [`utility`], [`confidence`], [`path`], [`window`],
-//! [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
+//! One file per stage: [`ramp`], [`evaluation`] (with [`decision`] and [`inference`]), [`drain`], [`check`],
+//! [`probing`], [`acceleration`], [`competition`]; what makes them change: [`alarm`] and the competitor [`detector`];
+//! what they know: [`path`] with its [`own_loss`], the [`target_queue`], the [`verdict`] on a rate, [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
 //! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
 //! - free capacity, shown by a climb when no window met any queue, starts a gentle ramp, since
@@ -34,43 +34,46 @@
 //!   cycle tests the rate in force in its place. An answer that is no rate counts against its confidence.
 
 mod acceleration;
+mod alarm;
+mod check;
 mod competition;
-mod confidence;
 mod decision;
+mod detector;
 mod drain;
 mod evaluation;
 mod explain;
 mod inference;
+mod own_loss;
 mod params;
 mod path;
 mod probing;
 mod ramp;
+mod target_queue;
 #[cfg(test)]
 mod tests;
-mod utility;
-mod window;
+mod verdict;
 
-use crate::policy::Policy;
+use super::interval::{MonitorInterval, Phase};
+use super::slot::{LearnedSlot, RuleSlot};
 use crate::{
     Algorithm, Applied, Build, BuildError, Commands, Explanation, FlowInfo, Report, Spec, Telemetry, policy,
-    rule,
 };
 use acceleration::Acceleration;
-use anole_laws::{Control, Feedback, Law};
+use anole_laws::Feedback;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{anole_cycle, ramp as ramp_program};
-use competition::{Competition, Crowd};
-use confidence::Confidence;
+use competition::Competition;
 use decision::{Choice, Evidence, Source};
+use detector::CompetitorDetector;
 use drain::Drain;
 use evaluation::{Evaluation, gap_us, register_us};
 use params::Params;
-use path::{Path, Standing};
+use path::Path;
 use probing::Probing;
 use ramp::{Patience, Ramp};
-use utility::Verdict;
-use window::{Phase, Window};
+use target_queue::TargetQueue;
+use verdict::Verdict;
 
 /// Anole in the registry.
 pub(crate) const SPEC: Spec = Spec {
@@ -94,17 +97,13 @@ const ADOPTED_PACKETS: u32 = 64;
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
 /// Reports in a row of a program that should have ended, after which it is changed once more.
 const LOST_AFTER_REPORTS: u32 = 4;
-/// The alarm goes off at a queue this many times the tolerated one …
-const ALARM_QUEUES: f64 = 4.0;
-/// … and this many packets.
-const ALARM_PACKETS: f64 = 8.0;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
-    let rule = rule::build(what.classic.as_deref().unwrap_or(DEFAULT_RULE), what.flow, what.seed)?;
+    let rule = RuleSlot::build(what.classic.as_deref().unwrap_or(DEFAULT_RULE), what.flow, what.seed)?;
     let policy =
         policy::build(what.policy.as_deref().unwrap_or(policy::DEFAULT), &*what.policies, what.seed)?;
-    Ok(Box::new(Anole::new(what.flow, params, rule, policy)))
+    Ok(Box::new(Anole::new(what.flow, params, rule, LearnedSlot::new(policy))))
 }
 
 /// What the flow does now.
@@ -131,12 +130,8 @@ struct Anole {
     flow: FlowInfo,
     params: Params,
     path: Path,
-    rule: Box<dyn Law>,
-    rule_confidence: Confidence,
-    policy: Option<Box<dyn Policy>>,
-    policy_confidence: Confidence,
-    /// False when the policy failed to answer in time the last time it was asked.
-    policy_answers: bool,
+    rule: RuleSlot,
+    learned: LearnedSlot,
     /// r: the rate in force.
     rate: Rate,
     /// Where it came from, and since when.
@@ -148,7 +143,7 @@ struct Anole {
     climbs: u32,
     patience: Patience,
     /// Whether others keep a queue.
-    crowd: Crowd,
+    detector: CompetitorDetector,
     /// Reports in a row of a program that should have ended.
     ignored: u32,
     /// What the last report's decision rested on, if it led to one.
@@ -158,16 +153,13 @@ struct Anole {
 }
 
 impl Anole {
-    fn new(flow: FlowInfo, params: Params, rule: Box<dyn Law>, policy: Option<Box<dyn Policy>>) -> Anole {
+    fn new(flow: FlowInfo, params: Params, rule: RuleSlot, learned: LearnedSlot) -> Anole {
         let path = Path::new();
         Anole {
             flow,
             params,
             rule,
-            rule_confidence: Confidence::new(),
-            policy,
-            policy_confidence: Confidence::new(),
-            policy_answers: true,
+            learned,
             rate: Rate::from_bytes_in(u64::from(flow.init_cwnd), path.srtt()),
             path,
             source: (Source::Rule, Time::ZERO),
@@ -176,7 +168,7 @@ impl Anole {
             cycle: 0,
             climbs: 0,
             patience: Patience::default(),
-            crowd: Crowd::none(Time::ZERO),
+            detector: CompetitorDetector::none(Time::ZERO),
             ignored: 0,
             evidence: None,
             telemetry: Telemetry::default(),
@@ -209,20 +201,21 @@ impl Anole {
             elapsed,
             ..Feedback::default()
         };
-        self.rule.on_feedback(now, &seen);
+        self.rule.feed(now, &seen);
     }
 
     /// The rate of the rule-based candidate.
     fn rule_rate(&self) -> Rate {
-        self.rule.control().rate_over(self.path.srtt())
+        self.rule.rate(self.path.srtt())
     }
 
     /// The rule-based candidate goes on from this rate.
     fn resume_rule(&mut self, now: Time, rate: Rate) {
-        self.rule.resume(now, Control { cwnd: u64::from(self.cap(rate, 1.0)), rate: Some(rate) });
+        let cwnd = u64::from(self.cap(rate, 1.0));
+        self.rule.resume(now, rate, cwnd);
     }
 
-    fn on_window(&mut self, now: Time, window: &Window, out: &mut Commands) {
+    fn on_window(&mut self, now: Time, window: &MonitorInterval, out: &mut Commands) {
         if let Some((mean, min)) = window.rtt {
             self.path.saw_rtt(now, mean, min);
             self.watch_queue(now, min);
@@ -241,7 +234,7 @@ impl Anole {
         match (self.stage, window.phase) {
             (Stage::Evaluation(mut evaluation), phase) => {
                 if phase == Phase::Low {
-                    self.path.saw_low_loss(window.loss(self.flow.mss));
+                    self.path.own_loss.learn(window.loss(self.flow.mss));
                 }
                 if let Some(test) = evaluation.test(phase) {
                     let verdict = self.judge(window, test.1);
@@ -266,7 +259,7 @@ impl Anole {
     }
 
     /// A timeout says that nothing arrives any more, unless something did.
-    fn on_timeout(&mut self, now: Time, window: &Window, out: &mut Commands) {
+    fn on_timeout(&mut self, now: Time, window: &MonitorInterval, out: &mut Commands) {
         let factor = if window.acked == 0 { 0.5 } else { 1.0 };
         self.climbs = 0;
         self.verdict = None;
@@ -310,7 +303,7 @@ impl Anole {
     /// Holds the rate in force for N round trips, or until the next step while a candidate is deprecated.
     fn enter_probing(&mut self, out: &mut Commands) {
         self.arm(out);
-        if self.rule_confidence.is_active() && self.policy_confidence.is_active() {
+        if self.rule.confidence.is_active() && self.learned.confidence.is_active() {
             self.stage = Stage::Probing(Probing::default());
             self.hold(self.rate, self.path.srtt().mul_f64(self.params.probing_rtts), out);
         } else {
@@ -326,28 +319,20 @@ impl Anole {
         out.cwnd(self.cap(rate.max(self.rate), CAP_GAIN));
     }
 
-    /// The verdict of a window on a rate.
-    fn judge(&self, window: &Window, rate: Rate) -> Option<Verdict> {
-        window.judge(rate, self.standing(), &self.path, self.flow.mss, &self.params)
+    /// The verdict of an interval on a rate.
+    fn judge(&self, interval: &MonitorInterval, rate: Rate) -> Option<Verdict> {
+        let tolerated = self.target_queue().tolerated;
+        Verdict::of(interval, rate, tolerated, &self.path, self.flow.mss, &self.params)
     }
 
     /// The queue wanted at the rate in force.
-    fn standing(&self) -> Standing {
-        self.path.standing(self.rate, self.flow.mss, &self.params)
+    fn target_queue(&self) -> TargetQueue {
+        self.target_queue_at(self.rate)
     }
 
-    /// Arms the alarm; a drain runs without it, for the round-trip time is long already.
-    fn arm(&self, out: &mut Commands) {
-        out.set(control::ALARM_US, self.alarm_us());
-    }
-
-    /// The round-trip time that the datapath reports at once when it lasts: far beyond what evaluating the candidates
-    /// adds to a tolerated queue, and longer than a few packets take on a slow path.
-    fn alarm_us(&self) -> u32 {
-        let packets =
-            Dur::from_secs_f64(ALARM_PACKETS * f64::from(self.flow.mss) / self.rate.bytes_per_s().max(1.0));
-        let alarm = self.path.min_rtt().mul_f64(1.0 + ALARM_QUEUES * self.standing().tolerated) + packets;
-        alarm.as_micros().clamp(1_000, 2_000_000_000) as u32
+    /// The queue wanted at another rate.
+    fn target_queue_at(&self, rate: Rate) -> TargetQueue {
+        TargetQueue::of(rate, self.path.min_rtt(), self.flow.mss, &self.params)
     }
 }
 
@@ -366,7 +351,7 @@ fn slot(applied: &mut Applied, source: Source) -> &mut Dur {
 impl Algorithm for Anole {
     fn start(&mut self, now: Time, out: &mut Commands) {
         self.source.1 = now;
-        self.crowd = Crowd::none(now);
+        self.detector = CompetitorDetector::none(now);
         let adopted = self.flow.init_cwnd > ADOPTED_PACKETS.saturating_mul(self.flow.mss);
         let gain = if adopted { self.params.ramp_gain } else { 1.0 };
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(self.flow.init_cwnd), self.flow.mss);
@@ -383,7 +368,7 @@ impl Algorithm for Anole {
                 _ => return self.ignore(out),
             }
         } else if report.program.name == anole_cycle::PROGRAM.name {
-            match Window::read(report.values) {
+            match MonitorInterval::read(report.values) {
                 Some(window) if !ramping && window.cycle == self.cycle => self.on_window(now, &window, out),
                 _ => return self.ignore(out),
             }
@@ -399,6 +384,6 @@ impl Algorithm for Anole {
     }
 
     fn telemetry(&self) -> Telemetry {
-        self.telemetry
+        Telemetry { inferences: self.learned.inferences(), ..self.telemetry }
     }
 }

@@ -13,14 +13,14 @@
 //! - where a gradient was significant the inference has all it needs, and a candidate is applied only if
 //!   its utility is also within `margin` of what the inferred rate promises (α·x^t): else a policy that
 //!   is always low drags the flow down whenever r is a little too high;
-//! - an inferred rate aims at a standing queue (see [`super::path`]), because a half-RTT test of a low rate
+//! - an inferred rate aims at a standing queue (see [`super::target_queue`]), because a half-RTT test of a low rate
 //!   else leaves the link idle;
 //! - a long queue is drained whichever way r was chosen, not only in situations I and II.
 
 use super::inference::infer;
 use super::params::Params;
 use super::path::Path;
-use super::utility::{Verdict, earnings, share, slope};
+use super::verdict::Verdict;
 use anole_model::{Dur, Rate};
 
 /// Where a rate came from.
@@ -111,7 +111,7 @@ pub(super) fn decide(
         let from = ascending.last().map_or(current, |v| v.rate);
         return Choice { rate: climb(from, climbs, params), source: Source::Inferred, climb: true };
     }
-    let acceptable = share(candidate.utility, &best, params) >= params.accept;
+    let acceptable = params.weights().share(candidate.utility, best.utility, best.rate) >= params.accept;
     let measured = ascending.iter().any(|v| v.significant && v.gradient > 0.0);
     let earned = candidate.utility;
     let candidate = Choice { rate: candidate.rate, source, climb: false };
@@ -119,7 +119,7 @@ pub(super) fn decide(
         return candidate;
     }
     let Some(rate) = infer(&ascending, current, path, params) else { return keep };
-    if acceptable && earned >= (1.0 - params.margin) * earnings(rate, params) {
+    if acceptable && earned >= (1.0 - params.margin) * params.weights().earnings(rate) {
         return candidate;
     }
     Choice { rate: rate * correction(aim, path, params), source: Source::Inferred, climb: false }
@@ -133,7 +133,8 @@ fn mean_queue(all: &[Verdict]) -> f64 {
 /// Eq. 10: r + γ·du/dr, γ doubled with every climb in a row, the step bounded.
 fn climb(from: Rate, climbs: u32, params: &Params) -> Rate {
     let gamma = params.gamma_mbps * f64::from(1u32 << climbs.min(16));
-    let step = (gamma * slope(from, params)).min(params.climb_max * from.mbps().max(params.gamma_mbps));
+    let step =
+        (gamma * params.weights().slope(from)).min(params.climb_max * from.mbps().max(params.gamma_mbps));
     from + Rate::from_mbps(step)
 }
 
@@ -180,7 +181,7 @@ mod tests {
             previous: judged(48.0, 0.0, 1.0),
         };
         let step = |climbs| decide_at_48(evidence, climbs).rate.mbps() - 50.0;
-        assert!((step(0) - slope(Rate::from_mbps(50.0), &Params::default())).abs() < 1e-9);
+        assert!((step(0) - Params::default().weights().slope(Rate::from_mbps(50.0))).abs() < 1e-9);
         assert!((step(2) - 4.0 * step(0)).abs() < 1e-9);
         assert_eq!(step(12), 12.5);
         assert!(decide_at_48(evidence, 0).climb);

@@ -2,7 +2,7 @@
 
 use super::decision::Source;
 use super::inference::{Situation, situation};
-use super::utility::Verdict;
+use super::verdict::Verdict;
 use super::{Anole, Stage};
 use crate::{Explanation, Judged};
 use anole_model::Time;
@@ -54,12 +54,12 @@ impl Anole {
             },
             rtt: self.path.srtt(),
             min_rtt: self.path.min_rtt(),
-            aim: self.standing().aim,
+            aim: self.target_queue().target,
             rule: evidence.rule.as_ref().map(judged),
             learned: evidence.learned.as_ref().map(judged),
             previous: evidence.previous.as_ref().map(judged),
             situation: told,
-            confidence: [self.rule_confidence.value(), self.policy_confidence.value()],
+            confidence: [self.rule.confidence.value(), self.learned.confidence.value()],
         }
     }
 }

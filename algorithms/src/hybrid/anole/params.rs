@@ -1,5 +1,7 @@
 //! The constants of Anole, each with its source; "Anole" is Han et al., IEEE TC 2025.
 
+use super::super::confidence::Thresholds;
+use super::super::utility::Weights;
 use anole_laws::parameters;
 
 parameters! {
@@ -19,8 +21,8 @@ parameters! {
         close = 0.02, 0.0..=0.5, "Bracketing rates closer than this share are not worth an inference (chosen: the gradient cannot tell them apart).";
         gamma_mbps = 1.0, 0.0..=1000.0, "First step of a climb per unit of du/dr, Mbps (Anole eq. 10 leaves it open).";
         climb_max = 0.25, 0.01..=1.0, "Largest climb in one cycle, share of the rate (chosen: one test of the high rate).";
-        fill = 1.0, 0.0..=10.0, "Standing queue aimed at, packets per root of the packets sent in 50 ms (chosen: feeds the link while a low rate is tested, and grows as a flow's share shrinks).";
-        yielded = 0.1, 0.0..=0.3, "Share of its rate that a flow yields for a queue as long as it tolerates, up to three times that for a longer one (chosen: 0 leaves Jain's index of four flows at 0.90, 0.1 brings it to 0.98; more brings no more, and costs the share beside CUBIC).";
+        fill = 1.0, 0.0..=10.0, "Target queue, packets per root of the packets sent in 50 ms (chosen: feeds the link while a low rate is tested, and grows as a flow's share shrinks).";
+        backoff = 0.1, 0.0..=0.3, "Fairness back-off: share of its rate that a flow gives up for a queue as long as it tolerates, up to three times that for a longer one (chosen: 0 leaves Jain's index of four flows at 0.90, 0.1 brings it to 0.98; more brings no more, and costs the share beside CUBIC).";
         low_test = 0.8, 0.1..=1.0, "Smallest rate tested, share of the rate in force (chosen: half a round trip of it costs a tenth of the window).";
         high_test = 1.25, 1.0..=4.0, "Largest rate tested, share of the rate in force (chosen: half a round trip of it adds an eighth of the window to the queue).";
         // Confidence.
@@ -36,5 +38,17 @@ parameters! {
         ramp_gain = 0.25, 0.0..=1.0, "Growth per round trip when capacity has become free, share of the window (chosen: overshoots by no more than one test of the high rate).";
         keep_epoch = 0.1, 0.0..=1.0, "The rule-based candidate goes on undisturbed while the rate is this near to its own (chosen: restarted every cycle, CUBIC never leaves its flat start).";
         base_rtt_s = 10.0, 1.0..=600.0, "Age at which the smallest round-trip time has to be confirmed, s (BBR's 10 s).";
+    }
+}
+
+impl Params {
+    /// Weights of the utility.
+    pub fn weights(&self) -> Weights {
+        Weights { t: self.t, alpha: self.alpha, beta: self.beta }
+    }
+
+    /// What confidence in a candidate is judged by.
+    pub fn thresholds(&self) -> Thresholds {
+        Thresholds { theta: self.theta, off: self.eta_off, on: self.eta_on, step: self.eta_step }
     }
 }

@@ -8,16 +8,14 @@
 //! then prolonged in short holds until the answer is there, at most until its deadline. A policy that
 //! let the deadline pass gets a single hold, until it answers again.
 
+use super::super::interval::MonitorInterval;
+use super::super::slot::Proposal;
 use super::Anole;
 use super::Stage;
-use super::window::Window;
-use crate::policy::{Observation, deadline};
-use anole_model::{Dur, Rate, Time};
+use crate::policy::Observation;
+use anole_model::{Dur, Time};
 use anole_programs::Commands;
 use std::task::Poll;
-
-/// A policy may change the rate by no more than this factor; anything beyond is no rate.
-const SANE_FACTOR: f64 = 10.0;
 
 /// Holds per round trip while an answer is waited for, none shorter than the shortest window: each prolongs the
 /// cycle by less than a thirtieth from 80 ms on, and costs one report and one message.
@@ -32,7 +30,13 @@ pub(super) struct Probing {
 
 impl Anole {
     /// The stage ends: what it told about r is kept, the policy asked, the next evaluation begun.
-    pub(super) fn on_probed(&mut self, now: Time, probing: Probing, window: &Window, out: &mut Commands) {
+    pub(super) fn on_probed(
+        &mut self,
+        now: Time,
+        probing: Probing,
+        window: &MonitorInterval,
+        out: &mut Commands,
+    ) {
         let hold = self.path.srtt() / HOLDS_PER_RTT;
         let until = match probing.waits_until {
             Some(until) => until,
@@ -41,24 +45,24 @@ impl Anole {
                 let observation = self.observe(window.lost, window.acked, window.elapsed);
                 let mean = window.rtt.map_or(observation.rtt, |(mean, _)| mean);
                 let slope = window.gradient.map_or(0.0, |g| g.slope);
-                self.ask_policy(now, &Observation { rtt: mean, rtt_gradient: slope, ..observation });
+                self.learned.ask(now, &Observation { rtt: mean, rtt_gradient: slope, ..observation });
                 let stage = self.path.srtt().mul_f64(self.params.probing_rtts);
-                match self.policy_answers {
-                    true => deadline(now, window.elapsed.min(stage)),
-                    false => now + hold,
-                }
+                self.learned.deadline(now, window.elapsed.min(stage), hold)
             }
         };
-        let learned = match self.poll_policy(now) {
-            Poll::Pending if now < until && self.policy_confidence.is_active() => {
+        let proposal = match self.learned.poll(now, self.rate) {
+            Poll::Pending if now < until && self.learned.confidence.is_active() => {
                 self.stage = Stage::Probing(Probing { waits_until: Some(until) });
                 return self.hold(self.rate, hold, out);
             }
-            Poll::Pending => None,
-            Poll::Ready(answer) => answer,
+            Poll::Pending => Proposal::None,
+            Poll::Ready(proposal) => proposal,
         };
-        self.policy_answers = learned.is_some();
-        self.evaluate(learned, out);
+        if proposal == Proposal::Unusable {
+            self.learned.confidence.judge(0.0, &self.params.thresholds());
+        }
+        self.learned.answered(proposal.rate().is_some());
+        self.evaluate(proposal.rate(), out);
     }
 
     /// What the policy sees of a span in which `lost` packets were lost and `acked` bytes delivered.
@@ -84,26 +88,5 @@ impl Anole {
             lost,
             mss: self.flow.mss,
         }
-    }
-
-    /// Asks the policy, if there is one.
-    pub(super) fn ask_policy(&mut self, now: Time, observation: &Observation) {
-        if let Some(policy) = &mut self.policy {
-            policy.ask(now, observation);
-            self.telemetry.inferences += 1;
-        }
-    }
-
-    /// The policy's answer, if there is one. What is no rate costs confidence; without a policy there is
-    /// nothing to wait for.
-    pub(super) fn poll_policy(&mut self, now: Time) -> Poll<Option<Rate>> {
-        let Some(policy) = &mut self.policy else { return Poll::Ready(None) };
-        let Some(answer) = policy.poll(now) else { return Poll::Pending };
-        let current = self.rate.bytes_per_s();
-        if (current / SANE_FACTOR..=current * SANE_FACTOR).contains(&answer) {
-            return Poll::Ready(Some(Rate::from_bytes_per_s(answer)));
-        }
-        self.policy_confidence.judge(0.0, &self.params);
-        Poll::Ready(None)
     }
 }

@@ -1,11 +1,11 @@
 //! Evaluation: two rates run for half a round trip each, the lower one first, and what their ACKs tell
 //! is gathered until both have been judged.
 
-use super::confidence::Confidence;
+use super::super::confidence::Confidence;
+use super::super::interval::{MonitorInterval, Phase};
 use super::decision::{Choice, Evidence, Source, decide};
 use super::params::Params;
-use super::utility::{Verdict, share};
-use super::window::{Phase, Window};
+use super::verdict::Verdict;
 use super::{Anole, CAP_GAIN, CYCLE_MASK, Stage};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
@@ -86,7 +86,7 @@ impl Evaluation {
     }
 
     /// Takes the verdict on one of the two windows, if there is one.
-    pub fn take(&mut self, (who, rate): Test, window: &Window, verdict: Option<Verdict>) {
+    pub fn take(&mut self, (who, rate): Test, window: &MonitorInterval, verdict: Option<Verdict>) {
         match who {
             Who::Rule => self.evidence.rule = verdict,
             Who::Learned => self.evidence.learned = verdict,
@@ -131,27 +131,41 @@ impl Anole {
     }
 
     /// The evaluation is over: judges the candidates, decides, and goes on at the rate decided on.
-    pub(super) fn decide(&mut self, now: Time, evaluation: &Evaluation, window: &Window, out: &mut Commands) {
+    pub(super) fn decide(
+        &mut self,
+        now: Time,
+        evaluation: &Evaluation,
+        window: &MonitorInterval,
+        out: &mut Commands,
+    ) {
         self.telemetry.decisions += 1;
         let evidence = &evaluation.evidence;
         self.evidence = Some(*evidence);
         if let Some(best) = evidence.best() {
+            let (weights, thresholds) = (self.params.weights(), self.params.thresholds());
             let judge = |confidence: &mut Confidence, verdict: Option<Verdict>| {
                 if let Some(v) = verdict {
-                    confidence.judge(share(v.utility, &best, &self.params), &self.params);
+                    let share = weights.share(v.utility, best.utility, best.rate);
+                    confidence.judge(share, &thresholds);
                 }
             };
-            judge(&mut self.rule_confidence, evidence.rule);
-            judge(&mut self.policy_confidence, evidence.learned);
+            judge(&mut self.rule.confidence, evidence.rule);
+            judge(&mut self.learned.confidence, evidence.learned);
         }
-        let mut choice =
-            decide(evidence, self.rate, self.climbs, self.standing().aim, &mut self.path, &self.params);
+        let mut choice = decide(
+            evidence,
+            self.rate,
+            self.climbs,
+            self.target_queue().target,
+            &mut self.path,
+            &self.params,
+        );
         if choice.climb && evaluation.idle {
             choice = Choice { rate: self.rate, source: Source::Previous, climb: false };
         }
         self.climbs = if choice.climb { self.climbs + 1 } else { 0 };
         self.apply(now, choice);
-        let free = choice.climb && evidence.queue_is_empty(self.standing().aim, self.path.min_rtt());
+        let free = choice.climb && evidence.queue_is_empty(self.target_queue().target, self.path.min_rtt());
         if free && self.patience.may_ramp(self.path.delivery_rate()) {
             return self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }

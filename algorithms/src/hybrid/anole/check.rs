@@ -1,0 +1,47 @@
+//! Check: the rate decided on is applied until the last packet of a drain has told whether it helped.
+//!
+//! A queue that is still long is drained again; drains without effect show that the path has become longer
+//! ([`super::path`]), or that the queue is others' ([`super::detector`]).
+
+use super::drain::{Drain, Reason};
+use super::{Anole, MonitorInterval};
+use anole_model::Time;
+use anole_programs::Commands;
+
+/// Drains in a row before the rate is probed all the same.
+const MAX_REPEATS: u32 = 5;
+
+impl Anole {
+    /// The last packet of a drain has told what came of it.
+    pub(super) fn on_checked(
+        &mut self,
+        now: Time,
+        drain: Drain,
+        window: &MonitorInterval,
+        out: &mut Commands,
+    ) {
+        let after = window.rtt.map_or(window.late_rtt, |(_, min)| min.min(window.late_rtt));
+        match drain.reason {
+            Reason::Confirm => self.path.confirm_min_rtt(now, after),
+            Reason::Queue | Reason::Standing | Reason::Ramp | Reason::Overload => {
+                // What looked like a queue was none: nothing had to be yielded.
+                if self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss)) {
+                    self.rate = drain.from.max(self.rate);
+                }
+            }
+        }
+        self.watch_queue(now, after);
+        if self.detector.fires(now, self.path.min_rtt(), &self.params) {
+            return self.compete(now, out);
+        }
+        match self.drain_due(now, after) {
+            Some((Reason::Queue | Reason::Standing, share)) if drain.repeated < MAX_REPEATS => {
+                // Where an overload goes on, its drain tells the rate once more.
+                let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
+                let again = Drain { reason, before: after, repeated: drain.repeated + 1, from: drain.from };
+                self.drain(again, share, out);
+            }
+            _ => self.enter_probing(out),
+        }
+    }
+}

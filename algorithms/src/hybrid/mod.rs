@@ -1,0 +1,12 @@
+//! Hybrids: algorithms that blend a control law with a learned policy.
+//!
+//! What they share stands here: the [`utility`] of a rate, the [`interval`] in which a rate is measured, the two
+//! candidates' [`slot`]s and the [`confidence`] in each.
+
+pub(crate) mod anole;
+mod confidence;
+mod interval;
+mod slot;
+mod utility;
+
+pub use slot::rule_names;

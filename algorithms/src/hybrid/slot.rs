@@ -1,0 +1,175 @@
+//! The two candidates of a hybrid: a law, and a learned policy that proposes a rate.
+
+use super::confidence::Confidence;
+use crate::policy::{Observation, Policy, deadline};
+use crate::{BuildError, FlowInfo};
+use anole_laws::{Control, Feedback, Law};
+use anole_model::names::nearest;
+use anole_model::{Dur, Rate, Time};
+use std::collections::BTreeMap;
+use std::task::Poll;
+
+/// Every name that `--classic` takes: every law.
+pub fn rule_names() -> Vec<&'static str> {
+    anole_laws::ALL.iter().map(|spec| spec.name).collect()
+}
+
+/// The rule-based candidate.
+pub(super) struct RuleSlot {
+    law: Box<dyn Law>,
+    pub confidence: Confidence,
+}
+
+impl RuleSlot {
+    /// The law with this name, in slow start.
+    pub fn build(name: &str, flow: FlowInfo, seed: u64) -> Result<RuleSlot, BuildError> {
+        let Some(spec) = anole_laws::find(name) else {
+            let nearest = nearest(name, rule_names());
+            return Err(BuildError::UnknownClassic { name: name.to_string(), nearest });
+        };
+        let law = (spec.build)(flow.of_law(seed), &BTreeMap::new())?;
+        Ok(RuleSlot { law, confidence: Confidence::new() })
+    }
+
+    /// Takes what happened since the last report.
+    pub fn feed(&mut self, now: Time, seen: &Feedback) {
+        self.law.on_feedback(now, seen);
+    }
+
+    /// The rate that it proposes.
+    pub fn rate(&self, srtt: Dur) -> Rate {
+        self.law.control().rate_over(srtt)
+    }
+
+    /// The window that it proposes, bytes.
+    pub fn cwnd(&self) -> u64 {
+        self.law.control().cwnd
+    }
+
+    /// Goes on from another rate and the window that carries it.
+    pub fn resume(&mut self, now: Time, rate: Rate, cwnd: u64) {
+        self.law.resume(now, Control { cwnd, rate: Some(rate) });
+    }
+}
+
+/// A policy may change the rate by no more than this factor; anything beyond is no rate.
+const SANE_FACTOR: f64 = 10.0;
+
+/// The learned candidate; the slot may be empty.
+pub(super) struct LearnedSlot {
+    policy: Option<Box<dyn Policy>>,
+    pub confidence: Confidence,
+    /// False when the last question had no answer in time.
+    answers: bool,
+    /// Runs of the policy so far.
+    inferences: u64,
+}
+
+impl LearnedSlot {
+    /// The policy, if there is one.
+    pub fn new(policy: Option<Box<dyn Policy>>) -> LearnedSlot {
+        LearnedSlot { policy, confidence: Confidence::new(), answers: true, inferences: 0 }
+    }
+
+    /// Runs of the policy so far.
+    pub fn inferences(&self) -> u64 {
+        self.inferences
+    }
+
+    /// Asks the policy about an interval.
+    pub fn ask(&mut self, now: Time, seen: &Observation) {
+        if let Some(policy) = &mut self.policy {
+            policy.ask(now, seen);
+            self.inferences += 1;
+        }
+    }
+
+    /// Until when an answer about an `interval` is waited for; a policy that let its last deadline pass gets `grace`.
+    pub fn deadline(&self, now: Time, interval: Dur, grace: Dur) -> Time {
+        if self.answers { deadline(now, interval) } else { now + grace }
+    }
+
+    /// The answer to the last question: pending, a rate, or none. An empty slot has none at once; so has a policy
+    /// whose answer is no rate beside `current`.
+    pub fn poll(&mut self, now: Time, current: Rate) -> Poll<Proposal> {
+        let Some(policy) = &mut self.policy else { return Poll::Ready(Proposal::None) };
+        let Some(answer) = policy.poll(now) else { return Poll::Pending };
+        let current = current.bytes_per_s();
+        let sane = (current / SANE_FACTOR..=current * SANE_FACTOR).contains(&answer);
+        Poll::Ready(if sane { Proposal::Rate(Rate::from_bytes_per_s(answer)) } else { Proposal::Unusable })
+    }
+
+    /// True when the last question had an answer in time.
+    #[cfg(test)]
+    pub fn answers(&self) -> bool {
+        self.answers
+    }
+
+    /// Notes whether the last question had a usable answer in time.
+    pub fn answered(&mut self, in_time: bool) {
+        self.answers = in_time;
+    }
+}
+
+/// What the learned candidate answered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Proposal {
+    /// A rate.
+    Rate(Rate),
+    /// No rate: not a number, or absurd.
+    Unusable,
+    /// There is no policy.
+    None,
+}
+
+impl Proposal {
+    /// The rate, if it is one.
+    pub fn rate(self) -> Option<Rate> {
+        match self {
+            Proposal::Rate(rate) => Some(rate),
+            Proposal::Unusable | Proposal::None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Fault, Kind};
+
+    const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
+
+    #[test]
+    fn every_law_is_a_candidate_and_a_wrong_name_is_corrected() {
+        for name in rule_names() {
+            assert_eq!(RuleSlot::build(name, FLOW, 1).unwrap().cwnd(), 10_000);
+        }
+        let error = RuleSlot::build("qubic", FLOW, 1).err().unwrap();
+        assert_eq!(error.to_string(), "unknown rule-based candidate \"qubic\"; did you mean cubic?");
+    }
+
+    #[test]
+    fn what_is_no_rate_is_told_from_no_answer() {
+        let now = Time::ZERO;
+        let current = Rate::from_mbps(8.0);
+        let proposal = |kind: Option<Kind>| {
+            let mut slot =
+                LearnedSlot::new(kind.map(|kind| Box::new(Fault::new(kind, 1)) as Box<dyn Policy>));
+            slot.ask(now, &Observation::quiet(current));
+            slot.poll(now, current)
+        };
+        assert_eq!(proposal(None), Poll::Ready(Proposal::None));
+        assert_eq!(proposal(Some(Kind::Absent)), Poll::Pending);
+        assert_eq!(proposal(Some(Kind::Nan)), Poll::Ready(Proposal::Unusable));
+        assert_eq!(proposal(Some(Kind::High)), Poll::Ready(Proposal::Rate(current * 2.0)));
+    }
+
+    #[test]
+    fn a_policy_that_was_late_is_waited_for_less() {
+        let mut slot = LearnedSlot::new(None);
+        let (interval, grace) = (Dur::from_millis(100), Dur::from_millis(5));
+        assert_eq!(slot.deadline(Time::ZERO, interval, grace), Time::from_micros(50_000));
+        slot.answered(false);
+        assert_eq!(slot.deadline(Time::ZERO, interval, grace), Time::from_micros(5_000));
+    }
+}
