@@ -76,7 +76,7 @@ impl Anole {
             let (source, _) = self.source;
             self.apply(now, Choice { rate, source, climb: false });
         }
-        self.stage = Stage::Acceleration(acceleration);
+        self.enter(Stage::Acceleration(acceleration));
         self.hold(self.rate, self.path.srtt() * 2, out);
     }
 }

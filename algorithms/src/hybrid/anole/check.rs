@@ -26,7 +26,7 @@ impl Anole {
             Reason::Queue | Reason::Standing | Reason::Ramp | Reason::Overload => {
                 // What looked like a queue was none: nothing had to be yielded.
                 if self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss)) {
-                    self.rate = drain.from.max(self.rate);
+                    self.set_rate(now, drain.from.max(self.rate), self.source.0);
                 }
             }
         }

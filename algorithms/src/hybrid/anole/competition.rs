@@ -108,8 +108,8 @@ impl Anole {
         self.detector = CompetitorDetector::none(now);
         self.apply(now, Choice { rate, source: Source::Rule, climb: false });
         self.resume_rule(now, rate);
-        self.stage = Stage::Competition(Competition { truce_in: Some(0), ..Competition::default() });
-        self.follow_rule(out);
+        self.enter(Stage::Competition(Competition { truce_in: Some(0), ..Competition::default() }));
+        self.follow_rule(now, out);
     }
 
     /// A report of the competition.
@@ -141,7 +141,7 @@ impl Anole {
             state.watch(rtt, window.lost);
         }
         self.grow_rule(now, state.grow_to);
-        self.follow_rule(out);
+        self.follow_rule(now, out);
         match state.truce_in {
             Some(0) => {
                 let before = rtt.max(self.path.min_rtt());
@@ -152,7 +152,7 @@ impl Anole {
             }
             due => state.truce_in = due.map(|reports| reports - 1),
         }
-        self.stage = Stage::Competition(state);
+        self.enter(Stage::Competition(state));
     }
 
     /// A round trip of growth towards a window of this many bytes.
@@ -166,9 +166,9 @@ impl Anole {
     }
 
     /// The candidate's window, for a round trip.
-    fn follow_rule(&mut self, out: &mut Commands) {
+    fn follow_rule(&mut self, now: Time, out: &mut Commands) {
         let cwnd = Bounds::DEFAULT.cwnd(self.rule.cwnd(), self.flow.mss);
-        self.rate = Bounds::DEFAULT.clamp(Rate::from_bytes_in(u64::from(cwnd), self.path.srtt()));
+        self.set_rate(now, Rate::from_bytes_in(u64::from(cwnd), self.path.srtt()), Source::Rule);
         self.hold(self.rate * PACE, self.path.srtt(), out);
         out.set(control::ALARM_US, NO_ALARM_US).cwnd(cwnd);
     }

@@ -116,7 +116,7 @@ impl Anole {
         let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(1.0 - CONFIRM_SHARE));
         let span =
             needed.max(self.path.min_rtt()).min(drain.before.max(self.path.min_rtt()) * LONGEST_DRAIN_RTTS);
-        self.stage = Stage::Drain(drain);
+        self.enter(Stage::Drain(drain));
         self.hold(self.rate * share, span, out);
     }
 
@@ -147,7 +147,8 @@ impl Anole {
             Reason::Overload if drain.repeated == 0 && queues <= 1.0 => Some(drain.from),
             Reason::Overload => Some(delivered.clamp(self.rate * MIN_SHARE, self.rate)),
             Reason::Queue if drain.repeated == 0 && queues > 1.0 => {
-                self.rate = self.rate * (1.0 - self.params.backoff * queues.min(MOST_BACKOFF));
+                let kept = 1.0 - self.params.backoff * queues.min(MOST_BACKOFF);
+                self.set_rate(now, self.rate * kept, self.source.0);
                 None
             }
             Reason::Queue | Reason::Standing | Reason::Confirm => None,
@@ -155,7 +156,7 @@ impl Anole {
         if let Some(rate) = told.filter(|rate| *rate > Rate::ZERO) {
             self.apply(now, Choice { rate, source: Source::Inferred, climb: false });
         }
-        self.stage = Stage::Check(drain);
+        self.enter(Stage::Check(drain));
         self.hold(self.rate, self.path.min_rtt().mul_f64(1.0 + self.params.mu), out);
     }
 }

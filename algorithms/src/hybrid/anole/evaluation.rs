@@ -127,7 +127,7 @@ impl Anole {
         evaluation.start(self.cycle, self.rate, hold_for, out);
         self.arm(out);
         out.cwnd(self.cap(self.rate.max(evaluation.highest()), CAP_GAIN));
-        self.stage = Stage::Evaluation(evaluation);
+        self.enter(Stage::Evaluation(evaluation));
     }
 
     /// The evaluation is over: judges the candidates, decides, and goes on at the rate decided on.

@@ -126,6 +126,22 @@ enum Stage {
     Competition(Competition),
 }
 
+impl Stage {
+    /// True where `next` makes sense after this stage. Every stage may end in a drain (an alarm) and in a ramp (the change
+    /// of programs was lost), and every one but the ramp in probing or acceleration (a timeout).
+    fn may_lead_to(&self, next: &Stage) -> bool {
+        match next {
+            Stage::Ramp(_) | Stage::Drain(_) => true,
+            Stage::Probing(_) | Stage::Acceleration(_) => !matches!(self, Stage::Ramp(_)),
+            Stage::Check(_) => matches!(self, Stage::Drain(_)),
+            Stage::Evaluation(_) => {
+                matches!(self, Stage::Probing(_) | Stage::Acceleration(_) | Stage::Evaluation(_))
+            }
+            Stage::Competition(_) => matches!(self, Stage::Check(_) | Stage::Competition(_)),
+        }
+    }
+}
+
 struct Anole {
     flow: FlowInfo,
     params: Params,
@@ -239,7 +255,7 @@ impl Anole {
                 if let Some(test) = evaluation.test(phase) {
                     let verdict = self.judge(window, test.1);
                     evaluation.take(test, window, verdict);
-                    self.stage = Stage::Evaluation(evaluation);
+                    self.enter(Stage::Evaluation(evaluation));
                 }
                 // A window of the rate held means that the report of the higher one was lost.
                 if phase != Phase::Low {
@@ -269,15 +285,27 @@ impl Anole {
 
     /// Puts a decided rate in force, and the rule-based candidate on it unless it is near already.
     fn apply(&mut self, now: Time, choice: Choice) {
-        self.account(now, choice.source);
-        let least = Rate::from_bytes_per_s(
-            MIN_PACKETS_PER_RTT * f64::from(self.flow.mss) / self.path.srtt().as_secs_f64().max(1e-6),
-        );
-        self.rate = Bounds::DEFAULT.clamp(choice.rate.max(least));
+        self.set_rate(now, choice.rate, choice.source);
         let own = self.rule_rate().bytes_per_s();
         if (own - self.rate.bytes_per_s()).abs() > self.params.keep_epoch * self.rate.bytes_per_s() {
             self.resume_rule(now, self.rate);
         }
+    }
+
+    /// The one door through which a rate comes into force: within its bounds and above its floor, and its time accounted
+    /// for.
+    fn set_rate(&mut self, now: Time, rate: Rate, source: Source) {
+        self.account(now, source);
+        let least = Rate::from_bytes_per_s(
+            MIN_PACKETS_PER_RTT * f64::from(self.flow.mss) / self.path.srtt().as_secs_f64().max(1e-6),
+        );
+        self.rate = Bounds::DEFAULT.clamp(rate.max(least));
+    }
+
+    /// The one way from a stage to the next, or on in the same.
+    fn enter(&mut self, next: Stage) {
+        debug_assert!(self.stage.may_lead_to(&next), "{} to {}", self.stage.name(), next.name());
+        self.stage = next;
     }
 
     fn account(&mut self, now: Time, next: Source) {
@@ -304,10 +332,10 @@ impl Anole {
     fn enter_probing(&mut self, out: &mut Commands) {
         self.arm(out);
         if self.rule.confidence.is_active() && self.learned.confidence.is_active() {
-            self.stage = Stage::Probing(Probing::default());
+            self.enter(Stage::Probing(Probing::default()));
             self.hold(self.rate, self.path.srtt().mul_f64(self.params.probing_rtts), out);
         } else {
-            self.stage = Stage::Acceleration(Acceleration::default());
+            self.enter(Stage::Acceleration(Acceleration::default()));
             self.hold(self.rate, self.path.srtt() * 2, out);
         }
     }

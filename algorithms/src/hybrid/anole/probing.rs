@@ -52,7 +52,7 @@ impl Anole {
         };
         let proposal = match self.learned.poll(now, self.rate) {
             Poll::Pending if now < until && self.learned.confidence.is_active() => {
-                self.stage = Stage::Probing(Probing { waits_until: Some(until) });
+                self.enter(Stage::Probing(Probing { waits_until: Some(until) }));
                 return self.hold(self.rate, hold, out);
             }
             Poll::Pending => Proposal::None,

@@ -172,8 +172,8 @@ impl Anole {
         let Stage::Ramp(mut ramp) = self.stage else { return };
         let over = ramp.on_report(now, seen, self.flow.mss, &mut self.path, &self.params, out);
         self.feed_rule(now, seen.acked, seen.lost, seen.timeout > 0, Dur::from_micros(seen.elapsed_us));
-        self.rate = Rate::from_bytes_in(seen.cwnd, self.path.srtt());
-        self.stage = Stage::Ramp(ramp);
+        self.set_rate(now, Rate::from_bytes_in(seen.cwnd, self.path.srtt()), self.source.0);
+        self.enter(Stage::Ramp(ramp));
         let observation = self.observe(seen.lost, seen.acked, Dur::from_micros(seen.elapsed_us));
         self.learned.ask(now, &observation);
         if over {
