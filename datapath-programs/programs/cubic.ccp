@@ -6,8 +6,8 @@
 #   target = w_max + C * mss * (t - K)^3      bytes, t and K in seconds
 #   Cwnd  += (target - Cwnd) / Cwnd per byte acknowledged, target limited to 1.5 * Cwnd
 # and never below the estimate of what Reno would have (`friendly`, alpha = 9/17 of a segment per
-# window, RFC 9438 eq. 4). The agent answers a loss by setting Cwnd, `ssthresh`, `w_max`, `k_ms` and
-# `fresh` = 1: the epoch then begins at the next ACK above `ssthresh`, on the datapath's clock.
+# window up to `prior`, a whole one from there; RFC 9438 eq. 4). The agent answers a loss by setting Cwnd, `ssthresh`, `w_max`, `k_ms`,
+# `prior` and `fresh` = 1: the epoch then begins at the next ACK above `ssthresh`, on the datapath's clock.
 #
 # Fixed point: times in ms, distances from K limited to 100 s, so that (t-K)^2 <= 10^10 and the cube
 # in units of 10^-3 s^3 <= 10^9; times a register < 2^32 that stays below 2^62. Divisions truncate:
@@ -22,6 +22,7 @@
     (w_max 0) # window before the last decrease, bytes
     (k_ms 0) # time from the epoch to w_max, ms
     (friendly 0) # Reno's window in this epoch, bytes; state of the program
+    (prior 0) # window before the last decrease, or at the end of slow start, bytes
     (fresh 0) # 1: an epoch begins at the next ACK above ssthresh
     (epoch_us 0) # beginning of the epoch, us; state of the program
     (credit 0) # growth owed, byte * byte; state of the program
@@ -46,16 +47,16 @@
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
     (fallthrough)
 )
+(when (&& (< Cwnd ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
+    (:= Cwnd (+ Cwnd (/ Ack.bytes_acked (max 1 divisor))))
+    (fallthrough)
+)
 (when (&& (> fresh 0) (> (+ Cwnd 1) ssthresh))
     (:= epoch_us Ack.now)
     (:= friendly Cwnd)
     (:= fresh 0)
     (:= credit 0)
     (:= friendly_credit 0)
-    (fallthrough)
-)
-(when (&& (< Cwnd ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
-    (:= Cwnd (+ Cwnd (/ Ack.bytes_acked (max 1 divisor))))
     (fallthrough)
 )
 (when (&& (> (+ Cwnd 1) ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
@@ -70,6 +71,7 @@
     (:= up (/ credit (max 1 Cwnd)))
     (:= credit (- (max credit (* up Cwnd)) (* up Cwnd)))
     (:= friendly_credit (+ friendly_credit (/ (* 9 (* mss Ack.bytes_acked)) 17)))
+    (:= friendly_credit (if (> (+ friendly 1) prior) (+ friendly_credit (/ (* 8 (* mss Ack.bytes_acked)) 17))))
     (:= w (/ friendly_credit (max 1 Cwnd)))
     (:= friendly_credit (- (max friendly_credit (* w Cwnd)) (* w Cwnd)))
     (:= friendly (+ friendly w))

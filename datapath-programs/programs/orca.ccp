@@ -2,7 +2,7 @@
 #
 # The window grows per ACK as in the program cubic: slow start below `ssthresh`, above it the cubic of
 # RFC 9438 with its estimate of Reno (see there for the equations and the ranges of the fixed point).
-# The agent takes CUBIC's decreases by setting Cwnd, `ssthresh`, `w_max`, `k_ms` and `fresh` = 1. For a policy's action it sets Cwnd and `friendly` alone: the cubic keeps its clock, as in
+# The agent takes CUBIC's decreases by setting Cwnd, `ssthresh`, `w_max`, `k_ms`, `prior` and `fresh` = 1. For a policy's action it sets Cwnd and `friendly` alone: the cubic keeps its clock, as in
 # Linux when somebody else sets the window, and growth goes on from there.
 #
 # Packets are paced at 1.2 times window over smoothed round-trip time, the ratio of Linux in congestion
@@ -18,6 +18,7 @@
     (w_max 0) # window before the last decrease, bytes
     (k_ms 0) # time from the epoch to w_max, ms
     (friendly 0) # Reno's window in this epoch, bytes
+    (prior 0) # window before the last decrease, or at the end of slow start, bytes
     (fresh 0) # 1: an epoch begins at the next ACK above ssthresh
     (epoch_us 0) # beginning of the epoch, us; state of the program
     (credit 0) # growth owed, byte * byte; state of the program
@@ -65,16 +66,16 @@
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* w w)))
     (fallthrough)
 )
+(when (&& (< Cwnd ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
+    (:= Cwnd (+ Cwnd (/ Ack.bytes_acked (max 1 divisor))))
+    (fallthrough)
+)
 (when (&& (> fresh 0) (> (+ Cwnd 1) ssthresh))
     (:= epoch_us Ack.now)
     (:= friendly Cwnd)
     (:= fresh 0)
     (:= credit 0)
     (:= friendly_credit 0)
-    (fallthrough)
-)
-(when (&& (< Cwnd ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
-    (:= Cwnd (+ Cwnd (/ Ack.bytes_acked (max 1 divisor))))
     (fallthrough)
 )
 (when (&& (> (+ Cwnd 1) ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
@@ -89,6 +90,7 @@
     (:= up (/ credit (max 1 Cwnd)))
     (:= credit (- (max credit (* up Cwnd)) (* up Cwnd)))
     (:= friendly_credit (+ friendly_credit (/ (* 9 (* mss Ack.bytes_acked)) 17)))
+    (:= friendly_credit (if (> (+ friendly 1) prior) (+ friendly_credit (/ (* 8 (* mss Ack.bytes_acked)) 17))))
     (:= w (/ friendly_credit (max 1 Cwnd)))
     (:= friendly_credit (- (max friendly_credit (* w Cwnd)) (* w Cwnd)))
     (:= friendly (+ friendly w))

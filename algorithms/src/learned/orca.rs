@@ -47,6 +47,7 @@ impl Orca {
             .set(control::SSTHRESH, epoch.ssthresh)
             .set(control::W_MAX, epoch.w_max)
             .set(control::K_MS, epoch.k_ms)
+            .set(control::PRIOR, epoch.prior)
             .set(control::DIVISOR, 1)
             .set(control::FRESH, 1);
     }

@@ -1,8 +1,8 @@
 //! CUBIC over the `cubic` program: the window grows per ACK in the datapath, which evaluates
 //! W(t) = C·(t − K)³ + W_max; the decreases and the end of slow start are the law's.
 //!
-//! Deviations from the law: the program's Reno-friendly α is that of β = 0.7, whatever β is, and does not become 1
-//! above the window before the decrease; the window grows during the round trip after a decrease.
+//! Deviations from the law: the program's Reno-friendly α is that of β = 0.7, whatever β is; the window grows during the
+//! round trip after a decrease.
 
 use super::{AVOIDANCE_INTERVAL_US, FIRST_INTERVAL};
 use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
@@ -74,6 +74,7 @@ impl Algorithm for Cubic {
                     .set(control::SSTHRESH, epoch.ssthresh)
                     .set(control::W_MAX, epoch.w_max)
                     .set(control::K_MS, epoch.k_ms)
+                    .set(control::PRIOR, epoch.prior)
                     .set(control::DIVISOR, 1)
                     .set(control::FRESH, 1);
             }
@@ -121,6 +122,8 @@ pub(crate) struct Epoch {
     pub w_max: u32,
     /// The time until it gets there, ms.
     pub k_ms: u32,
+    /// Where the estimate of Reno begins to grow by a whole segment per window.
+    pub prior: u32,
 }
 
 /// What growth in the datapath goes on with.
@@ -204,6 +207,7 @@ impl Growth {
             ssthresh: bounded(epoch.ssthresh),
             w_max: bounded(epoch.w_max),
             k_ms: (epoch.k_s * 1e3).round() as u32,
+            prior: bounded(epoch.prior),
         }
     }
 }

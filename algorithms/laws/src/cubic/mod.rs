@@ -102,6 +102,9 @@ pub struct Epoch {
     pub w_max: u64,
     /// K: the time until it gets there, s.
     pub k_s: f64,
+    /// The window before the last decrease, or at the end of slow start: from there the estimate of Reno grows by a whole
+    /// segment per window.
+    pub prior: u64,
 }
 
 impl Cubic {
@@ -284,7 +287,13 @@ impl Cubic {
         let w_max = if self.after_loss { self.w_max } else { self.ssthresh.min(MAX_WINDOW_PACKETS) };
         let bytes = |packets: f64| (packets.min(MAX_WINDOW_PACKETS) * self.mss) as u64;
         let k_s = if self.after_loss { self.k_s(w_max) } else { 0.0 };
-        Epoch { cwnd: self.cwnd(), ssthresh: bytes(self.ssthresh), w_max: bytes(w_max), k_s }
+        Epoch {
+            cwnd: self.cwnd(),
+            ssthresh: bytes(self.ssthresh),
+            w_max: bytes(w_max),
+            k_s,
+            prior: bytes(self.cwnd_prior),
+        }
     }
 
     /// The factor on slow start's growth per byte acknowledged.
