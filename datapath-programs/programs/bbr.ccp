@@ -1,11 +1,15 @@
-# bbr: paces at a gain times the bottleneck bandwidth, and samples that bandwidth on every ACK.
+# bbr: paces at a gain times the bottleneck bandwidth, less a hundredth, and samples that bandwidth on every ACK.
 #
 # With `cycling` = 1 the gain follows BBR's cycle of eight phases of `phase_us` each: 1.25, 0.75, then
 # six times 1 (Cardwell et al. 2016). The phase of 1.25 goes on until a packet was lost or 1.25 `bdp` are
 # in flight, but no longer than four times `phase_us`; the phase of 0.75 ends early once no more than
 # `bdp` is in flight. With `cycling` = 0 the gain is `gain_64`/64 throughout, and a phase with a gain
 # below 1 ends early in the same way. A delivery rate above `bw` raises it at once; only the agent lowers
-# it. One report at the end of each phase, and one at once after a timeout. The agent sets Cwnd.
+# it. One report at the end of each phase, and one at once after a timeout.
+#
+# The window grows by what is acknowledged up to `target`. In the round trip after a loss it is what was in flight, so
+# that no more is sent than what leaves; once what was in flight is repaired, it is what it was before. With `held` = 1 it is no larger than `target`,
+# and is restored when `held` is 0 again.
 
 (def
     (bw 1500) # bottleneck bandwidth, bytes/s
@@ -15,6 +19,11 @@
     (gain_64 64) # gain without a cycle, 1/64; 64 with it
     (phase 0) # phase of the cycle, 0 to 7; the agent sets where it starts
     (due_us 0) # when this phase ends, us
+    (target 0) # window to grow to, bytes
+    (held 0) # 1: the window is held at the target or below
+    (prior 0) # window before a recovery or a hold, bytes; state of the program
+    (conserve_us 0) # end of the round trip after a loss, us; state of the program
+    (repair_us 0) # when what was in flight at that loss is repaired, us; state of the program
     (Report
         (volatile rate 0) # largest delivery rate sampled in this phase, bytes/s
         (volatile acked 0) # bytes acknowledged in this phase
@@ -39,22 +48,52 @@
     (:= Report.elapsed_us Micros)
     (:= Report.inflight Flow.bytes_in_flight)
     (:= bw (max bw Report.rate))
-    (:= Rate (/ (* bw gain_64) 64))
+    (:= Rate (/ (* 99 (/ (* bw gain_64) 64)) 100))
     (:= due_us phase_us)
     (fallthrough)
 )
 (when (&& (> cycling 0) (== phase 0))
-    (:= Rate (/ (* 5 bw) 4))
+    (:= Rate (/ (* 99 bw) 80))
     (:= reached (+ Flow.bytes_in_flight Ack.bytes_acked))
     (:= due_us (if (&& (== Report.lost 0) (< (* 4 reached) (* 5 bdp))) (* 4 phase_us)))
     (fallthrough)
 )
 (when (&& (> cycling 0) (== phase 1))
-    (:= Rate (/ (* 3 bw) 4))
+    (:= Rate (/ (* 297 bw) 400))
     (fallthrough)
 )
 (when (&& (|| (< gain_64 64) (&& (> cycling 0) (== phase 1))) (< Flow.bytes_in_flight bdp))
     (:= due_us 0)
+    (fallthrough)
+)
+(when (&& (> Ack.lost_pkts_sample 0) (> Ack.now repair_us))
+    (:= prior (max prior Cwnd))
+    (:= conserve_us (+ Ack.now Report.rtt_us))
+    (fallthrough)
+)
+(when (&& (> Ack.lost_pkts_sample 0) (> conserve_us Ack.now))
+    (:= repair_us (+ Ack.now Report.rtt_us))
+    (fallthrough)
+)
+(when (> conserve_us Ack.now)
+    (:= Cwnd (+ Flow.bytes_in_flight Ack.bytes_acked))
+    (fallthrough)
+)
+(when (&& (== held 0) (> (+ Ack.now 1) conserve_us))
+    (:= Cwnd (+ Cwnd Ack.bytes_acked))
+    (fallthrough)
+)
+(when (&& (== held 0) (> (+ Ack.now 1) repair_us))
+    (:= Cwnd (max Cwnd prior))
+    (:= prior 0)
+    (fallthrough)
+)
+(when (> held 0)
+    (:= prior (max prior Cwnd))
+    (fallthrough)
+)
+(when true
+    (:= Cwnd (min Cwnd target))
     (fallthrough)
 )
 (when (|| Flow.was_timeout (> Micros due_us))

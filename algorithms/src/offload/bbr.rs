@@ -1,5 +1,5 @@
-//! BBR over the `bbr` program, which samples delivery rates on every ACK, paces and walks through the gain cycle; the
-//! model and the stages are the law's.
+//! BBR over the `bbr` program, which samples delivery rates on every ACK, paces, walks through the gain cycle and keeps the
+//! window, also in a recovery; the model and the stages are the law's.
 
 use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
 use anole_laws::bbr::{self as law, NOMINAL_RTT};
@@ -47,7 +47,8 @@ impl Bbr {
             Some(min_rtt) if cycling => min_rtt,
             Some(_) => rtt,
         };
-        out.cwnd(bounds.cwnd(self.law.control().cwnd, self.flow.mss))
+        out.set(control::TARGET, bounds.cwnd(self.law.target_cwnd(), self.flow.mss))
+            .set(control::HELD, u32::from(self.law.is_held()))
             .set_rate(control::BW, bounds.clamp(self.law.bandwidth()))
             .set(control::BDP, bounds.cwnd(self.law.bdp(), self.flow.mss))
             .set(control::PHASE_US, phase.as_micros().clamp(SHORTEST_PHASE_US, LONGEST_PHASE_US) as u32)
@@ -74,7 +75,7 @@ fn feedback(seen: &bbr::Report) -> Feedback {
 
 impl Algorithm for Bbr {
     fn start(&mut self, now: Time, out: &mut Commands) {
-        out.run(&bbr::PROGRAM);
+        out.run(&bbr::PROGRAM).cwnd(Bounds::DEFAULT.cwnd(u64::from(self.flow.init_cwnd), self.flow.mss));
         self.law.start(now);
         self.control(NOMINAL_RTT, out);
     }
@@ -162,7 +163,8 @@ mod tests {
         let mut bench = Bench::new();
         bench.round(20_000, 50, 9000);
         bench.report([0, 0, 100, 1, 300_000, 50_000, u64::from(u32::MAX), 0]);
-        assert_eq!((bench.field("Cwnd"), bench.field("phase_us")), (Some(2000), Some(1000)));
+        assert_eq!((bench.field("target"), bench.field("phase_us")), (Some(2000), Some(1000)));
+        assert_eq!(bench.field("held"), Some(1));
     }
 
     #[test]
@@ -197,7 +199,7 @@ mod tests {
 
     fn in_bounds(bench: &Bench) -> Result<(), TestCaseError> {
         let field = |name| bench.field(name).unwrap_or_default();
-        prop_assert!((2000..=1 << 30).contains(&field("Cwnd")));
+        prop_assert!((2000..=1 << 30).contains(&field("target")));
         prop_assert!((1500..=4_000_000_000).contains(&field("bw")));
         prop_assert!((1000..=10_000_000).contains(&field("phase_us")));
         prop_assert!(field("phase") <= 7 && field("phase") != 1);

@@ -6,8 +6,10 @@
 //!
 //! ```text
 //! bw  = largest delivery rate of the last ten rounds,  rt = smallest round-trip time of ten seconds
-//! pacing rate = gain·bw,  window = gain·bw·rt
+//! pacing rate = 0.99·gain·bw,  window = gain·bw·rt
 //! ```
+//! The hundredth keeps the queue from growing on what jitter adds to delivery rates (tcp_bbr.c,
+//! bbr_pacing_margin_percent). [`recovery`] has the window after losses, [`policer`] the long-term bandwidth.
 //!
 //! ```text
 //!  ┌─────────┐ bw flat for   ┌───────┐ in flight ≤ BDP  ┌─────────┐
@@ -28,18 +30,22 @@
 //! [`Bbr::gain_64`] and [`Bbr::cycle_phase`] are what it needs, and its reports end at the phases' ends.
 //!
 //! Deviations: stages change with feedback; a round is a round-trip time rather than a flight of data; samples limited
-//! by the application are not marked; no packet conservation on loss, no long-term sampling for policers; the gain
-//! cycle starts at a phase drawn from the seed; no allowance for segmentation offload in the window.
+//! by the application are not marked; a recovery is measured in time; the gain cycle starts at a phase drawn from the
+//! seed; no allowance for segmentation offload in the window.
 
 mod cycle;
 mod model;
+mod policer;
+mod recovery;
 
 use crate::{Control, Feedback, Flow, Law, Spec, params};
 use anole_model::{Bounds, Dur, Rate, Time};
 use cycle::Cycle;
 use model::Model;
+use policer::Policer;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use recovery::Window;
 
 /// BBR in the registry.
 pub const SPEC: Spec = Spec {
@@ -77,6 +83,8 @@ pub const NOMINAL_RTT: Dur = Dur::from_millis(1);
 /// Phases that a flow may start the cycle in: any but the draining one (the draft's choice).
 const START_PHASES: u32 = 7;
 
+/// Pacing rate over gain times bandwidth (tcp_bbr.c, bbr_pacing_margin_percent).
+pub const PACING_MARGIN: f64 = 0.99;
 /// A gain of 1 in 1/64.
 const UNITY_64: u32 = 64;
 /// Feedback tells of no longer round-trip time.
@@ -112,6 +120,8 @@ struct Plateau {
 pub struct Bbr {
     flow: Flow,
     model: Model,
+    policer: Policer,
+    window: Window,
     stage: Stage,
     /// False before the first feedback.
     started: bool,
@@ -128,6 +138,8 @@ impl Bbr {
         Bbr {
             flow,
             model: Model::new(),
+            policer: Policer::default(),
+            window: Window::new(u64::from(flow.init_cwnd)),
             stage: Stage::Startup(Plateau::default()),
             started: false,
             timed_out: false,
@@ -150,7 +162,7 @@ impl Bbr {
                 let initial = u64::from(self.flow.init_cwnd);
                 self.model.bandwidth().max(Rate::from_bytes_in(initial, rtt))
             }
-            _ => self.model.bandwidth(),
+            _ => self.policer.bandwidth().unwrap_or(self.model.bandwidth()),
         }
     }
 
@@ -186,8 +198,18 @@ impl Bbr {
         self.timed_out
     }
 
+    /// True while the window is held at its target, after a timeout and while the round-trip time is measured, and restored
+    /// afterwards.
+    pub fn is_held(&self) -> bool {
+        self.timed_out || matches!(self.stage, Stage::ProbeRtt { .. })
+    }
+
+    fn mss(&self) -> u64 {
+        u64::from(self.flow.mss.max(1))
+    }
+
     fn least_cwnd(&self) -> u64 {
-        MIN_CWND_PACKETS * u64::from(self.flow.mss.max(1))
+        MIN_CWND_PACKETS * self.mss()
     }
 
     /// Takes what feedback with acknowledgements says of the path. True when a round is over.
@@ -244,18 +266,29 @@ impl Bbr {
         Stage::ProbeBw(Cycle::begin(now, if drawn == 0 { 0 } else { drawn + 1 }))
     }
 
-    fn cwnd(&self) -> u64 {
+    /// The window that the flow grows to, bytes; [`Law::control`] has the one in force.
+    pub fn target_cwnd(&self) -> u64 {
         let bdp = self.model.bdp() as f64;
         let least = self.least_cwnd();
         let initial = u64::from(self.flow.init_cwnd).max(least);
         match self.stage {
-            _ if self.timed_out => u64::from(self.flow.mss.max(1)),
+            _ if self.timed_out => self.mss(),
             Stage::Startup(_) if self.model.min_rtt().is_none() => initial,
             Stage::Startup(_) => ((bdp * high_gain()) as u64).max(SECOND_ROUND * initial),
             Stage::Drain => ((bdp * high_gain()) as u64).max(least),
             Stage::ProbeBw(_) => ((bdp * CWND_GAIN) as u64).max(least),
             Stage::ProbeRtt { .. } => least,
         }
+    }
+
+    fn take_window(&mut self, now: Time, seen: &Feedback, rtt: Dur) {
+        let target = self.target_cwnd();
+        if self.is_held() {
+            return self.window.hold(target);
+        }
+        let keep =
+            seen.in_flight.map_or(target, |left| left.saturating_add(seen.acked)).max(self.least_cwnd());
+        self.window.take(now, rtt, seen.acked, seen.lost, keep, target);
     }
 
     fn gain(&self) -> f64 {
@@ -287,6 +320,9 @@ impl Law for Bbr {
                 *plateau = Plateau::default();
             }
         }
+        let lost = seen.lost.saturating_mul(self.mss());
+        self.policer.take(now, self.model.round(), seen.acked, lost);
+        self.take_window(now, seen, rtt);
         let (bdp, min_rtt) = (self.model.bdp(), self.model.min_rtt());
         if let (Stage::ProbeBw(cycle), Some(min_rtt)) = (&mut self.stage, min_rtt) {
             cycle.advance(now, min_rtt, seen.lost, in_flight.saturating_add(seen.acked), in_flight, bdp);
@@ -294,7 +330,8 @@ impl Law for Bbr {
     }
 
     fn control(&self) -> Control {
-        Control { cwnd: self.cwnd(), rate: Some(Bounds::DEFAULT.clamp(self.bandwidth() * self.gain())) }
+        let rate = self.bandwidth() * (self.gain() * PACING_MARGIN);
+        Control { cwnd: self.window.cwnd(), rate: Some(Bounds::DEFAULT.clamp(rate)) }
     }
 
     /// The bandwidth is taken to be the other controller's rate; the cycle begins.
@@ -304,6 +341,8 @@ impl Law for Bbr {
         self.timed_out = false;
         self.model.resume(now, Bounds::DEFAULT.clamp(from.rate_over(rtt)));
         self.stage = self.probe_bw(now);
+        self.policer.reset();
+        self.window.set(from.cwnd.max(self.least_cwnd()));
     }
 
     fn in_slow_start(&self) -> bool {

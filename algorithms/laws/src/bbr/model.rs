@@ -49,6 +49,11 @@ impl Model {
         self.min_rtt_at = self.min_rtt_at.max(now);
     }
 
+    /// Rounds so far.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
     /// The bandwidth of the bottleneck; nothing before the first delivery.
     pub fn bandwidth(&self) -> Rate {
         self.rates.max().unwrap_or(Rate::ZERO)
