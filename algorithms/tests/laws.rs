@@ -109,7 +109,7 @@ fn sample(
         lost_packets: lost,
         was_timeout: timeout,
         rtt_us: rtt_sample.map_or(0, |rtt| rtt.as_micros()),
-        bytes_in_flight: in_flight,
+        bytes_in_flight: Some(in_flight),
         packets_in_flight: in_flight / MSS,
         rate_incoming: rate,
         rate_outgoing: rate,

@@ -96,7 +96,7 @@ impl MiniHost {
             rtt_us: 20_000,
             rate_outgoing: 1_000_000,
             rate_incoming: 1_000_000,
-            bytes_in_flight: 20_000,
+            bytes_in_flight: Some(20_000),
             packets_in_flight: 14,
             ..AckSample::default()
         };

@@ -9,6 +9,9 @@
 
 use anole_model::{Dur, Time};
 
+/// The round-trip time before the first sample (RFC 9002 §6.2.2, kInitialRtt).
+const UNKNOWN_RTT: Dur = Dur::from_millis(333);
+
 /// The congestion event under way, if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Episode {
@@ -16,8 +19,9 @@ pub struct Episode {
 }
 
 impl Episode {
-    /// A decrease is made now that keeps the share `kept` of the window.
+    /// A decrease is made now that keeps the share `kept` of the window; `rtt` is zero where none was measured.
     pub fn begin(&mut self, now: Time, rtt: Dur, kept: f64) {
+        let rtt = if rtt.is_zero() { UNKNOWN_RTT } else { rtt };
         self.until = Some(now + rtt.mul_f64(2.0 - kept));
     }
 

@@ -175,7 +175,7 @@ impl World {
                         bytes_acked: MSS,
                         packets_acked: 1,
                         rtt_us: self.last_rtt.as_micros(),
-                        bytes_in_flight: self.in_flight,
+                        bytes_in_flight: Some(self.in_flight),
                         packets_in_flight: self.in_flight / MSS,
                         ..AckSample::default()
                     };
@@ -186,7 +186,7 @@ impl World {
                     self.lost += u64::from(MSS);
                     let sample = AckSample {
                         lost_packets: 1,
-                        bytes_in_flight: self.in_flight,
+                        bytes_in_flight: Some(self.in_flight),
                         packets_in_flight: self.in_flight / MSS,
                         ..AckSample::default()
                     };

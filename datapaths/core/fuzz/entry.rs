@@ -84,7 +84,8 @@ pub fn installer(data: &[u8]) {
             rtt_us: u64::from(word(12)) << (bytes[14] % 32),
             rate_outgoing: u64::from(word(2)) << (bytes[15] % 32),
             rate_incoming: u64::from(word(6)),
-            bytes_in_flight: word(10),
+            bytes_in_flight: (bytes[15] % 2 > 0).then_some(word(10)),
+            app_limited: bytes[15] % 4 > 1,
             ..AckSample::default()
         };
         check(datapath.on_ack(now, flow, &sample, &mut Agent));

@@ -50,6 +50,8 @@ const CREATE_INTERVAL: Dur = Dur::from_millis(250);
 /// The longest wait for an agent that was wrongly given up, in units of the first one: a program runs
 /// unwatched for at most 4 s at the default timeout.
 const MAX_LENIENCY: u64 = 8;
+/// RFC 6928: the initial window.
+const INITIAL_WINDOW_PACKETS: u32 = 10;
 /// RFC 6298 §2.3: the gain of the smoothed RTT is 1/8.
 const SRTT_GAIN_DIVISOR: u64 = 8;
 
@@ -253,7 +255,7 @@ impl Flow {
             self.governor = Governor::Fallback;
             self.stats.fallbacks += 1;
             self.lost_at = Some(now);
-            self.fallback = Cubic::resumed(self.config.create.mss, self.operating_point(sample));
+            self.fallback = self.resumed_fallback(sample);
             self.next_create = now;
         }
         self.fallback.on_feedback(now, &sample.feedback());
@@ -264,14 +266,26 @@ impl Flow {
         }
     }
 
+    /// The fallback from where the agent left off. A flow whose application has too little to send says nothing about the
+    /// path: it goes on with what was in use, or ten packets (RFC 6928), and slow start up to the old window.
+    fn resumed_fallback(&self, sample: &AckSample) -> Cubic {
+        let (mss, rtt) = (self.config.create.mss, Dur::from_micros(self.srtt_us));
+        let (old, used) = (self.control.cwnd, self.operating_point(sample));
+        if !sample.app_limited {
+            return Cubic::resumed(mss, used, rtt);
+        }
+        let floor = old.min(INITIAL_WINDOW_PACKETS.saturating_mul(mss));
+        Cubic::resumed_below(mss, used.max(floor), old, rtt)
+    }
+
     /// The window that the flow really used: what was delivered in a round trip or is in flight, where
     /// the transport tells; at most the window itself.
     fn operating_point(&self, sample: &AckSample) -> u32 {
         const MICROS_PER_S: u128 = 1_000_000;
         let delivered = u128::from(sample.rate_incoming) * u128::from(self.srtt_us) / MICROS_PER_S;
         // What was in flight before this ACK: a batch of ACKs may leave little behind.
-        let in_flight = u128::from(sample.bytes_in_flight) + u128::from(sample.bytes_acked);
-        let used = delivered.max(if sample.bytes_in_flight == 0 { 0 } else { in_flight });
+        let before = |left: u32| u128::from(left) + u128::from(sample.bytes_acked);
+        let used = delivered.max(sample.bytes_in_flight.map_or(0, before));
         match u32::try_from(used) {
             Ok(0) | Err(_) => self.control.cwnd,
             Ok(used) => used.min(self.control.cwnd),

@@ -29,17 +29,18 @@ pub struct AckSample {
     pub rate_outgoing: u64,
     /// Delivery rate, bytes/s (`Flow.rate_incoming`).
     pub rate_incoming: u64,
-    /// Bytes in flight (`Flow.bytes_in_flight`).
-    pub bytes_in_flight: u32,
+    /// Bytes in flight (`Flow.bytes_in_flight`); `None` where the transport does not tell, which programs read as 0.
+    pub bytes_in_flight: Option<u32>,
     /// Packets in flight (`Flow.packets_in_flight`).
     pub packets_in_flight: u32,
     /// Bytes that wait to be sent (`Flow.bytes_pending`).
     pub bytes_pending: u32,
+    /// The application had too little to send: what was in flight says nothing about the path.
+    pub app_limited: bool,
 }
 
 impl AckSample {
-    /// The same in a law's terms. A transport that has nothing in flight after an ACK and one that does not tell are
-    /// not told apart.
+    /// The same in a law's terms.
     pub(crate) fn feedback(&self) -> Feedback {
         let rtt = (self.rtt_us > 0).then(|| Dur::from_micros(self.rtt_us));
         Feedback {
@@ -52,8 +53,8 @@ impl AckSample {
             samples: u64::from(rtt.is_some()),
             delivery_rate: (self.rate_incoming > 0)
                 .then(|| Rate::from_bytes_per_s(self.rate_incoming as f64)),
-            in_flight: (self.bytes_in_flight > 0).then_some(u64::from(self.bytes_in_flight)),
-            app_limited: false,
+            in_flight: self.bytes_in_flight.map(u64::from),
+            app_limited: self.app_limited,
             elapsed: Dur::ZERO,
         }
     }

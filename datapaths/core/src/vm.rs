@@ -177,7 +177,7 @@ fn primitives(now_us: u64, sample: &AckSample) -> [u64; 15] {
         now_us,
         u64::from(sample.packets_acked),
         u64::from(sample.packets_misordered),
-        u64::from(sample.bytes_in_flight),
+        u64::from(sample.bytes_in_flight.unwrap_or(0)),
         u64::from(sample.bytes_pending),
         u64::from(sample.packets_in_flight),
         sample.rate_incoming,

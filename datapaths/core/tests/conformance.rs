@@ -102,7 +102,7 @@ impl Replay {
             rtt_us,
             rate_outgoing: sent,
             rate_incoming: delivered,
-            bytes_in_flight: in_flight as u32,
+            bytes_in_flight: Some(in_flight as u32),
             packets_in_flight: in_flight_packets as u32,
             ..AckSample::default()
         };

@@ -77,7 +77,7 @@ fn no_ack_allocates() {
             let sample = AckSample {
                 bytes_acked: 1448,
                 rtt_us: 50_000,
-                bytes_in_flight: n % 3,
+                bytes_in_flight: Some(n % 3),
                 lost_packets: u32::from(n % 97 == 0),
                 ..AckSample::default()
             };

@@ -94,7 +94,7 @@ fn fold_sample(sample: &AckSample) -> Sample {
         rtt_us: sample.rtt_us,
         rate_outgoing: sample.rate_outgoing,
         rate_incoming: sample.rate_incoming,
-        bytes_in_flight: sample.bytes_in_flight,
+        bytes_in_flight: sample.bytes_in_flight.unwrap_or(0),
         packets_in_flight: sample.packets_in_flight,
         bytes_pending: sample.bytes_pending,
         pad: 0,

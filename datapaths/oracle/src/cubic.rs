@@ -82,7 +82,7 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
     let rarity = 1 << random.below(10);
     let mut now = Time::from_micros(1 + random.below(1 << 40));
     let mut quiet_until = now;
-    let mut cubic = Cubic::resumed(MSS, window * MSS);
+    let mut cubic = Cubic::resumed(MSS, window * MSS, rtt);
     let mut commands = vec![b'S'];
     commands.extend([window, u32::MAX].iter().flat_map(|word| word.to_le_bytes()));
     let packets = |cubic: &Cubic| cubic.cwnd() as f64 / f64::from(MSS);

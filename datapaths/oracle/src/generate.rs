@@ -176,9 +176,10 @@ fn sample(r: &mut Random) -> AckSample {
         rtt_us: r.long(),
         rate_outgoing: r.long(),
         rate_incoming: r.long(),
-        bytes_in_flight: r.word(),
+        bytes_in_flight: Some(r.word()),
         packets_in_flight: r.word(),
         bytes_pending: r.word(),
+        app_limited: false,
     }
 }
 

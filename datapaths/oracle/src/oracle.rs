@@ -71,7 +71,7 @@ fn write_sample(sample: &AckSample, batch: &mut Vec<u8>) {
     for word in [sample.rtt_us, sample.rate_outgoing, sample.rate_incoming] {
         batch.extend_from_slice(&word.to_le_bytes());
     }
-    for word in [sample.bytes_in_flight, sample.packets_in_flight, sample.bytes_pending] {
+    for word in [sample.bytes_in_flight.unwrap_or(0), sample.packets_in_flight, sample.bytes_pending] {
         batch.extend_from_slice(&word.to_le_bytes());
     }
 }

@@ -100,7 +100,8 @@ impl CcpController {
             .map_or(0, |sent| now.saturating_duration_since(sent).as_micros().try_into().unwrap_or(u64::MAX));
         sample.rate_outgoing = self.rates.outgoing;
         sample.rate_incoming = self.rates.incoming;
-        sample.bytes_in_flight = u32::try_from(bytes_in_flight).unwrap_or(u32::MAX);
+        sample.bytes_in_flight = Some(u32::try_from(bytes_in_flight).unwrap_or(u32::MAX));
+        sample.app_limited = self.app_limited;
         sample.packets_in_flight = self.packets.packets_in_flight();
         sample.bytes_pending = if self.app_limited { 0 } else { u32::from(self.mtu) };
         self.control = self.flow.on_ack(now, &sample);

@@ -21,6 +21,9 @@
 //!
 //! Slow start ends without a loss when HyStart++ (RFC 9406) sees the round-trip time rise.
 //!
+//! Time in which the application leaves the window unused does not count for the cubic (§5.8): the epoch is moved on, as in
+//! Linux (cubictcp_cwnd_event).
+//!
 //! Deviations: a congestion event is measured in time ([`Episode`]); growth from a batch of ACKs is applied once;
 //! spurious congestion events (§4.9) are not undone.
 //!
@@ -79,7 +82,9 @@ pub struct Cubic {
     hystart: Option<HyStart>,
     /// The factor on slow start's growth.
     growth: f64,
+    /// The latest round-trip time; zero before the first.
     last_rtt: Dur,
+    last_feedback: Option<Time>,
 }
 
 /// One stage of congestion avoidance.
@@ -130,22 +135,31 @@ impl Cubic {
             hystart: (params.hystart > 0.5).then(HyStart::new),
             growth: 1.0,
             last_rtt: Dur::ZERO,
+            last_feedback: None,
         }
     }
 
     /// Congestion avoidance from `cwnd` bytes, as after a loss at that window long ago: an epoch that is flat there
-    /// (RFC 9438 §4.8 and §4.10: K = 0, W_max = cwnd).
-    pub fn resumed(mss: u32, cwnd: u32) -> Cubic {
-        let mut cubic = Cubic::new(mss, cwnd);
+    /// (RFC 9438 §4.8 and §4.10: K = 0, W_max = cwnd). `rtt` is the latest round-trip time, zero if there is none.
+    pub fn resumed(mss: u32, cwnd: u32, rtt: Dur) -> Cubic {
+        let mut cubic = Cubic { last_rtt: rtt, ..Cubic::new(mss, cwnd) };
         cubic.leave_slow_start();
+        cubic
+    }
+
+    /// The same, but with slow start up to `ssthresh` bytes: for a window of which only `cwnd` bytes were in use, so that
+    /// nothing says that the path holds less.
+    pub fn resumed_below(mss: u32, cwnd: u32, ssthresh: u32, rtt: Dur) -> Cubic {
+        let mut cubic = Cubic::resumed(mss, ssthresh.max(cwnd), rtt);
+        cubic.observe(u64::from(cwnd));
         cubic
     }
 
     /// Goes on in congestion avoidance from `cwnd` bytes, and forgets what it knew: another controller has applied
     /// that window for long enough that this one's history no longer describes the path.
     pub fn resume_at(&mut self, cwnd: u64) {
-        let last_rtt = self.last_rtt;
-        *self = Cubic { last_rtt, ..Cubic::with(self.mss as u32, 0, self.params) };
+        let (last_rtt, last_feedback) = (self.last_rtt, self.last_feedback);
+        *self = Cubic { last_rtt, last_feedback, ..Cubic::with(self.mss as u32, 0, self.params) };
         self.cwnd = (cwnd as f64 / self.mss).clamp(LOSS_WINDOW_PACKETS, MAX_WINDOW_PACKETS);
         self.leave_slow_start();
     }
@@ -302,8 +316,22 @@ impl Cubic {
     }
 }
 
+impl Cubic {
+    /// Moves the epoch on by the time since the feedback before in which the window was not in use: all of it where this
+    /// feedback says so, else what exceeds a round trip and the span that the feedback covers.
+    fn skip_idle_time(&mut self, now: Time, seen: &Feedback, used: bool) {
+        let gap = self.last_feedback.replace(now).map_or(Dur::ZERO, |last| now.since(last));
+        let idle = if used { gap - self.last_rtt.max(seen.elapsed) } else { gap };
+        if let Some(stage) = &mut self.avoidance {
+            stage.start += idle;
+        }
+    }
+}
+
 impl Law for Cubic {
     fn on_feedback(&mut self, now: Time, seen: &Feedback) {
+        let used = seen.uses(self.cwnd());
+        self.skip_idle_time(now, seen, used);
         if let Some(rtt) = seen.min_rtt.or(seen.rtt) {
             self.on_rtt(now, rtt, seen.samples);
         }
@@ -312,7 +340,7 @@ impl Law for Cubic {
         } else if seen.congested() {
             self.on_loss(now);
         }
-        if seen.acked > 0 && seen.uses(self.cwnd()) {
+        if seen.acked > 0 && used {
             self.on_ack(now, seen.acked);
         }
     }

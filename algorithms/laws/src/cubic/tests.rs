@@ -47,7 +47,7 @@ fn one_decrease_per_round_trip() {
 #[test]
 fn growth_follows_the_cubic() {
     let w_max = 1000.0;
-    let (mut cubic, mut now) = (Cubic::resumed(MSS, 1_000_000), Time::ZERO);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 1_000_000, Dur::ZERO), Time::ZERO);
     ack(&mut cubic, now, 0, RTT);
     cubic.on_loss(now);
     now += RTT;
@@ -67,7 +67,7 @@ fn growth_follows_the_cubic() {
 #[test]
 fn steady_state_matches_the_response_function() {
     let p: f64 = 1e-4;
-    let (mut cubic, mut now) = (Cubic::resumed(MSS, 300_000), Time::ZERO);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 300_000, Dur::ZERO), Time::ZERO);
     let (mut since_loss, mut packets, mut losses) = (0u64, 0u64, 0);
     let mut measured_from = Time::ZERO;
     while losses < 220 {
@@ -95,7 +95,7 @@ fn steady_state_matches_the_response_function() {
 #[test]
 fn short_round_trips_are_reno_friendly() {
     let rtt = Dur::from_millis(5);
-    let (mut cubic, mut now) = (Cubic::resumed(MSS, 20_000), Time::ZERO);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 20_000, Dur::ZERO), Time::ZERO);
     ack(&mut cubic, now, 0, rtt);
     cubic.on_loss(now);
     now += rtt;
@@ -120,7 +120,7 @@ fn short_round_trips_are_reno_friendly() {
 #[test]
 fn steady_state_of_the_friendly_region_is_renos() {
     let (p, rtt): (f64, _) = (1e-3, Dur::from_millis(5));
-    let (mut cubic, mut now) = (Cubic::resumed(MSS, 40_000), Time::ZERO);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 40_000, Dur::ZERO), Time::ZERO);
     let (mut measured_from, mut counted) = (now, 0);
     for packet in 1..=200_000u32 {
         now += Dur::from_secs_f64(rtt.as_secs_f64() * f64::from(MSS) / cubic.cwnd() as f64);
@@ -140,7 +140,7 @@ fn steady_state_of_the_friendly_region_is_renos() {
 
 #[test]
 fn fast_convergence_gives_up_more() {
-    let (mut cubic, now) = (Cubic::resumed(MSS, 100_000), Time::ZERO);
+    let (mut cubic, now) = (Cubic::resumed(MSS, 100_000, Dur::ZERO), Time::ZERO);
     ack(&mut cubic, now, 0, RTT);
     cubic.on_loss(now);
     assert_eq!(cubic.w_max, 100.0);
@@ -152,7 +152,7 @@ fn fast_convergence_gives_up_more() {
 
 #[test]
 fn a_timeout_restarts_and_a_second_one_keeps_the_threshold() {
-    let (mut cubic, mut now) = (Cubic::resumed(MSS, 100_000), Time::ZERO);
+    let (mut cubic, mut now) = (Cubic::resumed(MSS, 100_000, Dur::ZERO), Time::ZERO);
     rounds(&mut cubic, &mut now, 1);
     cubic.on_timeout(now);
     let threshold = cubic.ssthresh;
@@ -178,7 +178,8 @@ fn resuming_moves_the_operating_point() {
 
 #[test]
 fn batches_grow_like_single_acks() {
-    let (mut single, mut batch) = (Cubic::resumed(MSS, 100_000), Cubic::resumed(MSS, 100_000));
+    let (mut single, mut batch) =
+        (Cubic::resumed(MSS, 100_000, Dur::ZERO), Cubic::resumed(MSS, 100_000, Dur::ZERO));
     let mut now = Time::ZERO;
     for cubic in [&mut single, &mut batch] {
         ack(cubic, now, 0, RTT);
@@ -194,6 +195,67 @@ fn batches_grow_like_single_acks() {
     }
     let ratio = batch.cwnd() as f64 / single.cwnd() as f64;
     assert!((0.97..1.03).contains(&ratio), "{ratio}");
+}
+
+/// RFC 9438 §5.8: an hour of silence, or of a trickle, is no hour of growth.
+#[test]
+fn idle_time_does_not_count() {
+    let after = |pause: Dur, trickle: bool| {
+        let (mut cubic, mut now) = (Cubic::resumed(MSS, 300_000, RTT), Time::ZERO);
+        let mut ack = |cubic: &mut Cubic, now: Time, in_flight: u64| {
+            let (acked, rtt) = (u64::from(MSS), Some(RTT));
+            let in_flight = Some(in_flight);
+            cubic.on_feedback(
+                now,
+                &Feedback { acked, rtt, min_rtt: rtt, samples: 1, in_flight, ..Feedback::default() },
+            );
+        };
+        cubic.on_rtt(now, RTT, 1);
+        cubic.on_loss(now);
+        let busy = |cubic: &mut Cubic, now: &mut Time, ack: &mut dyn FnMut(&mut Cubic, Time, u64)| {
+            for _ in 0..2000 {
+                *now += RTT / 200;
+                ack(cubic, *now, 300_000);
+            }
+        };
+        busy(&mut cubic, &mut now, &mut ack);
+        let before = cubic.cwnd();
+        let end = now + pause;
+        while trickle && now < end {
+            now += RTT;
+            ack(&mut cubic, now, 0);
+            assert_eq!(cubic.cwnd(), before, "an unused window does not grow");
+        }
+        now = end;
+        busy(&mut cubic, &mut now, &mut ack);
+        cubic.cwnd()
+    };
+    let undisturbed = after(Dur::ZERO, false) as f64;
+    for trickle in [false, true] {
+        let paused = after(Dur::from_millis(30_000), trickle) as f64;
+        assert!((paused / undisturbed - 1.0).abs() < 0.02, "{paused} instead of {undisturbed}");
+    }
+}
+
+#[test]
+fn a_window_of_which_little_was_used_is_found_again_by_slow_start() {
+    let (mut cubic, mut now) = (Cubic::resumed_below(MSS, 10_000, 80_000, RTT), Time::ZERO);
+    assert!(cubic.in_slow_start() && cubic.cwnd() == 10_000);
+    rounds(&mut cubic, &mut now, 3);
+    assert_eq!(cubic.cwnd(), 80_000);
+    rounds(&mut cubic, &mut now, 3);
+    assert!(!cubic.in_slow_start() && cubic.cwnd() < 85_000, "{}", cubic.cwnd());
+}
+
+/// A loss before any round-trip time was measured, and the rest of its flight.
+#[test]
+fn a_loss_without_a_round_trip_time_is_one_event() {
+    let mut cubic = Cubic::new(MSS, 100_000);
+    let lost = Feedback { lost: 1, ..Feedback::default() };
+    for ms in 0..20 {
+        cubic.on_feedback(Time::from_micros(ms * 1000), &lost);
+    }
+    assert_eq!(cubic.cwnd(), 70_000);
 }
 
 proptest! {

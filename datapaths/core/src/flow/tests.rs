@@ -187,7 +187,7 @@ fn the_agent_is_lost_and_comes_back_with_an_update() {
     // A pacing agent with a loose cap: 1 MB of window, of which 40 kB are in use.
     run.change(&reporter(1), 1_000_000, 800_000);
     run.sample.rate_incoming = 800_000;
-    run.sample.bytes_in_flight = 38_000;
+    run.sample.bytes_in_flight = Some(38_000);
     run.acks(12 + 500);
     assert_eq!(run.flow.governor(), Governor::Agent, "the first report waits since 500 ms, not longer");
     run.acks(1);
@@ -322,4 +322,31 @@ fn closing_says_so() {
     run.flow.close(&mut run.wire);
     let last = run.wire.sent.last().expect("the end");
     assert_eq!(decode(last), Ok((Message::Measure { sid: 1, uid: 0, values: vec![] }, 16)));
+}
+
+/// A flow with one packet per 100 ms, for ten minutes under the fallback.
+#[test]
+fn an_application_that_sends_little_does_not_grow_the_window() {
+    let mut run = Run::start(true);
+    run.sample.bytes_in_flight = Some(0);
+    for _ in 0..6000 {
+        run.now += Dur::from_millis(100);
+        run.flow.on_ack(run.now, &run.sample, &mut run.wire);
+    }
+    assert_eq!(run.flow.control().cwnd, 10 * MSS);
+}
+
+#[test]
+fn an_agent_lost_in_a_pause_leaves_the_initial_window_and_slow_start_up_to_the_old_one() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 60_000, 800_000);
+    run.sample.bytes_in_flight = Some(0);
+    run.sample.app_limited = true;
+    run.acks(12 + 501);
+    assert_eq!(run.flow.governor(), Governor::Fallback);
+    assert_eq!(run.flow.control().cwnd, 10 * MSS);
+    // The application is back.
+    run.sample = AckSample { bytes_in_flight: Some(60_000), app_limited: false, ..run.sample };
+    run.acks(50);
+    assert_eq!(run.flow.control().cwnd, 60_000);
 }

@@ -41,9 +41,10 @@ const SAMPLE: AckSample = AckSample {
     rtt_us: 50_000,
     rate_outgoing: 6_000_000,
     rate_incoming: 5_900_000,
-    bytes_in_flight: 90 * MSS,
+    bytes_in_flight: Some(90 * MSS),
     packets_in_flight: 90,
     bytes_pending: 1_000_000,
+    app_limited: false,
 };
 
 fn main() -> Result<()> {

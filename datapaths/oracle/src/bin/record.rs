@@ -140,7 +140,7 @@ fn words(s: &AckSample) -> String {
         s.rtt_us,
         s.rate_outgoing,
         s.rate_incoming,
-        s.bytes_in_flight,
+        s.bytes_in_flight.unwrap_or(0),
         s.packets_in_flight
     )
 }
@@ -180,7 +180,7 @@ impl Link {
             rtt_us,
             rate_outgoing: rate,
             rate_incoming: rate,
-            bytes_in_flight: packets * MSS,
+            bytes_in_flight: Some(packets * MSS),
             packets_in_flight: packets,
             ..AckSample::default()
         }

@@ -228,12 +228,13 @@ impl Sender {
 
     fn complete(&self, mut sample: AckSample) -> AckSample {
         sample.packets_in_flight = self.in_flight_packets;
-        sample.bytes_in_flight = self.in_flight_bytes.min(u64::from(u32::MAX)) as u32;
+        sample.bytes_in_flight = Some(self.in_flight_bytes.min(u64::from(u32::MAX)) as u32);
         let unsent = self.total_bytes.map_or(u64::MAX, |total| {
             let sent = self.next_segment.saturating_mul(u64::from(self.mss));
             total.saturating_sub(sent) + self.retransmit.len() as u64 * u64::from(self.mss)
         });
         sample.bytes_pending = unsent.min(u64::from(u32::MAX)) as u32;
+        sample.app_limited = unsent == 0;
         sample
     }
 
