@@ -17,7 +17,7 @@ mod types;
 mod usage;
 mod waivers;
 
-use crate::compile::compile_checked;
+use crate::byte_code;
 use crate::finding::{Code, Finding, Severity, has_errors};
 use crate::syntax::{self, Position, Program};
 use std::cmp::Reverse;
@@ -38,7 +38,7 @@ pub fn check(source: &str) -> Vec<Finding> {
         ranges::check(&program, &events, &mut findings);
     }
     if !has_errors(&findings)
-        && let Err(error) = compile_checked(program)
+        && let Err(error) = byte_code::generate(program)
     {
         findings.push(Finding::new(Position { line: 1, column: 1 }, Code::Compiler, error.to_string()));
     }

@@ -2,7 +2,7 @@
 
 use super::agent::FlowLine;
 use super::govern::Governed;
-use super::timeline::{Notes, since_epoch};
+use super::timeline::{FlowEnd, Notes, since_epoch};
 use anole_emulator::{Record, RoundTrip};
 use anole_model::{Dur, Rate, Time};
 use anole_sim::histogram::Histogram;
@@ -10,30 +10,6 @@ use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
 use anole_sim::scenario::Scenario;
 use anole_sim::{SERIES_STEP, jain_index};
 use std::time::Instant;
-
-/// A flow's counters at one moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Snapshot {
-    /// Bytes on the wire handed to the receiver.
-    pub wire_bytes: u64,
-    /// Payload that the receiving application got.
-    pub payload_bytes: u64,
-    /// Packets that the sender sent.
-    pub sent_packets: u64,
-    /// Packets that the sender found lost, whose contents it sent again.
-    pub lost_packets: u64,
-}
-
-/// How a flow ended.
-#[derive(Clone, Copy, Debug)]
-pub struct FlowEnd {
-    /// When.
-    pub at: Instant,
-    /// It had a size, and delivered it.
-    pub complete: bool,
-    /// Its counters then.
-    pub snapshot: Snapshot,
-}
 
 /// What was counted in a run.
 pub struct Raw {

@@ -6,10 +6,10 @@
 
 use super::AgentArgs;
 use super::agent::{CONGESTION_CONTROL, FlowLine, available};
-use super::figures::{self, Exchange, FlowEnd, Raw, Snapshot};
+use super::figures::{self, Exchange, Raw};
 use super::govern::{Governed, Governor};
 use super::outage::Agents;
-use super::timeline::{Timeline, interrupted, network};
+use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network};
 use crate::options::usage;
 use anole_emulator::{Emulator, EmulatorError, EmulatorOptions, Hosts, Namespace, TunPair};
 use anole_sim::result::RunResult;

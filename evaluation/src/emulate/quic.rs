@@ -2,12 +2,12 @@
 
 use super::AgentArgs;
 use super::agent::FlowLine;
-use super::figures::{self, Exchange, FlowEnd, Raw, Snapshot};
+use super::figures::{self, Exchange, Raw};
 use super::flood::Flood;
 use super::govern::{Governed, Governor, Stack};
 use super::outage::Agents;
-use super::server::ServerThread;
-use super::timeline::{Timeline, interrupted, network, since_epoch};
+use super::server::{IDLE_TIMEOUT, ServerThread};
+use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network, since_epoch};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{Emulator, EmulatorOptions, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
@@ -26,8 +26,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
-/// A peer that is silent for this long is an error: everything runs on this machine.
-pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Datagrams of QUIC: at least what the protocol asks for, at most what the receiver announces.
 const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 1200..=1472;
 

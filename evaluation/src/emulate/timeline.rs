@@ -1,6 +1,5 @@
 //! The moments of a run: when flows start and stop, and what is noted when. The same for every transport.
 
-use super::figures::{FlowEnd, Snapshot};
 use anole_emulator::{Network, NetworkLink, Route};
 use anole_model::{Dur, Time};
 use anole_sim::scenario::Scenario;
@@ -12,6 +11,30 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
+
+/// A flow's counters at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Snapshot {
+    /// Bytes on the wire handed to the receiver.
+    pub wire_bytes: u64,
+    /// Payload that the receiving application got.
+    pub payload_bytes: u64,
+    /// Packets that the sender sent.
+    pub sent_packets: u64,
+    /// Packets that the sender found lost, whose contents it sent again.
+    pub lost_packets: u64,
+}
+
+/// How a flow ended.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowEnd {
+    /// When.
+    pub at: Instant,
+    /// It had a size, and delivered it.
+    pub complete: bool,
+    /// Its counters then.
+    pub snapshot: Snapshot,
+}
 
 /// What was noted at certain moments.
 #[derive(Debug, Default)]

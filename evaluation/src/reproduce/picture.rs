@@ -1,5 +1,6 @@
 //! The picture of an experiment: panels below each other, in the form of the source's figure.
 
+use crate::output::csv_field;
 use crate::plot::{self, Frame, Series};
 use anyhow::Result;
 
@@ -78,7 +79,7 @@ pub fn csv(panels: &[Panel]) -> String {
     for panel in panels {
         for series in &panel.series {
             for (x, y) in &series.points {
-                let names = [&panel.title, &series.label].map(|name| super::report::quoted(name));
+                let names = [&panel.title, &series.label].map(|name| csv_field(name));
                 out += &format!("{},{},{x},{y}\n", names[0], names[1]);
             }
         }
