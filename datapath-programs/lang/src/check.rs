@@ -66,19 +66,3 @@ pub(crate) fn obstacles(program: &Program) -> Vec<Finding> {
     findings.retain(|finding| finding.severity() == Severity::Error);
     findings
 }
-
-/// The candidate that is spelled most like `word`, if one is close.
-fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // The distance takes quadratic time, and names of that length are no slips of the pen.
-    const LONGEST: usize = 64;
-    if word.len() > LONGEST {
-        return None;
-    }
-    let word = word.to_lowercase();
-    candidates
-        .filter(|candidate| candidate.len() <= LONGEST)
-        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.len().min(word.len()))
-        .min()
-        .map(|(_, candidate)| candidate)
-}

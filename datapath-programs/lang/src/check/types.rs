@@ -1,12 +1,12 @@
 //! Names, types and counts, as portus's compiler keeps them.
 
 use super::ast::{Event, Expr, Statement, Value};
-use super::nearest;
 use crate::finding::{Code, Finding};
 use crate::syntax::{Position, Program};
 use crate::vocabulary::{
     IMPLICIT, MAX_INSTRUCTIONS, MAX_LOCALS, MAX_TEMPORARIES, PRIMITIVES, Type, is_primitive,
 };
+use anole_model::names::nearest;
 use std::collections::{HashMap, HashSet};
 
 pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {

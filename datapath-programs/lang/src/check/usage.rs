@@ -1,9 +1,9 @@
 //! What a program declares and never uses, and in which order its events really run.
 
 use super::ast::{Event, Expr, Statement};
-use super::nearest;
 use crate::finding::{Code, Finding};
 use crate::syntax::{Position, Program};
+use anole_model::names::nearest;
 use std::collections::{BTreeMap, HashSet};
 
 pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
