@@ -1,6 +1,7 @@
 //! Whole runs: conservation, determinism, timeouts, paths, sizes, and the agent's absence.
 
 use super::*;
+use crate::control;
 use crate::plan::{Choice, plan};
 use proptest::prelude::*;
 

@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 
 /// Bytes of headers on a full packet beside its payload: IPv4 20, TCP 20, timestamps 12.
 pub const HEADER_BYTES: u32 = 52;
+/// Initial window of a flow, segments (RFC 6928).
+pub(crate) const INITIAL_WINDOW_PACKETS: u32 = 10;
 
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,19 +1,11 @@
-//! Flows whose policy is answered from outside, as by a trainer.
+//! Who answers for controlled flows, and what is told of them.
 //!
-//! The real algorithms run over the real programs; only the network is missing. Whenever a controlled
-//! flow asks its policy, the [`Pilot`] is given the input and what the flow went through since the last
-//! question, in figures of the simulation (not the flow's own estimates), and its outputs are in force
-//! at once, as those of [`anole_policies::Immediate`] would be.
+//! The simulation notes how far each controlled flow is; when the flow asks its policy, the [`Pilot`] is given
+//! the input and what the flow went through since its last question.
 
-use super::{AgentScript, Simulation};
-use crate::plan::{Choice, FlowPlan, PlanError, plan};
 use crate::scenario::Scenario;
 use anole_model::{Dur, Rate, Time};
-use anole_policies::{Brain, Model, Policies, PolicyError, Schema};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Name of the policy that the pilot answers for.
-pub const OUTSIDE: &str = "outside";
 
 /// Answers for the policies of all controlled flows of one run.
 pub trait Pilot: Send {
@@ -119,7 +111,7 @@ impl Step {
 
 /// Counters of a flow since the beginning, and its path as it is.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     pub now: Time,
     pub arrived_bytes: u64,
     pub arrived: u64,
@@ -168,8 +160,8 @@ impl Reading {
     }
 }
 
-/// Where the simulation and the controlled flows meet.
-pub(super) struct Cockpit {
+/// What the cockpit holds.
+struct CockpitState {
     pilot: Box<dyn Pilot>,
     /// By flow: the counters now and at its last question, and what was told then.
     now: Vec<Option<Reading>>,
@@ -178,7 +170,7 @@ pub(super) struct Cockpit {
     stopped: bool,
 }
 
-impl Cockpit {
+impl CockpitState {
     fn step(&mut self, flow: usize) -> Step {
         if let Some(now) = self.now[flow] {
             self.last[flow] = now.step(&self.before[flow], &self.last[flow]);
@@ -188,19 +180,20 @@ impl Cockpit {
     }
 }
 
-/// The cockpit of a run, and the flows that are controlled.
+/// Where the simulation and the controlled flows of a run meet; a clone is the same one.
 #[derive(Clone)]
-pub(super) struct Control {
+pub(crate) struct Cockpit {
+    /// Numbers of the controlled flows.
     pub flows: Vec<usize>,
-    cockpit: Arc<Mutex<Cockpit>>,
+    state: Arc<Mutex<CockpitState>>,
 }
 
-impl Control {
-    fn new(scenario: &Scenario, pilot: Box<dyn Pilot>) -> Control {
+impl Cockpit {
+    pub fn new(scenario: &Scenario, pilot: Box<dyn Pilot>) -> Cockpit {
         let count = scenario.flows.len();
-        Control {
+        Cockpit {
             flows: (0..count).filter(|&flow| scenario.flows[flow].under_test).collect(),
-            cockpit: Arc::new(Mutex::new(Cockpit {
+            state: Arc::new(Mutex::new(CockpitState {
                 pilot,
                 now: vec![None; count],
                 before: vec![Reading::default(); count],
@@ -210,163 +203,37 @@ impl Control {
         }
     }
 
-    fn cockpit(&self) -> MutexGuard<'_, Cockpit> {
-        self.cockpit.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, CockpitState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes how far a flow that has started is.
     pub fn note(&self, flow: usize, reading: Reading) {
-        let mut cockpit = self.cockpit();
-        if cockpit.now[flow].is_none() {
-            cockpit.before[flow] = reading;
+        let mut state = self.state();
+        if state.now[flow].is_none() {
+            state.before[flow] = reading;
         }
-        cockpit.now[flow] = Some(reading);
+        state.now[flow] = Some(reading);
     }
 
     /// Puts a question to the pilot; true if it has an answer, which is then in `outputs`.
     pub fn ask(&self, flow: usize, now: Time, input: &[f32], outputs: &mut [f32]) -> bool {
-        let mut cockpit = self.cockpit();
-        if cockpit.stopped {
+        let mut state = self.state();
+        if state.stopped {
             return false;
         }
-        let cwnd = cockpit.now[flow].map_or(0, |reading| reading.cwnd);
-        let question = Question { flow, now, input, cwnd, step: cockpit.step(flow) };
-        let answer = cockpit.pilot.answer(&question, outputs);
-        cockpit.stopped = answer == Answer::Stop;
+        let cwnd = state.now[flow].map_or(0, |reading| reading.cwnd);
+        let question = Question { flow, now, input, cwnd, step: state.step(flow) };
+        let answer = state.pilot.answer(&question, outputs);
+        state.stopped = answer == Answer::Stop;
         answer == Answer::Given
     }
 
     pub fn stopped(&self) -> bool {
-        self.cockpit().stopped
+        self.state().stopped
     }
-}
-
-/// A run whose flows under test ask a pilot.
-pub struct Controlled<'a> {
-    simulation: Simulation<'a>,
-    control: Control,
-}
-
-impl<'a> Controlled<'a> {
-    /// Prepares a run. The flows under test run `alg` with the policy described by `schema`, for which
-    /// `pilot` answers; the other flows find trained policies in `policies`.
-    pub fn new(
-        scenario: &'a Scenario,
-        alg: &str,
-        schema: &Arc<Schema>,
-        policies: &Arc<dyn Policies>,
-        seed: u64,
-        pilot: Box<dyn Pilot>,
-    ) -> Result<Controlled<'a>, PlanError> {
-        let control = Control::new(scenario, pilot);
-        let outside = |flow: usize| -> Arc<dyn Policies> {
-            let model = Outside { schema: Arc::clone(schema), flow, control: control.clone() };
-            Arc::new(WithOutside { model: Arc::new(model), others: Arc::clone(policies) })
-        };
-        let choice =
-            Choice { alg: Some(alg.to_string()), policy: Some(OUTSIDE.to_string()), ..Choice::default() };
-        let plans: Vec<FlowPlan> = plan(scenario, &choice, &outside(0), seed)?;
-        let plans = plans.into_iter().enumerate().map(|(flow, plan)| plan.with_policies(outside(flow)));
-        Ok(Controlled::with(scenario, plans.collect(), seed, control))
-    }
-
-    /// Prepares a run whose flows under test run `alg`, whatever it is, and are seen as a policy with this
-    /// schema would see them, every `interval.ms`. The pilot is asked as if it drove them; what it answers
-    /// has no effect, but it can stop the run.
-    pub fn watched(
-        scenario: &'a Scenario,
-        alg: &str,
-        schema: &Arc<Schema>,
-        policies: &Arc<dyn Policies>,
-        seed: u64,
-        pilot: Box<dyn Pilot>,
-    ) -> Result<Controlled<'a>, PlanError> {
-        let choice = Choice { alg: Some(alg.to_string()), ..Choice::default() };
-        let plans = plan(scenario, &choice, policies, seed)?;
-        let mut controlled = Controlled::with(scenario, plans, seed, Control::new(scenario, pilot));
-        for &flow in &controlled.control.flows {
-            controlled.simulation.flows[flow].watched_by = Some(Arc::clone(schema));
-        }
-        Ok(controlled)
-    }
-
-    fn with(scenario: &'a Scenario, plans: Vec<FlowPlan>, seed: u64, control: Control) -> Controlled<'a> {
-        let mut simulation = Simulation::new(scenario, plans, seed, AgentScript::default());
-        simulation.control = Some(control.clone());
-        Controlled { simulation, control }
-    }
-
-    /// Simulates until the pilot stops the run or the scenario ends; returns, for each flow under test,
-    /// what happened since its last question.
-    pub fn run(mut self) -> Vec<Step> {
-        self.simulation.run(&mut |_| ());
-        self.simulation.note_readings();
-        let mut cockpit = self.control.cockpit();
-        self.control.flows.iter().map(|&flow| cockpit.step(flow)).collect()
-    }
-}
-
-/// The policy of one controlled flow.
-struct Outside {
-    schema: Arc<Schema>,
-    flow: usize,
-    control: Control,
-}
-
-impl std::fmt::Debug for Outside {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outside").field("schema", &self.schema.name).field("flow", &self.flow).finish()
-    }
-}
-
-impl Model for Outside {
-    fn schema(&self) -> &Schema {
-        &self.schema
-    }
-
-    fn brain(&self) -> Box<dyn Brain> {
-        Box::new(OutsideBrain {
-            flow: self.flow,
-            control: self.control.clone(),
-            outputs: vec![0.0; self.schema.outputs()],
-            answered: false,
-        })
-    }
-}
-
-struct OutsideBrain {
-    flow: usize,
-    control: Control,
-    outputs: Vec<f32>,
-    answered: bool,
-}
-
-impl Brain for OutsideBrain {
-    fn ask(&mut self, now: Time, _deadline: Time, input: &[f32]) {
-        self.answered = self.control.ask(self.flow, now, input, &mut self.outputs);
-    }
-
-    fn poll(&mut self, _now: Time) -> Option<&[f32]> {
-        std::mem::take(&mut self.answered).then_some(self.outputs.as_slice())
-    }
-}
-
-/// Other policies, and the pilot's.
-#[derive(Debug)]
-struct WithOutside {
-    model: Arc<Outside>,
-    others: Arc<dyn Policies>,
-}
-
-impl Policies for WithOutside {
-    fn names(&self) -> Vec<String> {
-        self.others.names()
-    }
-
-    fn find(&self, name: &str) -> Result<Arc<dyn Model>, PolicyError> {
-        match name {
-            OUTSIDE => Ok(Arc::clone(&self.model) as Arc<dyn Model>),
-            _ => self.others.find(name),
-        }
+    /// What a flow went through since its last question.
+    pub fn step(&self, flow: usize) -> Step {
+        self.state().step(flow)
     }
 }
