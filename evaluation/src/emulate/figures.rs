@@ -102,6 +102,7 @@ fn flow_result(
         owd_p95_ms: record.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
         rtt_mean_ms: rtt.mean().map(Dur::as_millis_f64),
         rtt_p95_ms: rtt.quantile(0.95).map(Dur::as_millis_f64),
+        ideal_rtt_ms: scenario.ideal_rtt(flow).as_millis_f64(),
         loss_rate: share(record.lost_packets, record.entered_packets),
         retransmit_rate: share(
             end.snapshot.lost_packets.saturating_sub(warm.lost_packets),

@@ -15,6 +15,7 @@ use crate::emulate::DatapathKind;
 use crate::emulate::host::Host;
 use crate::options::usage;
 use crate::output;
+use crate::pool;
 use anole_inference::{Loader, Serving, Settings};
 use anole_model::Dur;
 use anole_sim::plan::Choice;
@@ -24,7 +25,6 @@ use run::{Carrier, Runner};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 /// Options of `anole-eval reproduce`.
 #[derive(clap::Args)]
@@ -162,11 +162,10 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
 }
 
 fn carrier(args: &Args) -> Result<Carrier> {
-    let threads = || args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let real = args.peers || args.agent_binary.is_some();
     match args.datapath {
         Datapath::Sim if real => Err(usage("--peers and --agent-binary are for --datapath quic")),
-        Datapath::Sim => Ok(Carrier::Simulator(threads())),
+        Datapath::Sim => Ok(Carrier::Simulator(pool::workers(args.jobs))),
         Datapath::Quic if args.jobs.is_some_and(|jobs| jobs.get() > 1) => {
             Err(usage("--jobs: runs in real time disturb each other; leave it out with --datapath quic"))
         }

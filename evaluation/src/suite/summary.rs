@@ -1,7 +1,6 @@
 //! What came out over all links: means, percentiles, and the first contestant against each other.
 
 use crate::table;
-use anole_model::Dur;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use rand::{RngExt, SeedableRng};
@@ -10,27 +9,6 @@ use serde::Serialize;
 
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2000;
-
-/// What no algorithm can beat on a link.
-#[derive(Clone, Copy, Debug)]
-pub struct Ideal {
-    /// Round-trip time of a lone packet, ms: propagation, and its transmission at the mean capacity.
-    rtt_ms: f64,
-    /// The same, one way.
-    owd_ms: f64,
-}
-
-impl Ideal {
-    /// Of the only link of a scenario.
-    pub fn of(scenario: &Scenario) -> Ideal {
-        let link = &scenario.links[0];
-        let rate = link.capacity.mean_rate().bytes_per_s();
-        let transmission = Dur::from_secs_f64(f64::from(scenario.full_packet()) / rate);
-        let back = link.reverse_delay.unwrap_or(link.one_way_delay);
-        let owd = link.one_way_delay + transmission;
-        Ideal { rtt_ms: (owd + back).as_millis_f64(), owd_ms: owd.as_millis_f64() }
-    }
-}
 
 /// How the flow under test did on one link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,24 +21,21 @@ pub struct Outcome {
     pub delay_p95_ms: Option<f64>,
     /// Packets lost.
     pub loss: f64,
-    /// Kleinrock's power, 1 at best: utilisation over (mean round-trip time over the ideal one).
+    /// Kleinrock's power ([`RunResult::power`]); 0 when nothing arrived.
     pub power: f64,
 }
 
 impl Outcome {
-    /// Of the first flow of a run.
-    pub fn of(run: &RunResult, ideal: Ideal) -> Outcome {
+    /// Of the first flow of a run over this link.
+    pub fn of(run: &RunResult, link: &Scenario) -> Outcome {
         let flow = &run.flows[0];
-        let possible = run.optimal_mbps.unwrap_or(0.0);
-        let delivered = flow.throughput_mbps.unwrap_or(0.0);
-        let utilization = if possible > 0.0 { delivered / possible } else { 0.0 };
+        let ideal_ms = link.ideal_owd(0).as_millis_f64();
         Outcome {
-            utilization,
-            delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal.owd_ms).max(0.0)),
-            delay_p95_ms: flow.owd_p95_ms.map(|ms| (ms - ideal.owd_ms).max(0.0)),
+            utilization: run.share_of_capacity(0).unwrap_or(0.0),
+            delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal_ms).max(0.0)),
+            delay_p95_ms: flow.owd_p95_ms.map(|ms| (ms - ideal_ms).max(0.0)),
             loss: flow.loss_rate.unwrap_or(0.0),
-            // A capacity that varies can be above its mean.
-            power: flow.rtt_mean_ms.map_or(0.0, |ms| utilization / (ms / ideal.rtt_ms).max(1.0)),
+            power: run.power(0).unwrap_or(0.0),
         }
     }
 }

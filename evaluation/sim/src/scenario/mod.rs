@@ -175,6 +175,25 @@ impl Scenario {
         self.mss + HEADER_BYTES
     }
 
+    /// One-way delay of a lone full packet of a flow: propagation, and transmission at each link's mean capacity,
+    /// as the links are before they change.
+    pub fn ideal_owd(&self, flow: usize) -> Dur {
+        let spec = &self.flows[flow];
+        spec.path.iter().map(|&link| &self.links[link]).fold(spec.extra_delay, |sum, link| {
+            let rate = link.capacity.mean_rate().bytes_per_s();
+            sum + link.one_way_delay + Dur::from_secs_f64(f64::from(self.full_packet()) / rate)
+        })
+    }
+
+    /// Round-trip time of such a packet; ACKs take no time on a link but the propagation delay.
+    pub fn ideal_rtt(&self, flow: usize) -> Dur {
+        let spec = &self.flows[flow];
+        let back = spec.path.iter().map(|&link| &self.links[link]);
+        let back =
+            back.fold(spec.extra_delay, |sum, link| sum + link.reverse_delay.unwrap_or(link.one_way_delay));
+        self.ideal_owd(flow) + back
+    }
+
     /// When the run ends.
     pub fn end(&self) -> Time {
         Time::ZERO + self.duration
