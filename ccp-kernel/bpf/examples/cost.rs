@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! What an ACK costs: a bulk transfer over loopback under the fallback, an empty program, and one that keeps
 //! ten registers, as byte code and interpreted; beside them the kernel's CUBIC, called by BPF, and a callback
 //! that does nothing. Prints the mean of the kernel's own run-time statistics, which take what they say of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Compiles a fold program to BPF byte code.
 //!
 //! Registers of the fold program stay in the flow's memory; each of its instructions loads its operands

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The virtual machine without TCP: one flow that lies in a map, its ACKs through BPF_PROG_TEST_RUN. For
 //! comparing the generator and the interpreter with other machines (`src/bpf/harness.bpf.c`).
 

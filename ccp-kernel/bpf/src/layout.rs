@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The C structures that user space shares with the BPF programs (`bpf/datapath.h`, `../vm/fold.h`).
 
 use std::sync::atomic::{AtomicU32, AtomicU64};

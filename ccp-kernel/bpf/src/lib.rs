@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The congestion control plane's datapath for Linux TCP, in eBPF: user space's side.
 //!
 //! [`Datapath::open`] registers the congestion control `anole_ccp` with the kernel; from then on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The agent's messages, read by the C code that the kernel module runs too (`../vm`).
 
 use crate::layout::{Message, Program, Staged};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The programs that the agent installed, in the kernel.
 
 use crate::Error;

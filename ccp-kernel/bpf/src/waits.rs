@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! How long the agent lets flows wait: a histogram that the datapath keeps, one entry per message answered.
 
 use crate::layout::{Agent, WAIT_STEPS};

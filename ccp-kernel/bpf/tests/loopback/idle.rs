@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Restart after idle (RFC 2861), in a network namespace of its own: what the window is at the first packet
 //! after a pause of several timeouts.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! A registration that is pinned in a BPF file system.
 
 use super::support::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Connections that are chosen by cgroup and by prefix.
 
 use super::support::{choose, next, registered};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! A datapath, CCP's messages and TCP connections.
 
 use anole_bpf::{Datapath, Error, Mode};

@@ -63,7 +63,7 @@ use Subject::{Called, Empty, Fallback, Generated, Interpreted, Kernel, Nothing, 
 const SUBJECTS: [Subject; 8] = [Kernel, Called, Nothing, Fallback, Empty, Generated, Interpreted, Reporting];
 
 /// Ten registers; a report every 50 ms, which is many with many flows and few ACKs.
-const TEN_REGISTERS: &str = include_str!("../../../../datapaths/oracle/programs/ten-registers.ccp");
+const TEN_REGISTERS: &str = include_str!("../../../../tests/oracle/programs/ten-registers.ccp");
 const INTERVAL: &str = "(> Micros 50000)";
 
 impl Subject {
