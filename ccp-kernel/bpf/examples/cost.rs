@@ -9,7 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
 
 use anole_bpf::bench::{CUBIC, NOTHING, Peers, Statistics, runs};
-use anole_bpf::{Datapath, Mode};
+use anole_bpf::{BpfDatapath, Mode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -104,7 +104,7 @@ fn counters(algorithm: &str) -> (u64, u64) {
 
 fn transfer(name: &str, algorithm: &str, mode: Mode, program: Option<Vec<u8>>) {
     let mut datapath =
-        Datapath::open(Path::new("/nowhere"), &[], mode).expect("root, and a kernel from 6.1 on");
+        BpfDatapath::open(Path::new("/nowhere"), &[], mode).expect("root, and a kernel from 6.1 on");
     if let Some(program) = &program {
         datapath.send(program).unwrap();
     }

@@ -4,7 +4,7 @@
 
 use crate::generate::{Lookup, Place, generate};
 use crate::layout::{
-    JUMP_FINISH, JUMP_INTERPRET, MAIL_EMPTY, MAIL_FULL, MAX_PROGRAMS, Mailbox, Program, Staged, c_layout,
+    FoldProgram, JUMP_FINISH, JUMP_INTERPRET, MAIL_EMPTY, MAIL_FULL, MAX_PROGRAMS, Mailbox, Staged, c_layout,
     offsets,
 };
 use crate::map::Mapping;
@@ -67,7 +67,7 @@ struct Case {
 
 /// What came of an ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct AckOutcome {
     /// Window, bytes.
     pub cwnd: u32,
     /// Pacing rate, bytes/s.
@@ -80,7 +80,7 @@ pub struct Outcome {
 
 /// A program; the kernel gets its byte code when a flow first changes to it.
 struct Installed {
-    program: Box<Program>,
+    program: Box<FoldProgram>,
     compiled: bool,
 }
 
@@ -197,7 +197,7 @@ impl Harness {
     }
 
     /// One ACK.
-    pub fn ack(&mut self, now_us: u64, sample: &Sample) -> Result<Outcome, Error> {
+    pub fn ack(&mut self, now_us: u64, sample: &Sample) -> Result<AckOutcome, Error> {
         let case = self.case();
         case.machine.now_us = now_us;
         case.sample = *sample;
@@ -209,7 +209,7 @@ impl Harness {
         program.ok_or(Error::Object("ack".to_string()))?.test_run(input)?;
         let case = self.case();
         let length = usize::from(u16::from_le_bytes([case.report[2], case.report[3]])).min(REPORT_BYTES);
-        Ok(Outcome {
+        Ok(AckOutcome {
             cwnd: case.machine.cwnd,
             rate: case.machine.rate,
             abort: case.machine.abort,

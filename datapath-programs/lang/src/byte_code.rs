@@ -4,7 +4,7 @@
 //! than they say. It is only given programs without errors of [`crate::check()`]; should it panic all the
 //! same, that is an error like others.
 
-use crate::syntax::Program;
+use crate::syntax::ParsedProgram;
 use std::panic::catch_unwind;
 
 /// A program as a datapath installs it.
@@ -13,7 +13,7 @@ pub struct Compiled {
     /// The source without comments, as portus and third-party agents take it.
     pub source: String,
     /// What the source declares.
-    pub program: Program,
+    pub program: ParsedProgram,
     /// Number of expressions (`when` clauses).
     pub expressions: u32,
     /// Number of instructions, definitions included.
@@ -34,7 +34,7 @@ pub enum CompilerError {
 }
 
 /// Compiles a program without errors.
-pub(crate) fn generate(program: Program) -> Result<Compiled, CompilerError> {
+pub(crate) fn generate(program: ParsedProgram) -> Result<Compiled, CompilerError> {
     let source = program.text.clone();
     let compiled = catch_unwind(|| {
         let (bin, _scope) = portus::lang::compile(source.as_bytes(), &[]).map_err(|e| e.to_string())?;

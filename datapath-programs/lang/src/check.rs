@@ -19,7 +19,7 @@ mod waivers;
 
 use crate::byte_code;
 use crate::finding::{Code, Finding, Severity, has_errors};
-use crate::syntax::{self, Position, Program};
+use crate::syntax::{self, ParsedProgram, Position};
 use std::cmp::Reverse;
 
 /// Findings that a check gives at most; nobody reads on, and a file of rubbish has many.
@@ -52,7 +52,7 @@ pub fn check(source: &str) -> Vec<Finding> {
 }
 
 /// The program's events, with what keeps portus from compiling them to what they say.
-fn errors(program: &Program) -> (Vec<ast::Event>, Vec<Finding>) {
+fn errors(program: &ParsedProgram) -> (Vec<ast::Event>, Vec<Finding>) {
     let mut findings = Vec::new();
     declarations::check(program, &mut findings);
     let events = lower::events(&program.events, &mut findings);
@@ -61,7 +61,7 @@ fn errors(program: &Program) -> (Vec<ast::Event>, Vec<Finding>) {
 }
 
 /// What stands in the way of compiling `program`.
-pub(crate) fn obstacles(program: &Program) -> Vec<Finding> {
+pub(crate) fn obstacles(program: &ParsedProgram) -> Vec<Finding> {
     let (_, mut findings) = errors(program);
     findings.retain(|finding| finding.severity() == Severity::Error);
     findings

@@ -19,4 +19,4 @@ pub use check::check;
 pub use compile::{CompileError, compile};
 pub use disassemble::{Summary, disassemble};
 pub use finding::{Code, Finding, Severity, has_errors, render};
-pub use syntax::{Declaration, Program, SyntaxError};
+pub use syntax::{Declaration, ParsedProgram, SyntaxError};

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// What a flow is opened with.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowSpec {
+pub struct FlowOptions {
     /// The algorithm asked of the agent.
     pub algorithm: AlgorithmName,
     /// Maximum segment size, bytes.
@@ -33,7 +33,7 @@ pub struct HostFlow {
 }
 
 impl HostFlow {
-    pub(crate) fn open(shared: Arc<Shared>, now: Instant, spec: &FlowSpec) -> HostFlow {
+    pub(crate) fn open(shared: Arc<Shared>, now: Instant, spec: &FlowOptions) -> HostFlow {
         let port = Shared::register(&shared);
         let (src_ip, src_port) = wire_address(spec.local);
         let (dst_ip, dst_port) = wire_address(spec.remote);

@@ -1,6 +1,6 @@
 //! The host: what a process opens flows with.
 
-use crate::flow::{FlowSpec, HostFlow};
+use crate::flow::{FlowOptions, HostFlow};
 use crate::receive;
 use crate::shared::{HostOptions, Shared};
 use crate::socket::{AgentSocket, HostError};
@@ -54,7 +54,7 @@ impl Host {
     }
 
     /// Opens a flow and announces it to the agent.
-    pub fn open(&self, now: Instant, spec: &FlowSpec) -> HostFlow {
+    pub fn open(&self, now: Instant, spec: &FlowOptions) -> HostFlow {
         HostFlow::open(self.shared.clone(), now, spec)
     }
 

@@ -29,7 +29,7 @@ mod shared;
 mod socket;
 
 pub use clock::Clock;
-pub use flow::{FlowSpec, HostFlow};
+pub use flow::{FlowOptions, HostFlow};
 pub use host::{Host, HostStats};
 pub use shared::HostOptions;
 pub use socket::HostError;

@@ -7,9 +7,9 @@
 
 use crate::engine::{AgentScript, Simulation};
 use crate::pilot::Cockpit;
-pub use crate::pilot::{Answer, Pilot, Question, Step};
+pub use crate::pilot::{Pilot, PilotAnswer, Question, Step};
 pub use crate::plan::OUTSIDE;
-use crate::plan::{Choice, FlowPlan, PlanError, plan};
+use crate::plan::{Choice, FlowPlan, FlowPlanError, plan};
 use crate::scenario::Scenario;
 use anole_model::Time;
 use anole_policies::{Brain, Model, Policies, PolicyError, Schema};
@@ -31,7 +31,7 @@ impl<'a> Controlled<'a> {
         policies: &Arc<dyn Policies>,
         seed: u64,
         pilot: Box<dyn Pilot>,
-    ) -> Result<Controlled<'a>, PlanError> {
+    ) -> Result<Controlled<'a>, FlowPlanError> {
         let cockpit = Cockpit::new(scenario, pilot);
         let outside = |flow: usize| -> Arc<dyn Policies> {
             let model = Outside { schema: Arc::clone(schema), flow, cockpit: cockpit.clone() };
@@ -54,7 +54,7 @@ impl<'a> Controlled<'a> {
         policies: &Arc<dyn Policies>,
         seed: u64,
         pilot: Box<dyn Pilot>,
-    ) -> Result<Controlled<'a>, PlanError> {
+    ) -> Result<Controlled<'a>, FlowPlanError> {
         let choice = Choice { alg: Some(alg.to_string()), ..Choice::default() };
         let plans = plan(scenario, &choice, policies, seed)?;
         let mut controlled = Controlled::with(scenario, plans, seed, Cockpit::new(scenario, pilot));

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Answers for the policies of all controlled flows of one run.
 pub trait Pilot: Send {
     /// Writes the network's outputs and says what to do with them.
-    fn answer(&mut self, question: &Question<'_>, outputs: &mut [f32]) -> Answer;
+    fn answer(&mut self, question: &Question<'_>, outputs: &mut [f32]) -> PilotAnswer;
 }
 
 /// What a controlled flow asks.
@@ -30,7 +30,7 @@ pub struct Question<'a> {
 
 /// What becomes of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum PilotAnswer {
     /// The outputs are the policy's answer.
     Given,
     /// The policy does not answer this question.
@@ -225,8 +225,8 @@ impl Cockpit {
         let cwnd = state.now[flow].map_or(0, |reading| reading.cwnd);
         let question = Question { flow, now, input, cwnd, step: state.step(flow) };
         let answer = state.pilot.answer(&question, outputs);
-        state.stopped = answer == Answer::Stop;
-        answer == Answer::Given
+        state.stopped = answer == PilotAnswer::Stop;
+        answer == PilotAnswer::Given
     }
 
     pub fn stopped(&self) -> bool {

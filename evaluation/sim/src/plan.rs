@@ -34,7 +34,7 @@ pub struct Choice {
 
 /// Why a scenario cannot be simulated with these algorithms.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub enum FlowPlanError {
     /// An option about the flows under test, but there are none.
     #[error(
         "scenario \"{0}\" has no flow under test; add under_test = true to a [[flow]], or leave --alg, --classic, --policy and param. out"
@@ -104,10 +104,10 @@ pub fn plan(
     choice: &Choice,
     policies: &Arc<dyn Policies>,
     seed: u64,
-) -> Result<Vec<FlowPlan>, PlanError> {
+) -> Result<Vec<FlowPlan>, FlowPlanError> {
     let asked = *choice != Choice::default() || !scenario.params.is_empty();
     if asked && !scenario.flows.iter().any(|flow| flow.under_test) {
-        return Err(PlanError::NothingUnderTest(scenario.name.clone()));
+        return Err(FlowPlanError::NothingUnderTest(scenario.name.clone()));
     }
     let nothing = Choice::default();
     let plans = scenario.flows.iter().enumerate().map(|(index, flow)| {
@@ -117,7 +117,7 @@ pub fn plan(
             return Ok(FlowPlan { alg, build: None });
         }
         if alg.starts_with("quic:") || alg.starts_with("linux:") {
-            return Err(PlanError::TransportOnly(alg));
+            return Err(FlowPlanError::TransportOnly(alg));
         }
         let build = Build {
             flow: FlowInfo { mss: scenario.mss, init_cwnd: INITIAL_WINDOW_PACKETS * scenario.mss },
@@ -128,7 +128,7 @@ pub fn plan(
             seed: Stream::Algorithm(index).seed(seed),
         };
         anole_algorithms::build(&alg, &build)
-            .map_err(|reason| PlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
+            .map_err(|reason| FlowPlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
         Ok(FlowPlan { alg, build: Some(build) })
     });
     plans.collect()

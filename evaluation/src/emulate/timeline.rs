@@ -1,6 +1,6 @@
 //! The moments of a run: when flows start and stop, and what is noted when. The same for every transport.
 
-use anole_emulator::{Network, NetworkLink, Route};
+use anole_emulator::{EmulatedNetwork, NetworkLink, Route};
 use anole_model::{Dur, Time};
 use anole_sim::scenario::Scenario;
 use anole_sim::{SERIES_STEP, changes, link_configs};
@@ -155,7 +155,7 @@ pub async fn interrupted() {
 }
 
 /// The links of a scenario, idle.
-pub fn network(scenario: &Scenario, seed: u64) -> Network<Vec<u8>> {
+pub fn network(scenario: &Scenario, seed: u64) -> EmulatedNetwork<Vec<u8>> {
     let links = link_configs(scenario, seed)
         .into_iter()
         .zip(&scenario.links)
@@ -166,7 +166,7 @@ pub fn network(scenario: &Scenario, seed: u64) -> Network<Vec<u8>> {
         .iter()
         .map(|flow| Route { path: flow.path.clone(), extra_delay: flow.extra_delay })
         .collect();
-    Network::new(links, routes, changes(scenario, seed))
+    EmulatedNetwork::new(links, routes, changes(scenario, seed))
 }
 
 /// How long after the epoch.

@@ -12,7 +12,7 @@ mod report;
 mod run;
 
 use crate::emulate::DatapathKind;
-use crate::emulate::host::Host;
+use crate::emulate::host::ProcessorTime;
 use crate::options::usage;
 use crate::output;
 use crate::pool;
@@ -109,7 +109,7 @@ pub fn main(args: Args) -> Result<()> {
     let mut page = report::head(&what_ran(&args), experiments.len());
     let folder = args.out.as_deref();
     for experiment in experiments {
-        let begin = Host::now();
+        let begin = ProcessorTime::now();
         let partial = format!("{}-partial.csv", experiment.id);
         let mut save = |so_far: &Results| write(folder, &partial, &report::csv(so_far));
         let (results, repeated) = runner.run(experiment, &mut save)?;

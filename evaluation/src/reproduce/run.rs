@@ -1,6 +1,6 @@
 //! The runs of an experiment: simulated on several threads, whose number changes nothing, or with real packets.
 
-use super::experiment::{Cell, Contender, Experiment, Outcome, Packets, Results, Source};
+use super::experiment::{Cell, CellRuns, Contender, Experiment, Packets, Results, Source};
 use super::packets::{self, Job};
 use crate::emulate::DatapathKind;
 use crate::options::usage;
@@ -70,7 +70,7 @@ impl Runner {
         let seeds = self.seeds(experiment) as usize;
         let results = |runs: &[RunResult]| {
             let outcome =
-                |(cell, runs): (&Cell, &[RunResult])| Outcome { cell: cell.clone(), runs: runs.to_vec() };
+                |(cell, runs): (&Cell, &[RunResult])| CellRuns { cell: cell.clone(), runs: runs.to_vec() };
             Results(cells.iter().zip(runs.chunks(seeds)).map(outcome).collect())
         };
         let (runs, repeated) = match &self.carrier {

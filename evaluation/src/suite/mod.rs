@@ -19,7 +19,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use summary::Outcome;
+use summary::LinkOutcome;
 
 /// Options of `anole-eval suite`.
 #[derive(clap::Args)]
@@ -91,10 +91,10 @@ pub fn main(args: Args) -> Result<()> {
         plan(&links[0], &contestant.choice, &policies, 1)
             .map_err(|error| usage(format!("{}: {error}", contestant.label)))?;
     }
-    let mut outcomes: Vec<BTreeMap<usize, Outcome>> = vec![BTreeMap::new(); contestants.len()];
+    let mut outcomes: Vec<BTreeMap<usize, LinkOutcome>> = vec![BTreeMap::new(); contestants.len()];
     run_all(&args, &links, &contestants, &policies, |done| {
         let (link, contestant) = (&links[done.link], &contestants[done.contestant]);
-        outcomes[done.contestant].insert(done.link, Outcome::of(&done.result, link));
+        outcomes[done.contestant].insert(done.link, LinkOutcome::of(&done.result, link));
         let result = RunResult {
             version: VERSION,
             classic: contestant.choice.classic.clone(),
@@ -110,7 +110,7 @@ pub fn main(args: Args) -> Result<()> {
         bail!("a policy could not be run: {failure}");
     }
     let labels = contestants.into_iter().map(|contestant| contestant.label);
-    let all: Vec<(String, Vec<Outcome>)> =
+    let all: Vec<(String, Vec<LinkOutcome>)> =
         labels.zip(outcomes.into_iter().map(|outcomes| outcomes.into_values().collect())).collect();
     if args.summary {
         for (label, outcomes) in &all {

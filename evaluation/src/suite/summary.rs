@@ -12,7 +12,7 @@ const RESAMPLES: usize = 2000;
 
 /// How the flow under test did on one link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct LinkOutcome {
     /// Delivered over what the link could carry.
     pub utilization: f64,
     /// One-way delay beyond the ideal one, mean and 95th percentile; `None` when nothing arrived.
@@ -25,12 +25,12 @@ pub struct Outcome {
     pub power: f64,
 }
 
-impl Outcome {
+impl LinkOutcome {
     /// Of the first flow of a run over this link.
-    pub fn of(run: &RunResult, link: &Scenario) -> Outcome {
+    pub fn of(run: &RunResult, link: &Scenario) -> LinkOutcome {
         let flow = &run.flows[0];
         let ideal_ms = link.ideal_owd(0).as_millis_f64();
-        Outcome {
+        LinkOutcome {
             utilization: run.share_of_capacity(0).unwrap_or(0.0),
             delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal_ms).max(0.0)),
             delay_p95_ms: flow.owd_p95_ms.map(|ms| (ms - ideal_ms).max(0.0)),
@@ -81,11 +81,12 @@ pub struct Figures<'a> {
 }
 
 /// Figures of one contestant; `first` are the outcomes of the first one on the same links.
-pub fn figures<'a>(alg: &'a str, outcomes: &[Outcome], first: &[Outcome]) -> Figures<'a> {
-    let all = |figure: fn(&Outcome) -> f64| -> Vec<f64> { outcomes.iter().map(figure).collect() };
-    let known =
-        |figure: fn(&Outcome) -> Option<f64>| mean(&outcomes.iter().filter_map(figure).collect::<Vec<_>>());
-    let less = |figure: fn(&Outcome) -> f64| {
+pub fn figures<'a>(alg: &'a str, outcomes: &[LinkOutcome], first: &[LinkOutcome]) -> Figures<'a> {
+    let all = |figure: fn(&LinkOutcome) -> f64| -> Vec<f64> { outcomes.iter().map(figure).collect() };
+    let known = |figure: fn(&LinkOutcome) -> Option<f64>| {
+        mean(&outcomes.iter().filter_map(figure).collect::<Vec<_>>())
+    };
+    let less = |figure: fn(&LinkOutcome) -> f64| {
         difference(&first.iter().zip(outcomes).map(|(a, b)| figure(a) - figure(b)).collect::<Vec<_>>())
     };
     Figures {
@@ -134,7 +135,7 @@ fn difference(differences: &[f64]) -> Difference {
 }
 
 /// The tables: every contestant, then the first against each other.
-pub fn render(head: &str, all: &[(String, Vec<Outcome>)]) -> String {
+pub fn render(head: &str, all: &[(String, Vec<LinkOutcome>)]) -> String {
     let text = |cells: &[&str]| -> Vec<String> { cells.iter().map(|cell| cell.to_string()).collect() };
     let mut rows =
         vec![text(&["algorithm", "power", "p10", "utilisation", "p10", "delay mean ms", "p95 ms", "loss %"])];
@@ -177,14 +178,14 @@ pub fn render(head: &str, all: &[(String, Vec<Outcome>)]) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(power: f64) -> Outcome {
-        Outcome { utilization: power, delay_mean_ms: Some(1.0), delay_p95_ms: None, loss: 0.0, power }
+    fn outcome(power: f64) -> LinkOutcome {
+        LinkOutcome { utilization: power, delay_mean_ms: Some(1.0), delay_p95_ms: None, loss: 0.0, power }
     }
 
     #[test]
     fn a_constant_difference_has_no_spread_and_a_random_one_has_its_mean_inside() {
-        let first: Vec<Outcome> = (0..50).map(|i| outcome(0.5 + 0.005 * f64::from(i))).collect();
-        let less: Vec<Outcome> = first.iter().map(|o| outcome(o.power - 0.1)).collect();
+        let first: Vec<LinkOutcome> = (0..50).map(|i| outcome(0.5 + 0.005 * f64::from(i))).collect();
+        let less: Vec<LinkOutcome> = first.iter().map(|o| outcome(o.power - 0.1)).collect();
         let all = figures("b", &less, &first);
         let constant = all.first_less_this_power;
         assert!((constant.mean - 0.1).abs() < 1e-9 && (constant.high - constant.low).abs() < 1e-9);
