@@ -43,7 +43,7 @@ lint:
 
 bench: all
 	./anole-eval bench
-	cd datapaths/oracle && cargo run --locked --release --bin bench
+	cd tests/oracle && cargo run --locked --release --bin bench
 
 fuzz:
 	cd datapaths/core && cargo +nightly fuzz run codec -- -max_total_time=60

@@ -5,7 +5,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads its inputs and cargo's variables")]
 
-use anole_lang::{Compiled, Declaration, Program};
+use anole_lang::{Compiled, Declaration, ParsedProgram};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -49,7 +49,7 @@ fn fail(message: &str) -> ! {
 }
 
 /// Checks that every register can name a field or, in capitals, a constant.
-fn check_names(file: &str, program: &Program) {
+fn check_names(file: &str, program: &ParsedProgram) {
     for declaration in program.reports.iter().chain(&program.controls) {
         if let Some(reason) = no_rust_name(&declaration.name) {
             let (line, column) = (declaration.position.line, declaration.position.column);

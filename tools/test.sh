@@ -9,13 +9,13 @@ step() {
 
 step "format"
 cargo fmt --all --check
-(cd datapaths/oracle && cargo fmt --check)
+(cd tests/oracle && cargo fmt --check)
 clang-format --dry-run -Werror ccp-kernel/vm/*.h ccp-kernel/module/*.[ch] ccp-kernel/tests/*.c ccp-kernel/bpf/src/*.c \
     ccp-kernel/bpf/src/bpf/*.[ch]
 
 step "lints as errors"
 cargo clippy --locked --workspace --all-targets -- -D warnings
-(cd datapaths/oracle && cargo clippy --locked --all-targets -- -D warnings)
+(cd tests/oracle && cargo clippy --locked --all-targets -- -D warnings)
 
 step "licences and sources"
 if cargo deny --version >/dev/null 2>&1; then
@@ -52,7 +52,7 @@ for folder in python training; do
 done
 
 step "differential tests: libccp, the kernel datapaths' machine"
-(cd datapaths/oracle && cargo test --locked --release)
+(cd tests/oracle && cargo test --locked --release)
 
 step "the kernel's TCP in virtual machines"
 tests=$(cargo test --locked --package anole-bpf --test loopback --no-run --message-format json)

@@ -7,7 +7,7 @@
 //! An algorithm that panics loses its flow and nothing else: the flow stays unanswered, and its
 //! datapath's native controller takes it.
 
-use crate::ipc::FlowKey;
+use crate::flow_key::FlowKey;
 use crate::logging::{Tally, panic_text};
 use crate::plan::Plan;
 use crate::shared::{Clock, Shared};

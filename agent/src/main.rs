@@ -13,6 +13,7 @@
 
 mod adapter;
 mod cli;
+mod flow_key;
 mod ipc;
 mod logging;
 mod plan;

@@ -2,6 +2,8 @@
 
 use anole_algorithms::policy::{self, Policies, PolicyError};
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Spec};
+use anole_model::names::{did_you_mean, nearest};
+use anole_model::seed::derive;
 use anole_programs::Program;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,12 +47,12 @@ pub enum PlanError {
         reason: BuildError,
     },
     /// No algorithm has this parameter.
-    #[error("--param {name}: no algorithm has this parameter{}", nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    #[error("--param {name}: no algorithm has this parameter{}", did_you_mean(nearest.as_deref()))]
     UnknownParameter {
         /// The name.
         name: String,
         /// The nearest one.
-        nearest: Option<&'static str>,
+        nearest: Option<String>,
     },
 }
 
@@ -66,8 +68,6 @@ fn flag(reason: &BuildError) -> &'static str {
 
 /// A flow for trial builds.
 const TRIAL: FlowInfo = FlowInfo { mss: 1448, init_cwnd: 14_480 };
-/// Names less alike than this (Jaro–Winkler) are no suggestion.
-const ALIKE: f64 = 0.75;
 
 impl Plan {
     /// Checks a wish against every algorithm, by building each once. Trained policies are found in
@@ -111,12 +111,7 @@ impl Plan {
         match self.params.keys().find(|name| !known().any(|known| known == name.as_str())) {
             None => Ok(()),
             Some(name) => {
-                let alike = known().map(|known| (strsim::jaro_winkler(name, known), known));
-                let nearest = alike.filter(|(score, _)| *score >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
-                Err(PlanError::UnknownParameter {
-                    name: name.clone(),
-                    nearest: nearest.map(|(_, known)| known),
-                })
+                Err(PlanError::UnknownParameter { name: name.clone(), nearest: nearest(name, known()) })
             }
         }
     }
@@ -153,7 +148,7 @@ impl Plan {
             policy: self.policy.clone(),
             policies: Arc::clone(&self.policies),
             params: params.map(|(name, &value)| (name.clone(), value)).collect(),
-            seed: flow_seed(self.seed, number),
+            seed: derive(self.seed, number.wrapping_add(1)),
         }
     }
 
@@ -167,15 +162,6 @@ impl Plan {
     }
 }
 
-/// A seed of its own for each flow: one step of SplitMix64 (Steele et al., OOPSLA 2014), whose outputs
-/// for consecutive states look independent.
-fn flow_seed(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,10 +172,14 @@ mod tests {
 
     #[test]
     fn flows_have_seeds_of_their_own_and_the_same_ones_each_time() {
-        let seeds: std::collections::BTreeSet<u64> = (0..1000).map(|n| flow_seed(1, n)).collect();
-        assert_eq!(seeds.len(), 1000);
-        assert_eq!(flow_seed(7, 3), flow_seed(7, 3));
-        assert_ne!(flow_seed(7, 3), flow_seed(8, 3));
+        let seed = |seed, number| {
+            let wish = Wish { seed, ..wish("reno") };
+            let plan = Plan::new(anole_algorithms::all(), wish, Arc::new(policy::Shipped)).unwrap();
+            plan.parts(&plan.default, TRIAL, number).seed
+        };
+        let seeds = [seed(7, 3), seed(7, 4), seed(8, 3)];
+        assert_eq!(seeds[0], seed(7, 3));
+        assert!(seeds[0] != seeds[1] && seeds[0] != seeds[2], "{seeds:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Both run in portus's one thread; portus asks for `Send` of the endpoint, hence the lock.
 
-use crate::ipc::FlowKey;
+use crate::flow_key::FlowKey;
 use anole_datapath::wire::AlgorithmName;
 use anole_model::Time;
 use std::collections::HashSet;

@@ -4,7 +4,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "real links, in real time")]
 
-use anole_bpf::Stats;
+use anole_bpf::DatapathStats;
 use nix::mount::{MsFlags, mount, umount};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::Signal;
@@ -76,7 +76,7 @@ impl Lab {
         })
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> DatapathStats {
         anole_bpf::stats(self.bpf.path()).unwrap_or_default()
     }
 

@@ -1,7 +1,7 @@
 //! Every algorithm by name.
 
 use crate::{Algorithm, FlowInfo, Parameter, ParameterError, Program, alone, hybrid, learned, offload};
-use anole_model::names::nearest;
+use anole_model::names::{did_you_mean, nearest};
 use anole_policies::Policies;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub enum BuildError {
 
 fn suggestion<'a>(nearest: &Option<String>, known: impl Fn() -> Vec<&'a str>) -> String {
     match nearest {
-        Some(name) => format!("; did you mean {name}?"),
+        Some(_) => did_you_mean(nearest.as_deref()),
         None => match known().join(", ") {
             names if names.is_empty() => String::new(),
             names => format!("; known are {names}"),

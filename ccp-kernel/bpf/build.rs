@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Compiles the reader of the agent's messages. The BPF object is in the repository as it is loaded
 //! (src/bpf/prebuilt), so that building needs no clang.
 

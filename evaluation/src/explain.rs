@@ -5,7 +5,7 @@
 //! a figure that there was not. `--explain-span` draws a part of the flow larger, by its stages.
 
 use crate::output;
-use crate::plot::{self, Frame, Series};
+use crate::plot::{self, Curve, Frame};
 use anole_algorithms::{Explanation, Judged};
 use anole_sim::result::RunResult;
 use anyhow::Result;
@@ -108,13 +108,13 @@ fn table(steps: &[Explanation]) -> String {
 
 /// Rates that compete, what was chosen, round-trip time and confidence, one above the other.
 fn picture(title: &str, steps: &[Explanation]) -> Result<String> {
-    let line = |label: &str, value: &dyn Fn(&Explanation) -> Option<f64>| Series {
+    let line = |label: &str, value: &dyn Fn(&Explanation) -> Option<f64>| Curve {
         label: label.to_string(),
         points: steps.iter().filter_map(|s| Some((s.at.as_secs_f64(), value(s)?))).collect(),
     };
     let frame = |title, y| Frame { title, x: "time, s", y, size: PANEL };
     // A rate is in force until the next step.
-    let mut in_force = Series { label: "in force".to_string(), points: Vec::new() };
+    let mut in_force = Curve { label: "in force".to_string(), points: Vec::new() };
     for (step, next) in steps.iter().zip(steps.iter().skip(1)) {
         in_force.points.push((step.at.as_secs_f64(), step.rate.mbps()));
         in_force.points.push((next.at.as_secs_f64(), step.rate.mbps()));
@@ -157,7 +157,7 @@ fn part_picture(title: &str, steps: &[Explanation], span: Span) -> Result<String
     let spans = || steps.iter().zip(steps.iter().skip(1));
     let pieces = |label: &str, value: &dyn Fn(&Explanation) -> Option<f64>| {
         let points = spans().filter_map(|(step, next)| Some(piece(span, at(step), at(next), value(step)?)));
-        Series { label: label.to_string(), points: points.flatten().collect() }
+        Curve { label: label.to_string(), points: points.flatten().collect() }
     };
     // The pieces joined to a stair.
     let over = |label: &str, value: &dyn Fn(&Explanation) -> f64| {
@@ -171,7 +171,7 @@ fn part_picture(title: &str, steps: &[Explanation], span: Span) -> Result<String
             names.push(step.stage);
         }
     }
-    let stages: Vec<Series> = names
+    let stages: Vec<Curve> = names
         .iter()
         .map(|name| pieces(name, &|step| (step.stage == *name).then(|| step.rate.mbps())))
         .collect();
@@ -180,7 +180,7 @@ fn part_picture(title: &str, steps: &[Explanation], span: Span) -> Result<String
     let tested = |label: &str, verdict: fn(&Explanation) -> Option<Judged>| {
         let points = spans()
             .filter_map(|(step, next)| Some(piece(span, at(step), at(next), verdict(next)?.rate.mbps())));
-        Series { label: label.to_string(), points: points.flatten().collect() }
+        Curve { label: label.to_string(), points: points.flatten().collect() }
     };
     let rates = [
         over("in force", &|step| step.rate.mbps()),

@@ -12,6 +12,7 @@ mod explain;
 mod options;
 mod output;
 mod plot;
+mod pool;
 mod reproduce;
 mod sim;
 mod suite;

@@ -36,6 +36,14 @@ pub fn to_json(result: &RunResult) -> Result<String> {
     serde_json::to_string(result).context("cannot express a result as JSON")
 }
 
+/// A field of a CSV (RFC 4180).
+pub fn csv_field(field: &str) -> String {
+    match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_string(),
+    }
+}
+
 /// Writes a file by way of a temporary one beside it, so that it is never seen half-written.
 pub fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
     let target = folder.join(name);
@@ -111,5 +119,11 @@ mod tests {
         let error = write_whole(&folder.path().join("a.json"), "b.json", "{}").unwrap_err();
         assert!(format!("{error:#}").starts_with("cannot write "), "{error:#}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn fields_with_commas_and_quotes_are_quoted() {
+        assert_eq!(csv_field("a"), "a");
+        assert_eq!(csv_field("loss, \"5\" %"), "\"loss, \"\"5\"\" %\"");
     }
 }

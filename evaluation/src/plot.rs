@@ -38,7 +38,7 @@ pub struct Frame<'a> {
 }
 
 /// A named line or point set.
-pub struct Series {
+pub struct Curve {
     /// Name in the legend.
     pub label: String,
     /// The data; points that are not finite are left out, and break a line.
@@ -46,7 +46,7 @@ pub struct Series {
 }
 
 /// Lines over a common axis; `reference` draws a dashed horizontal line with a name.
-pub fn lines(frame: &Frame<'_>, series: &[Series], reference: Option<(f64, &str)>) -> Result<String> {
+pub fn lines(frame: &Frame<'_>, series: &[Curve], reference: Option<(f64, &str)>) -> Result<String> {
     draw(frame, series, reference, |chart, series| {
         if let Some((value, _)) = reference {
             let (from, to) = (chart.x_range().start, chart.x_range().end);
@@ -81,7 +81,7 @@ pub fn stacked(panels: &[String]) -> String {
 }
 
 /// Points, a colour per series.
-pub fn points(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
+pub fn points(frame: &Frame<'_>, series: &[Curve]) -> Result<String> {
     draw(frame, series, None, |chart, series| {
         for (i, s) in series.iter().enumerate() {
             let dots = s.points.iter().filter(|p| finite(p)).map(|&p| Circle::new(p, 6, colour(i).filled()));
@@ -92,7 +92,7 @@ pub fn points(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
 }
 
 /// Lines with their points marked, the first one larger: where a sweep begins.
-pub fn trails(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
+pub fn trails(frame: &Frame<'_>, series: &[Curve]) -> Result<String> {
     draw(frame, series, None, |chart, series| {
         for (i, s) in series.iter().enumerate() {
             let known: Vec<(f64, f64)> = s.points.iter().copied().filter(finite).collect();
@@ -109,7 +109,7 @@ pub fn trails(frame: &Frame<'_>, series: &[Series]) -> Result<String> {
 }
 
 /// Bars side by side in categories; a point's x is the number of its category.
-pub fn bars(frame: &Frame<'_>, categories: &[String], series: &[Series]) -> Result<String> {
+pub fn bars(frame: &Frame<'_>, categories: &[String], series: &[Curve]) -> Result<String> {
     // Bars of a category share 80 % of its width, and stand in the middle of it.
     let width = 0.8 / series.len().max(1) as f64;
     let place = |i: usize, x: f64| x + 0.1 + width * i as f64;
@@ -135,7 +135,7 @@ fn reference_style() -> ShapeStyle {
 /// The names beside the title, where they cover no data.
 fn legend(
     head: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    series: &[Series],
+    series: &[Curve],
     reference: Option<(f64, &str)>,
 ) -> Result<()> {
     let known = series.iter().enumerate().map(|(i, s)| (s.label.as_str(), colour(i).filled()));
@@ -161,9 +161,9 @@ type Chart<'a, 'b> = ChartContext<
 
 fn draw(
     frame: &Frame<'_>,
-    series: &[Series],
+    series: &[Curve],
     reference: Option<(f64, &str)>,
-    data: impl FnOnce(&mut Chart<'_, '_>, &[Series]) -> Result<()>,
+    data: impl FnOnce(&mut Chart<'_, '_>, &[Curve]) -> Result<()>,
 ) -> Result<String> {
     draw_with(frame, series, reference, None, data)
 }
@@ -171,10 +171,10 @@ fn draw(
 /// Draws with numbers along the horizontal axis, or with names of categories.
 fn draw_with(
     frame: &Frame<'_>,
-    series: &[Series],
+    series: &[Curve],
     reference: Option<(f64, &str)>,
     categories: Option<&[String]>,
-    data: impl FnOnce(&mut Chart<'_, '_>, &[Series]) -> Result<()>,
+    data: impl FnOnce(&mut Chart<'_, '_>, &[Curve]) -> Result<()>,
 ) -> Result<String> {
     let mut svg = String::new();
     {
@@ -238,7 +238,7 @@ mod tests {
     fn a_line_is_broken_where_data_is_missing() {
         let points = vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0), (4.0, 1.0)];
         let svg =
-            lines(&FRAME, &[Series { label: "anole".into(), points }], Some((48.0, "capacity"))).unwrap();
+            lines(&FRAME, &[Curve { label: "anole".into(), points }], Some((48.0, "capacity"))).unwrap();
         let runs = svg.matches("stroke=\"#0072B2\"").count();
         assert_eq!(runs, 2, "{svg}");
         assert!(svg.contains("anole") && svg.contains("capacity") && !svg.contains("NaN"));
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_still_a_plot() {
-        let svg = points(&FRAME, &[Series { label: "none".into(), points: vec![] }]).unwrap();
+        let svg = points(&FRAME, &[Curve { label: "none".into(), points: vec![] }]).unwrap();
         assert!(svg.trim_end().ends_with("</svg>"));
     }
 }

@@ -1,7 +1,7 @@
 //! `anole-eval sim`: scenarios in virtual time, several runs at once, results in order.
 
 use crate::options::{PolicyArgs, ScenarioArgs, usage};
-use crate::{explain, output, table};
+use crate::{explain, output, pool, table};
 use anole_model::Time;
 use anole_policies::Policies;
 use anole_sim::AgentScript;
@@ -11,10 +11,7 @@ use anole_sim::scenario::Scenario;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Options of `anole-eval sim`.
@@ -55,9 +52,9 @@ pub fn main(args: Args) -> Result<()> {
             Ok(Job { plans: plan(&scenario, &choice, &policies, seed).map_err(usage)?, seed })
         })
         .collect::<Result<_>>()?;
-    let workers = args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let mut results = Vec::new();
-    run_all(&scenario, jobs, workers, |result| {
+    let bar = progress_bar(&scenario, jobs.len());
+    let mut take = |result| {
         if let Some(failure) = loader.failure() {
             bail!("{failure}; the run is of no use");
         }
@@ -73,56 +70,18 @@ pub fn main(args: Args) -> Result<()> {
             false => results.push(result),
         }
         Ok(())
-    })?;
+    };
+    let job = |number: usize| Ok(run_one(&scenario, &jobs[number], &bar));
+    let workers = pool::workers(args.jobs);
+    pool::run(jobs.len(), workers, job, || (), |_, result| bar.suspend(|| take(result)))?;
+    bar.finish_and_clear();
     match args.scenario.json {
         true => Ok(()),
         false => output::print_line(&table::render(&results)),
     }
 }
 
-/// Runs all jobs on `workers` threads and hands over the results in order, each as soon as it and all
-/// before it are there.
-fn run_all(
-    scenario: &Scenario,
-    jobs: Vec<Job>,
-    workers: usize,
-    mut take: impl FnMut(RunResult) -> Result<()>,
-) -> Result<()> {
-    let bar = progress_bar(scenario, jobs.len());
-    let workers = workers.min(jobs.len());
-    let next = AtomicUsize::new(0);
-    let jobs: Vec<Mutex<Option<Job>>> = jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
-    let (sender, receiver) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            let (sender, next, jobs, bar) = (sender.clone(), &next, &jobs, &bar);
-            scope.spawn(move || {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index).and_then(|slot| slot.lock().ok()?.take()) else { break };
-                    // The receiver is gone only when a result could not be written; then nothing matters.
-                    if sender.send((index, run_one(scenario, job, bar))).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let mut waiting = std::collections::BTreeMap::new();
-        let mut due = 0;
-        for (index, result) in receiver {
-            waiting.insert(index, result);
-            while let Some(result) = waiting.remove(&due) {
-                bar.suspend(|| take(result))?;
-                due += 1;
-            }
-        }
-        bar.finish_and_clear();
-        Ok(())
-    })
-}
-
-fn run_one(scenario: &Scenario, job: Job, bar: &ProgressBar) -> RunResult {
+fn run_one(scenario: &Scenario, job: &Job, bar: &ProgressBar) -> RunResult {
     let started = Instant::now();
     let mut told_ms = 0;
     let mut progress = |at: Time| {
@@ -130,7 +89,7 @@ fn run_one(scenario: &Scenario, job: Job, bar: &ProgressBar) -> RunResult {
         bar.inc(ms - told_ms);
         told_ms = ms;
     };
-    let result = anole_sim::run(scenario, job.plans, job.seed, AgentScript::default(), &mut progress);
+    let result = anole_sim::run(scenario, job.plans.clone(), job.seed, AgentScript::default(), &mut progress);
     RunResult { wall_s: started.elapsed().as_secs_f64(), ..result }
 }
 

@@ -7,7 +7,7 @@
 
 use anole_model::{Dur, Time};
 use anole_policies::{Policies, Schema};
-use anole_sim::control::{Answer, Controlled, Pilot, Question, Step};
+use anole_sim::control::{Controlled, Pilot, PilotAnswer, Question, Step};
 use anole_sim::scenario::Scenario;
 use anole_sim::suite::{Purpose, Ranges};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const SILENT_EPISODES: u32 = 20;
 const STACK: usize = 1 << 20;
 
 /// What all simulations of a fleet have in common.
-pub struct Plan {
+pub struct FleetPlan {
     pub alg: String,
     pub schema: Arc<Schema>,
     pub policies: Arc<dyn Policies>,
@@ -36,7 +36,7 @@ pub struct Plan {
     pub watched: bool,
 }
 
-impl Plan {
+impl FleetPlan {
     /// An episode's scenario; with its grace at the end.
     fn draw(&self, environment: usize, episode: u64) -> (Scenario, Time) {
         let purpose = Purpose::Training(environment as u32);
@@ -145,7 +145,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// Starts `count` simulations; nothing runs before the first [`Fleet::round`].
-    pub fn new(plan: Arc<Plan>, count: usize, threads: usize) -> Result<Fleet, String> {
+    pub fn new(plan: Arc<FleetPlan>, count: usize, threads: usize) -> Result<Fleet, String> {
         // What is wrong with the names is wrong in every episode.
         let (scenario, _) = plan.draw(0, 0);
         plan.run(&scenario, Box::new(Nobody))?;
@@ -218,7 +218,7 @@ impl Drop for Fleet {
 }
 
 /// The thread of one simulation: episode after episode, until the fleet is dropped or it fails.
-fn serve(hall: &Arc<Hall>, plan: &Plan, index: usize) {
+fn serve(hall: &Arc<Hall>, plan: &FleetPlan, index: usize) {
     if wait(&hall.seats[index]) == Turn::Over {
         return;
     }
@@ -261,7 +261,7 @@ struct Log {
     over: bool,
 }
 
-fn fly(hall: &Arc<Hall>, plan: &Plan, index: usize) -> Result<(), String> {
+fn fly(hall: &Arc<Hall>, plan: &FleetPlan, index: usize) -> Result<(), String> {
     let log = Arc::new(Mutex::new(Log::default()));
     let mut silent = 0;
     for episode in 0.. {
@@ -297,7 +297,7 @@ struct SeatPilot {
 }
 
 impl Pilot for SeatPilot {
-    fn answer(&mut self, question: &Question<'_>, outputs: &mut [f32]) -> Answer {
+    fn answer(&mut self, question: &Question<'_>, outputs: &mut [f32]) -> PilotAnswer {
         let mut log = lock(&self.log);
         log.questions += 1;
         let seat = &self.hall.seats[self.index];
@@ -305,7 +305,7 @@ impl Pilot for SeatPilot {
             log.ended = Some(question.step);
             log.last_input.clear();
             log.last_input.extend_from_slice(question.input);
-            return Answer::Stop;
+            return PilotAnswer::Stop;
         }
         let ended = log.ended.take();
         {
@@ -327,13 +327,13 @@ impl Pilot for SeatPilot {
         self.hall.finish();
         if wait(seat) == Turn::Over {
             log.over = true;
-            return Answer::Stop;
+            return PilotAnswer::Stop;
         }
         // A flow that is only watched wants none.
         for (output, given) in outputs.iter_mut().zip(&lock(&seat.state).outputs) {
             *output = *given;
         }
-        Answer::Given
+        PilotAnswer::Given
     }
 }
 
@@ -341,7 +341,7 @@ impl Pilot for SeatPilot {
 struct Nobody;
 
 impl Pilot for Nobody {
-    fn answer(&mut self, _question: &Question<'_>, _outputs: &mut [f32]) -> Answer {
-        Answer::Absent
+    fn answer(&mut self, _question: &Question<'_>, _outputs: &mut [f32]) -> PilotAnswer {
+        PilotAnswer::Absent
     }
 }

@@ -9,7 +9,7 @@ use anole_policies::{Batch, Embedded, Network as _, PolicyFile, Schema};
 use anole_sim::control::Step;
 use anole_sim::plan::shipped;
 use anole_sim::suite::Ranges;
-use fleet::{Fleet, Plan};
+use fleet::{Fleet, FleetPlan};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ type Round<'py> = (Rows<'py>, Rows<'py>, Bound<'py, PyArray1<bool>>, Rows<'py>, 
 /// Simulations in step; see `anole.VectorEnv`.
 #[pyclass(frozen)]
 struct Simulations {
-    plan: Arc<Plan>,
+    plan: Arc<FleetPlan>,
     count: usize,
     fleet: Fleet,
 }
@@ -63,7 +63,7 @@ impl Simulations {
             let message = format!("n = {count}, threads = {threads}: give n from 1 to {MAX_SIMULATIONS}");
             return Err(PyValueError::new_err(message + " and at least one thread"));
         }
-        let plan = Arc::new(Plan {
+        let plan = Arc::new(FleetPlan {
             alg: algorithm.to_string(),
             schema: schema(schema_text)?,
             policies: shipped(),

@@ -1,6 +1,6 @@
 //! Messages that wait for room in a datapath's socket.
 
-use super::Peer;
+use crate::flow_key::Peer;
 use anole_model::{Dur, Time};
 use std::collections::{HashMap, VecDeque};
 

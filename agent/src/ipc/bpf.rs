@@ -3,7 +3,7 @@
 use super::guard::Refusal;
 use super::{Received, Sent, Transport};
 use crate::plan::Plan;
-use anole_bpf::{Datapath, Error, Mode, Prefix, Stats, check_cgroup, top_cgroup};
+use anole_bpf::{BpfDatapath, DatapathStats, Error, Mode, Prefix, check_cgroup, top_cgroup};
 use anole_model::Dur;
 use anyhow::{Context, anyhow};
 use std::cell::RefCell;
@@ -69,16 +69,16 @@ impl Selection {
 
 /// The datapath in the kernel.
 #[derive(Debug)]
-pub struct Bpf(RefCell<Datapath>);
+pub struct Bpf(RefCell<BpfDatapath>);
 
 impl Bpf {
     /// Registers the congestion control, or takes over what an earlier agent left in `directory`.
     pub fn open(directory: &Path) -> Result<Bpf, Error> {
         let names: Vec<&str> = anole_algorithms::all().iter().map(|spec| spec.name).collect();
-        let datapath = Datapath::open(directory, &names, Mode::Generated)?;
+        let datapath = BpfDatapath::open(directory, &names, Mode::Generated)?;
         let stats = datapath.stats();
         if datapath.is_adopted() {
-            let Stats { opened, fallbacks, unsent, .. } = stats;
+            let DatapathStats { opened, fallbacks, unsent, .. } = stats;
             tracing::info!(opened, fallbacks, unsent, "anole_ccp was registered by an earlier agent");
         } else if datapath.is_pinned() {
             tracing::info!("anole_ccp is registered and stays so when the agent ends");

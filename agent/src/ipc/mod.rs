@@ -17,9 +17,9 @@ mod peers;
 mod socket_path;
 pub mod unix;
 
-pub use peers::{FlowKey, Peer};
 pub use socket_path::default_socket;
 
+use crate::flow_key::Peer;
 use crate::logging::Tally;
 use crate::shared::{Clock, Shared};
 use anole_datapath::wire::{self, Message};

@@ -15,22 +15,11 @@
 //! flow is then created as if new, with the window of RFC 6928.
 
 use super::guard::Refusal;
+use crate::flow_key::{FlowKey, Peer};
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Message};
 use anole_model::{Dur, Time};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
-
-/// A datapath, as portus knows it. The default stands for the agent itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Peer(u32);
-
-impl Peer {
-    /// The agent itself: the first READY comes from it, so that it sees what portus would install.
-    pub const SELF: Peer = Peer(0);
-}
-
-/// A flow of a datapath.
-pub type FlowKey = (Peer, u32);
 
 /// Datapaths served at once. Each has a socket of its own, so that a user's limit of open files comes
 /// first; beyond it the one that has been silent the longest makes room.

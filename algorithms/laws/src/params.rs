@@ -1,6 +1,6 @@
 //! Parameters of laws and algorithms: a struct of numbers, each with a name, a default, bounds and a source.
 
-use anole_model::names::nearest;
+use anole_model::names::{did_you_mean, nearest};
 use std::collections::BTreeMap;
 
 /// A parameter that a user may change.
@@ -22,7 +22,7 @@ pub struct Parameter {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// There is no such parameter.
-    #[error("unknown parameter \"{name}\"{}", nearest.as_ref().map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    #[error("unknown parameter \"{name}\"{}", did_you_mean(nearest.as_deref()))]
     Unknown {
         /// What was asked for.
         name: String,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! What an ACK costs: a bulk transfer over loopback under the fallback, an empty program, and one that keeps
 //! ten registers, as byte code and interpreted; beside them the kernel's CUBIC, called by BPF, and a callback
 //! that does nothing. Prints the mean of the kernel's own run-time statistics, which take what they say of the
@@ -8,7 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
 
 use anole_bpf::bench::{CUBIC, NOTHING, Peers, Statistics, runs};
-use anole_bpf::{Datapath, Mode};
+use anole_bpf::{BpfDatapath, Mode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -103,7 +104,7 @@ fn counters(algorithm: &str) -> (u64, u64) {
 
 fn transfer(name: &str, algorithm: &str, mode: Mode, program: Option<Vec<u8>>) {
     let mut datapath =
-        Datapath::open(Path::new("/nowhere"), &[], mode).expect("root, and a kernel from 6.1 on");
+        BpfDatapath::open(Path::new("/nowhere"), &[], mode).expect("root, and a kernel from 6.1 on");
     if let Some(program) = &program {
         datapath.send(program).unwrap();
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! BPF byte code in the making: instructions, and jumps to places that are not known yet.
 
 use libbpf_rs::libbpf_sys::bpf_insn;

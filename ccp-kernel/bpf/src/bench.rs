@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! What measuring the datapath takes: the kernel's run-time statistics of BPF programs, and congestion controls
 //! to compare with under the same statistics (`src/bpf/bench.bpf.c`).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! What can go wrong, in words that lead on.
 
 use crate::message;
@@ -66,7 +67,7 @@ pub enum Error {
     Map(#[from] io::Error),
     /// A message that is none.
     #[error(transparent)]
-    Message(#[from] message::Refusal),
+    Message(#[from] message::FoldRefusal),
     /// No such flow (any more).
     #[error("no flow has the id {0}")]
     UnknownFlow(u32),

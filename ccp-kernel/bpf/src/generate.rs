@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Compiles a fold program to BPF byte code.
 //!
 //! Registers of the fold program stay in the flow's memory; each of its instructions loads its operands
@@ -9,7 +10,7 @@
 //! (`bpf/machine.bpf.h`).
 
 use crate::assembler::*;
-use crate::layout::{CONSTANT, EVENT_FLAG, FALLTHROUGH, Insn, JUMP_FINISH, Offsets, Program};
+use crate::layout::{CONSTANT, EVENT_FLAG, FALLTHROUGH, FoldProgram, Insn, JUMP_FINISH, Offsets};
 use libbpf_rs::libbpf_sys::bpf_insn;
 
 /// Where the flow is found, and where it goes on.
@@ -72,7 +73,7 @@ const SUB_UNDERFLOW: u8 = 4;
 
 struct Generator<'a> {
     asm: Assembler,
-    program: &'a Program,
+    program: &'a FoldProgram,
     place: Place,
 }
 
@@ -269,7 +270,7 @@ impl Generator<'_> {
 }
 
 /// Compiles a program.
-pub fn generate(program: &Program, place: Place) -> Result<Vec<bpf_insn>, GenerateError> {
+pub fn generate(program: &FoldProgram, place: Place) -> Result<Vec<bpf_insn>, GenerateError> {
     let mut generator = Generator { asm: Assembler::default(), program, place };
     generator.prologue();
     // 2^32 − 1, for max_wrapped.

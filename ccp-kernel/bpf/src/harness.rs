@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The virtual machine without TCP: one flow that lies in a map, its ACKs through BPF_PROG_TEST_RUN. For
 //! comparing the generator and the interpreter with other machines (`src/bpf/harness.bpf.c`).
 
 use crate::generate::{Lookup, Place, generate};
 use crate::layout::{
-    JUMP_FINISH, JUMP_INTERPRET, MAIL_EMPTY, MAIL_FULL, MAX_PROGRAMS, Mailbox, Program, Staged, c_layout,
+    FoldProgram, JUMP_FINISH, JUMP_INTERPRET, MAIL_EMPTY, MAIL_FULL, MAX_PROGRAMS, Mailbox, Staged, c_layout,
     offsets,
 };
 use crate::map::Mapping;
@@ -66,7 +67,7 @@ struct Case {
 
 /// What came of an ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct AckOutcome {
     /// Window, bytes.
     pub cwnd: u32,
     /// Pacing rate, bytes/s.
@@ -79,7 +80,7 @@ pub struct Outcome {
 
 /// A program; the kernel gets its byte code when a flow first changes to it.
 struct Installed {
-    program: Box<Program>,
+    program: Box<FoldProgram>,
     compiled: bool,
 }
 
@@ -196,7 +197,7 @@ impl Harness {
     }
 
     /// One ACK.
-    pub fn ack(&mut self, now_us: u64, sample: &Sample) -> Result<Outcome, Error> {
+    pub fn ack(&mut self, now_us: u64, sample: &Sample) -> Result<AckOutcome, Error> {
         let case = self.case();
         case.machine.now_us = now_us;
         case.sample = *sample;
@@ -208,7 +209,7 @@ impl Harness {
         program.ok_or(Error::Object("ack".to_string()))?.test_run(input)?;
         let case = self.case();
         let length = usize::from(u16::from_le_bytes([case.report[2], case.report[3]])).min(REPORT_BYTES);
-        Ok(Outcome {
+        Ok(AckOutcome {
             cwnd: case.machine.cwnd,
             rate: case.machine.rate,
             abort: case.machine.abort,

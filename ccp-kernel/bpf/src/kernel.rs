@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! What the running kernel has, from its BTF.
 
 use crate::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The C structures that user space shares with the BPF programs (`bpf/datapath.h`, `../vm/fold.h`).
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -49,7 +50,7 @@ pub struct Set {
 /// A validated program.
 #[derive(Clone, PartialEq, Eq)]
 #[repr(C)]
-pub struct Program {
+pub struct FoldProgram {
     pub uid: u32,
     pub n_code: u32,
     pub n_reports: u32,
@@ -60,10 +61,10 @@ pub struct Program {
     pub code: [Insn; MAX_CODE],
 }
 
-impl Program {
+impl FoldProgram {
     /// A program that does nothing.
-    pub fn empty() -> Box<Program> {
-        Box::new(Program {
+    pub fn empty() -> Box<FoldProgram> {
+        Box::new(FoldProgram {
             uid: 0,
             n_code: 0,
             n_reports: 0,
@@ -83,13 +84,13 @@ impl Program {
     /// The bytes as the map takes them.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: plain integers without padding, alive as long as `self`.
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Program>()) }
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<FoldProgram>()) }
     }
 }
 
 /// The agent's side of the datapath.
 #[repr(C)]
-pub struct Agent {
+pub struct AgentState {
     pub heartbeat_us: AtomicU64,
     pub epoch: AtomicU32,
     pub sleeps: AtomicU32,
@@ -129,7 +130,7 @@ pub const MAIL_READING: u32 = 3;
 /// What [`crate::message`] learns of a message.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub struct Message {
+pub struct FoldMessage {
     pub kind: u32,
     pub length: u32,
     pub sid: u32,
@@ -168,7 +169,7 @@ mod tests {
         let [program, mailbox, agent, ..] = c_layout().map(|size| size as usize);
         assert_eq!(
             [program, mailbox, agent],
-            [size_of::<Program>(), size_of::<Mailbox>(), size_of::<Agent>()]
+            [size_of::<FoldProgram>(), size_of::<Mailbox>(), size_of::<AgentState>()]
         );
     }
 }

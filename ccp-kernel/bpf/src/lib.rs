@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The congestion control plane's datapath for Linux TCP, in eBPF: user space's side.
 //!
 //! [`Datapath::open`] registers the congestion control `anole_ccp` with the kernel; from then on
@@ -36,7 +37,9 @@ pub use programs::Mode;
 pub use select::{Prefix, PrefixError, check_cgroup, top_cgroup};
 pub use waits::{Waits, waits};
 
-use layout::{Agent, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS, Mailbox};
+use layout::{
+    AgentState, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS, Mailbox,
+};
 use libbpf_rs::Link;
 use map::{Mapping, Ring};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -55,7 +58,7 @@ const NAP: Duration = Duration::from_micros(500);
 
 /// The datapath's counters since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct DatapathStats {
     /// Flows opened.
     pub opened: u64,
     /// Flows that the agent cannot govern, because too many exist.
@@ -71,7 +74,7 @@ pub struct Stats {
 }
 
 /// The registered datapath.
-pub struct Datapath {
+pub struct BpfDatapath {
     installed: Installed,
     agent: Mapping,
     mailboxes: Mapping,
@@ -87,9 +90,9 @@ pub struct Datapath {
     selected: Vec<Link>,
 }
 
-impl fmt::Debug for Datapath {
+impl fmt::Debug for BpfDatapath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Datapath").field("pinned", &self.is_pinned()).finish_non_exhaustive()
+        f.debug_struct("BpfDatapath").field("pinned", &self.is_pinned()).finish_non_exhaustive()
     }
 }
 
@@ -100,11 +103,11 @@ fn now_us() -> u64 {
 }
 
 /// The counters of the datapath that is registered in `directory`, whoever runs it.
-pub fn stats(directory: &Path) -> Result<Stats, Error> {
+pub fn stats(directory: &Path) -> Result<DatapathStats, Error> {
     let map = object::pinned(directory, "agent")?;
-    let agent = Mapping::new(map.as_fd(), 0, size_of::<Agent>().next_multiple_of(4096), false)?;
+    let agent = Mapping::new(map.as_fd(), 0, size_of::<AgentState>().next_multiple_of(4096), false)?;
     // SAFETY: as in `Datapath::agent`.
-    Ok(read_stats(unsafe { agent.get::<Agent>(0).expect("mapped whole").as_ref() }))
+    Ok(read_stats(unsafe { agent.get::<AgentState>(0).expect("mapped whole").as_ref() }))
 }
 
 /// Flows that an agent governs or may govern, of the datapath that is registered in `directory`.
@@ -120,8 +123,8 @@ pub fn flows(directory: &Path) -> Result<usize, Error> {
     Ok((0..MAX_FLOWS).filter(held).count())
 }
 
-fn read_stats(agent: &Agent) -> Stats {
-    Stats {
+fn read_stats(agent: &AgentState) -> DatapathStats {
+    DatapathStats {
         opened: agent.opened.load(Relaxed),
         unslotted: agent.unslotted.load(Relaxed),
         fallbacks: agent.fallbacks.load(Relaxed),
@@ -131,19 +134,20 @@ fn read_stats(agent: &Agent) -> Stats {
     }
 }
 
-impl Datapath {
+impl BpfDatapath {
     /// Registers the datapath, or takes over what an earlier agent left in `directory`, a BPF file system. For
     /// each of `algorithms` (up to 16, of up to 9 letters) it also registers `anole_NAME`, whose flows ask the
     /// agent for that one.
     /// If it is none, nothing is left there and the registration ends with this value.
-    pub fn open(directory: &Path, algorithms: &[&str], mode: Mode) -> Result<Datapath, Error> {
+    pub fn open(directory: &Path, algorithms: &[&str], mode: Mode) -> Result<BpfDatapath, Error> {
         let installed = object::install(directory, algorithms)?;
         let maps = &installed.maps;
-        let agent = Mapping::new(maps.agent.as_fd(), 0, size_of::<Agent>().next_multiple_of(4096), true)?;
+        let agent =
+            Mapping::new(maps.agent.as_fd(), 0, size_of::<AgentState>().next_multiple_of(4096), true)?;
         let bytes = size_of::<Mailbox>() * MAX_FLOWS as usize;
         let mailboxes = Mapping::new(maps.mailboxes.as_fd(), 0, bytes, true)?;
         let ring = Ring::new(maps.events.as_fd(), EVENT_BYTES)?;
-        let mut datapath = Datapath {
+        let mut datapath = BpfDatapath {
             agent,
             mailboxes,
             ring,
@@ -203,7 +207,7 @@ impl Datapath {
     }
 
     /// The counters.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> DatapathStats {
         read_stats(self.agent())
     }
 
@@ -213,7 +217,7 @@ impl Datapath {
         self.programs.count(mode)
     }
 
-    /// Tells the kernel that the agent lives; it is lost after 500 ms without. [`Datapath::receive`] does
+    /// Tells the kernel that the agent lives; it is lost after 500 ms without. [`BpfDatapath::receive`] does
     /// it too.
     pub fn beat(&self) {
         self.agent().heartbeat_us.store(now_us(), Release);
@@ -282,7 +286,7 @@ impl Datapath {
         }
     }
 
-    fn take(&mut self, message: &layout::Message, bytes: &[u8]) -> Result<(), Error> {
+    fn take(&mut self, message: &layout::FoldMessage, bytes: &[u8]) -> Result<(), Error> {
         if message.kind == message::INSTALL {
             let program = message::install(bytes)?;
             return self.programs.install(&self.installed, program, self.mode).map(|_| ());
@@ -337,9 +341,9 @@ impl Datapath {
         })
     }
 
-    fn agent(&self) -> &Agent {
+    fn agent(&self) -> &AgentState {
         // SAFETY: the map has one value, all words of which are atomic on both sides.
-        unsafe { self.agent.get::<Agent>(0).expect("mapped whole").as_ref() }
+        unsafe { self.agent.get::<AgentState>(0).expect("mapped whole").as_ref() }
     }
 
     fn mailbox(&self, slot: u32) -> Option<*mut Mailbox> {
@@ -347,7 +351,7 @@ impl Datapath {
     }
 }
 
-impl Drop for Datapath {
+impl Drop for BpfDatapath {
     fn drop(&mut self) {
         // The flows need not wait for the heartbeat to grow old.
         self.agent().heartbeat_us.store(0, Release);

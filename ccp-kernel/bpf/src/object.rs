@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Loads the BPF object, registers the congestion control, and leaves both in a BPF file system, so that
 //! they outlive the agent: flows go on under the fallback, and the next agent takes them over.
 //!

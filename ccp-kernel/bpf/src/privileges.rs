@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Least privilege: what the datapath needs once it is registered.
 
 use std::io;

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The programs that the agent installed, in the kernel.
 
 use crate::Error;
 use crate::generate::{Lookup, Place, generate};
-use crate::layout::{MAX_PROGRAMS, Program};
+use crate::layout::{FoldProgram, MAX_PROGRAMS};
 use crate::object::Installed;
 use libbpf_rs::libbpf_sys::{
     BPF_PROG_TYPE_STRUCT_OPS, bpf_insn, bpf_prog_load, bpf_prog_load_opts, bpf_prog_type,
@@ -22,7 +23,7 @@ pub enum Mode {
 struct Entry {
     uid: u32,
     mode: Mode,
-    program: Box<Program>,
+    program: Box<FoldProgram>,
 }
 
 /// The table. A program stays until the agent ends, since flows may run it: another one of the same id
@@ -44,7 +45,12 @@ impl Programs {
     }
 
     /// Adds a program to the kernel's table.
-    pub fn install(&mut self, kernel: &Installed, program: Box<Program>, mode: Mode) -> Result<Mode, Error> {
+    pub fn install(
+        &mut self,
+        kernel: &Installed,
+        program: Box<FoldProgram>,
+        mode: Mode,
+    ) -> Result<Mode, Error> {
         let uid = program.uid;
         if let Some(place) = self.place(uid)
             && self.entries.get(place as usize - 1).is_some_and(|entry| entry.program == program)
@@ -67,7 +73,7 @@ impl Programs {
     }
 }
 
-fn jump_to_generated(kernel: &Installed, program: &Program, slot: u32) -> Mode {
+fn jump_to_generated(kernel: &Installed, program: &FoldProgram, slot: u32) -> Mode {
     let place = Place {
         state_map: kernel.maps.flows.as_fd().as_raw_fd(),
         lookup: Lookup::Socket,

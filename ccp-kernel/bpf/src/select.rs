@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Which connections use the datapath, beside those that ask for it: all of a cgroup, or those of it to some
 //! prefixes. A BPF program, attached to the cgroup as long as this process lives, sets the congestion control of
 //! each connection when it is established (`src/bpf/select.bpf.c`).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The BPF objects in the repository are those of the sources beside them.
 
 #![allow(clippy::disallowed_methods, reason = "reads the sources")]

@@ -17,9 +17,9 @@ mod types;
 mod usage;
 mod waivers;
 
-use crate::compile::compile_checked;
+use crate::byte_code;
 use crate::finding::{Code, Finding, Severity, has_errors};
-use crate::syntax::{self, Position, Program};
+use crate::syntax::{self, ParsedProgram, Position};
 use std::cmp::Reverse;
 
 /// Findings that a check gives at most; nobody reads on, and a file of rubbish has many.
@@ -38,7 +38,7 @@ pub fn check(source: &str) -> Vec<Finding> {
         ranges::check(&program, &events, &mut findings);
     }
     if !has_errors(&findings)
-        && let Err(error) = compile_checked(program)
+        && let Err(error) = byte_code::generate(program)
     {
         findings.push(Finding::new(Position { line: 1, column: 1 }, Code::Compiler, error.to_string()));
     }
@@ -52,7 +52,7 @@ pub fn check(source: &str) -> Vec<Finding> {
 }
 
 /// The program's events, with what keeps portus from compiling them to what they say.
-fn errors(program: &Program) -> (Vec<ast::Event>, Vec<Finding>) {
+fn errors(program: &ParsedProgram) -> (Vec<ast::Event>, Vec<Finding>) {
     let mut findings = Vec::new();
     declarations::check(program, &mut findings);
     let events = lower::events(&program.events, &mut findings);
@@ -61,24 +61,8 @@ fn errors(program: &Program) -> (Vec<ast::Event>, Vec<Finding>) {
 }
 
 /// What stands in the way of compiling `program`.
-pub(crate) fn obstacles(program: &Program) -> Vec<Finding> {
+pub(crate) fn obstacles(program: &ParsedProgram) -> Vec<Finding> {
     let (_, mut findings) = errors(program);
     findings.retain(|finding| finding.severity() == Severity::Error);
     findings
-}
-
-/// The candidate that is spelled most like `word`, if one is close.
-fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // The distance takes quadratic time, and names of that length are no slips of the pen.
-    const LONGEST: usize = 64;
-    if word.len() > LONGEST {
-        return None;
-    }
-    let word = word.to_lowercase();
-    candidates
-        .filter(|candidate| candidate.len() <= LONGEST)
-        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.len().min(word.len()))
-        .min()
-        .map(|(_, candidate)| candidate)
 }

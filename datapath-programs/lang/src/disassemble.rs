@@ -1,6 +1,6 @@
 //! Byte code in words.
 
-use crate::compile::Compiled;
+use crate::byte_code::Compiled;
 use crate::syntax::Declaration;
 use crate::vocabulary::{
     MAX_CONTROLS, MAX_INSTRUCTIONS, MAX_LOCALS, MAX_REPORTS, MAX_TEMPORARIES, PRIMITIVES,

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod byte_code;
 mod check;
 mod compile;
 mod disassemble;
@@ -13,8 +14,9 @@ mod finding;
 pub mod syntax;
 pub mod vocabulary;
 
+pub use byte_code::{Compiled, CompilerError};
 pub use check::check;
-pub use compile::{CompileError, Compiled, compile};
+pub use compile::{CompileError, compile};
 pub use disassemble::{Summary, disassemble};
 pub use finding::{Code, Finding, Severity, has_errors, render};
-pub use syntax::{Declaration, Program, SyntaxError};
+pub use syntax::{Declaration, ParsedProgram, SyntaxError};

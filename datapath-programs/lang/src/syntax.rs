@@ -57,7 +57,7 @@ pub struct Declaration {
 
 /// A program's declarations and events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct ParsedProgram {
     /// The comment lines above the program.
     pub header: String,
     /// Report registers, in wire order.
@@ -94,7 +94,7 @@ impl Node {
 }
 
 /// Reads a program.
-pub fn parse(source: &str) -> Result<Program, SyntaxError> {
+pub fn parse(source: &str) -> Result<ParsedProgram, SyntaxError> {
     let nodes = read_nodes(source)?;
     let text = write_out(&nodes);
     let start = Position { line: 1, column: 1 };
@@ -118,7 +118,7 @@ pub fn parse(source: &str) -> Result<Program, SyntaxError> {
         .map(|line| line.trim_start().trim_start_matches('#').strip_prefix(' ').unwrap_or("").trim_end())
         .collect::<Vec<_>>()
         .join("\n");
-    Ok(Program { header: header.trim().to_string(), reports, controls, events, text })
+    Ok(ParsedProgram { header: header.trim().to_string(), reports, controls, events, text })
 }
 
 /// Writes a tree with one space between words, and a line for each list inside a top-level one.

@@ -1,7 +1,7 @@
 //! A table of flows and programs with one owner.
 
 use crate::wire::{self, CreateMessage, Message, WireError};
-use crate::{AckSample, Control, Flow, FlowConfig, FlowMessage, Outbox, Program, ProgramError};
+use crate::{AckSample, Control, Flow, FlowConfig, FlowMessage, Outbox, ProgramError, ValidProgram};
 use anole_model::{Bounds, Dur, Time};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// that is refused takes no place.
 #[derive(Debug, Default)]
 pub struct ProgramTable {
-    programs: Vec<Arc<Program>>,
+    programs: Vec<Arc<ValidProgram>>,
 }
 
 impl ProgramTable {
@@ -23,12 +23,12 @@ impl ProgramTable {
     const FIRST_UID: u32 = 1;
 
     /// The program with this id.
-    pub fn get(&self, uid: u32) -> Option<&Arc<Program>> {
+    pub fn get(&self, uid: u32) -> Option<&Arc<ValidProgram>> {
         self.programs.iter().find(|program| program.uid() == uid)
     }
 
     /// Adds a program.
-    pub fn install(&mut self, program: Program) -> Result<(), ReceiveError> {
+    pub fn install(&mut self, program: ValidProgram) -> Result<(), ReceiveError> {
         if program.uid() == Self::FIRST_UID {
             self.programs.clear();
         }
@@ -74,7 +74,7 @@ impl ProgramTable {
         deliver: &mut impl FnMut(u32, FlowMessage) -> bool,
     ) -> Result<(), ReceiveError> {
         let (sid, message) = match wire::decode(message)?.0 {
-            Message::Install(install) => return self.install(Program::install(&install)?),
+            Message::Install(install) => return self.install(ValidProgram::install(&install)?),
             Message::Update(sid, updates) => (sid, FlowMessage::Update(updates)),
             Message::ChangeProgram { sid, uid, updates } => {
                 let program = self.get(uid).ok_or(ReceiveError::UnknownProgram(uid))?;

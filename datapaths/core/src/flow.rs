@@ -32,7 +32,7 @@
 //! window), and a flow keeps its program when the agent clears the table (there it runs nothing, or
 //! whatever is installed in its place).
 
-use crate::program::Program;
+use crate::program::ValidProgram;
 use crate::register::RegisterKind;
 use crate::vm::{Abort, Machine};
 use crate::wire::{self, CreateMessage, FieldUpdate, MAX_MEASURE_BYTES};
@@ -100,7 +100,7 @@ pub enum FlowMessage {
     /// Set registers.
     Update(Vec<FieldUpdate>),
     /// Change to a program, then set registers.
-    ChangeProgram(Arc<Program>, Vec<FieldUpdate>),
+    ChangeProgram(Arc<ValidProgram>, Vec<FieldUpdate>),
 }
 
 /// One flow of a datapath.

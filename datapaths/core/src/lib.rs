@@ -37,7 +37,7 @@ pub mod wire;
 
 pub use datapath::{Datapath, FlowId, OpenError, ProgramTable, ReceiveError};
 pub use flow::{Flow, FlowConfig, FlowMessage, FlowStats, Governor};
-pub use program::{Program, ProgramError};
+pub use program::{ProgramError, ValidProgram};
 pub use register::{
     CWND_INDEX, IMPLICIT_REGISTERS, MAX_CONTROL_REGISTERS, MAX_LOCAL_REGISTERS, MAX_REPORT_REGISTERS,
     MAX_TMP_REGISTERS, PRIMITIVES, RATE_INDEX, RegisterKind,

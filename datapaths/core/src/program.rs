@@ -26,7 +26,7 @@ const INFINITY: u64 = u32::MAX as u64;
 
 /// A validated program.
 #[derive(Debug)]
-pub struct Program {
+pub struct ValidProgram {
     uid: u32,
     definitions: Box<[Definition]>,
     expressions: Box<[Expression]>,
@@ -134,9 +134,9 @@ pub(crate) struct Expression {
     pub event: Range<u8>,
 }
 
-impl Program {
+impl ValidProgram {
     /// Validates an INSTALL message.
-    pub fn install(message: &Install<'_>) -> Result<Program, ProgramError> {
+    pub fn install(message: &Install<'_>) -> Result<ValidProgram, ProgramError> {
         let (instructions, cut) = message.instructions.as_chunks::<16>();
         let (expressions, cut_too) = message.expressions.as_chunks::<16>();
         if !cut.is_empty() || !cut_too.is_empty() {
@@ -160,7 +160,7 @@ impl Program {
             .enumerate()
             .map(|(n, bytes)| expression(bytes, instructions.len()).ok_or(ProgramError::ExpressionRange(n)))
             .collect::<Result<_, _>>()?;
-        Ok(Program {
+        Ok(ValidProgram {
             uid: message.uid,
             definitions: builder.definitions.into(),
             expressions,

@@ -23,7 +23,7 @@
 //! One departure: libccp cuts a window or rate to its low 32 bits on the way to the transport; here the
 //! whole value is brought within the flow's bounds. The registers hold the raw value in both.
 
-use crate::program::{Instruction, Op, Program};
+use crate::program::{Instruction, Op, ValidProgram};
 use crate::register::{RegisterFile, RegisterKind, Slot};
 use crate::wire::FieldUpdate;
 use crate::{AckSample, Control};
@@ -51,8 +51,8 @@ pub enum Abort {
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     registers: RegisterFile,
-    program: Option<Arc<Program>>,
-    staged_program: Option<Arc<Program>>,
+    program: Option<Arc<ValidProgram>>,
+    staged_program: Option<Arc<ValidProgram>>,
     /// At most one entry for each register that an agent may set.
     staged_fields: Vec<(Slot, u64)>,
     /// When `Micros` was 0, µs; wraps.
@@ -75,7 +75,7 @@ impl Machine {
     }
 
     /// Stages a program change; what was staged before is forgotten.
-    pub fn stage_program(&mut self, program: Arc<Program>) {
+    pub fn stage_program(&mut self, program: Arc<ValidProgram>) {
         self.staged_fields.clear();
         self.staged_program = Some(program);
     }
@@ -141,7 +141,7 @@ impl Machine {
         Ok(())
     }
 
-    fn start(&mut self, program: Arc<Program>, now_us: u64) {
+    fn start(&mut self, program: Arc<ValidProgram>, now_us: u64) {
         self.registers.load_constants(program.constants());
         for volatile in [true, false] {
             for definition in program.definitions().iter().filter(|d| d.volatile == volatile) {
@@ -187,7 +187,7 @@ fn primitives(now_us: u64, sample: &AckSample) -> [u64; 15] {
     ]
 }
 
-fn evaluate(program: &Program, registers: &mut RegisterFile) -> Result<(), Abort> {
+fn evaluate(program: &ValidProgram, registers: &mut RegisterFile) -> Result<(), Abort> {
     for flag in [Slot::EVENT_FLAG, Slot::SHOULD_FALLTHROUGH, Slot::SHOULD_REPORT] {
         registers.set(flag, 0);
     }

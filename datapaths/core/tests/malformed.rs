@@ -4,27 +4,16 @@
 mod entry;
 
 use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message, encode};
+use anole_model::seed::SplitMix64;
 
 const INPUTS: u64 = 100_000;
 
-/// SplitMix64: one seed, one sequence.
-struct Random(u64);
+fn index(random: &mut SplitMix64, length: usize) -> usize {
+    random.below(length as u64) as usize
+}
 
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.bits() % n.max(1) as u64) as usize
-    }
-
-    fn bytes(&mut self, n: usize) -> Vec<u8> {
-        (0..n).map(|_| self.bits() as u8).collect()
-    }
+fn bytes(random: &mut SplitMix64, n: u64) -> Vec<u8> {
+    (0..n).map(|_| random.bits() as u8).collect()
 }
 
 /// Runs a check on one input of a seed, naming both when it fails.
@@ -93,9 +82,9 @@ fn valid_program() -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Changes, cuts off, doubles or inserts a few bytes.
-fn mutate(r: &mut Random, bytes: &mut Vec<u8>) {
+fn mutate(r: &mut SplitMix64, bytes: &mut Vec<u8>) {
     for _ in 0..1 + r.below(4) {
-        let at = r.below(bytes.len());
+        let at = index(r, bytes.len());
         match r.below(8) {
             0 => bytes.truncate(at),
             1 => bytes.insert(at, r.bits() as u8),
@@ -116,12 +105,12 @@ fn codec_takes_anything() {
         run(entry::codec, "valid", 0, message);
     }
     for seed in 0..INPUTS {
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         let input = if seed % 4 == 0 {
             let length = random.below(200);
-            random.bytes(length)
+            bytes(&mut random, length)
         } else {
-            let mut message = valid[random.below(valid.len())].clone();
+            let mut message = valid[index(&mut random, valid.len())].clone();
             mutate(&mut random, &mut message);
             message
         };
@@ -133,7 +122,7 @@ fn codec_takes_anything() {
 fn installer_takes_anything() {
     let (expressions, instructions) = valid_program();
     for seed in 0..INPUTS {
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         let mut input = Vec::new();
         if seed % 2 == 0 {
             // Random instructions of which many are valid: small numbers in every place.
@@ -162,7 +151,7 @@ fn installer_takes_anything() {
             }
         }
         let length = 16 * random.below(12);
-        input.extend(random.bytes(length));
+        input.extend(bytes(&mut random, length));
         run(entry::installer, "installer", seed, &input);
     }
 }

@@ -3,7 +3,8 @@
 
 use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install};
 use anole_datapath::{
-    AckSample, Flow, FlowConfig, FlowMessage, FlowStats, Governor, Outbox, Program, RegisterKind, SendError,
+    AckSample, Flow, FlowConfig, FlowMessage, FlowStats, Governor, Outbox, RegisterKind, SendError,
+    ValidProgram,
 };
 use anole_model::{Bounds, Dur, Time};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -43,7 +44,7 @@ impl Outbox for Sink {
 /// Report.acked grows by the bytes acknowledged; the bytes in flight divide, so that an ACK without any
 /// aborts;
 /// every other ACK reports.
-fn program() -> Arc<Program> {
+fn program() -> Arc<ValidProgram> {
     let expression: Vec<u8> = [1u32, 1, 2, 3].iter().flat_map(|word| word.to_le_bytes()).collect();
     let instructions: Vec<u8> = [
         [2u8, 5, 0, 5, 0, 1, 0],
@@ -56,7 +57,7 @@ fn program() -> Arc<Program> {
     .flat_map(|[op, rk, ri, lk, li, yk, yi]| [*op, *rk, *ri, 0, 0, 0, *lk, *li, 0, 0, 0, *yk, *yi, 0, 0, 0])
     .collect();
     let install = Install { uid: 1, expressions: &expression, instructions: &instructions };
-    Arc::new(Program::install(&install).expect("valid"))
+    Arc::new(ValidProgram::install(&install).expect("valid"))
 }
 
 fn allocations(run: impl FnOnce()) -> u64 {

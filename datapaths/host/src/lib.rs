@@ -25,9 +25,11 @@ mod clock;
 mod flow;
 mod host;
 mod receive;
+mod shared;
 mod socket;
 
 pub use clock::Clock;
-pub use flow::{FlowSpec, HostFlow};
-pub use host::{Host, HostOptions, HostStats};
+pub use flow::{FlowOptions, HostFlow};
+pub use host::{Host, HostStats};
+pub use shared::HostOptions;
 pub use socket::HostError;

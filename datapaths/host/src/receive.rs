@@ -1,6 +1,6 @@
 //! The receive thread: what the agent sends, and whether there is a new agent to announce to.
 
-use crate::host::Shared;
+use crate::shared::Shared;
 use crate::socket::{AgentSocket, Identity};
 use anole_datapath::ProgramTable;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -5,7 +5,7 @@ mod common;
 
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath::{AckSample, Governor};
-use anole_datapath_host::{FlowSpec, Host, HostFlow, HostOptions};
+use anole_datapath_host::{FlowOptions, Host, HostFlow, HostOptions};
 use common::{ScriptedAgent, eventually};
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
@@ -15,8 +15,8 @@ use std::time::Instant;
 const CWND: u32 = 200_000;
 const RATE: u32 = 3_000_000;
 
-fn spec() -> FlowSpec {
-    FlowSpec {
+fn spec() -> FlowOptions {
+    FlowOptions {
         algorithm: AlgorithmName::new("anole").unwrap(),
         mss: 1448,
         init_cwnd: 14_480,

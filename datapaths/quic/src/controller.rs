@@ -20,7 +20,7 @@ use crate::meter::{Meter, seen};
 use crate::packets::{Packets, RateSample};
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath::{AckSample, Control};
-use anole_datapath_host::{FlowSpec, Host, HostFlow};
+use anole_datapath_host::{FlowOptions, Host, HostFlow};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;
@@ -45,7 +45,7 @@ impl ControllerFactory for CcpFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let init_cwnd = initial_window(current_mtu);
         // noq builds the controller before it tells anyone of the addresses.
-        let spec = FlowSpec {
+        let spec = FlowOptions {
             algorithm: self.algorithm,
             mss: u32::from(current_mtu),
             init_cwnd,

@@ -35,7 +35,7 @@ const GOVERNOR_FALLBACK: u8 = 2;
 
 /// Who sets the window and the pacing rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Control {
+pub enum GovernedBy {
     /// One of the stack's own controllers.
     #[default]
     Stack,
@@ -45,13 +45,13 @@ pub enum Control {
     Fallback,
 }
 
-impl Control {
+impl GovernedBy {
     /// The name in traces and summaries.
     pub fn name(self) -> &'static str {
         match self {
-            Control::Stack => "stack",
-            Control::Agent => "agent",
-            Control::Fallback => "fallback",
+            GovernedBy::Stack => "stack",
+            GovernedBy::Agent => "agent",
+            GovernedBy::Fallback => "fallback",
         }
     }
 }
@@ -88,7 +88,7 @@ pub struct Reading {
     /// The flow's id in messages to the agent; `None` under the stack's own controllers.
     pub flow_id: Option<u32>,
     /// Who governs.
-    pub governor: Control,
+    pub governor: GovernedBy,
     /// Reports sent to the agent.
     pub reports: u64,
     /// Commands taken from the agent.
@@ -129,9 +129,9 @@ impl Meter {
             pacing_bytes_per_s: some(self.pacing_bytes_per_s.load(Relaxed)),
             flow_id: Some(self.flow_id.load(Relaxed)).filter(|&id| id != 0),
             governor: match self.governor.load(Relaxed) {
-                GOVERNOR_AGENT => Control::Agent,
-                GOVERNOR_FALLBACK => Control::Fallback,
-                _ => Control::Stack,
+                GOVERNOR_AGENT => GovernedBy::Agent,
+                GOVERNOR_FALLBACK => GovernedBy::Fallback,
+                _ => GovernedBy::Stack,
             },
             reports: self.reports.load(Relaxed),
             updates: self.updates.load(Relaxed),

@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::cli::{Cc, Send};
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::{Host, HostOptions};
-use anole_quic::trace::{Trace, TraceError};
+use anole_quic::trace::{TraceWriteError, TraceWriter};
 use anole_quic::{
     Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Transfer,
     TransferReport,
@@ -25,7 +25,7 @@ pub async fn run(options: Send) -> Result<(), Failure> {
     let certificate = Certificate::read(&options.cert).context("--cert").map_err(usage)?;
     let cc = congestion_control(&options)?;
     let mut trace = match &options.trace {
-        Some(path) => Some(Trace::create(path).map_err(|error| Failure::Usage(error.into()))?),
+        Some(path) => Some(TraceWriter::create(path).map_err(|error| Failure::Usage(error.into()))?),
         None => None,
     };
     let amount = match (options.size, options.duration) {
@@ -92,7 +92,11 @@ fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
 }
 
 /// Writes the trace for as long as it is awaited; returns only when that fails.
-async fn watch(trace: &mut Option<Trace>, meters: &[Arc<Meter>], interval: Duration) -> TraceError {
+async fn watch(
+    trace: &mut Option<TraceWriter>,
+    meters: &[Arc<Meter>],
+    interval: Duration,
+) -> TraceWriteError {
     let Some(trace) = trace else { return std::future::pending().await };
     let started = Instant::now();
     let mut ticks = tokio::time::interval(interval);

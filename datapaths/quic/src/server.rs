@@ -27,13 +27,13 @@ pub struct ServerOptions {
 
 /// What one connection has delivered.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedBytes {
     /// The sender's address.
     pub remote: SocketAddr,
     bytes: AtomicU64,
 }
 
-impl Received {
+impl ReceivedBytes {
     /// Payload bytes delivered in order to the application.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
@@ -44,7 +44,7 @@ impl Received {
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// What it delivered.
-    pub received: Arc<Received>,
+    pub received: Arc<ReceivedBytes>,
     /// How long it lasted.
     pub lasted: Duration,
     /// Why it ended, unless the sender closed it.
@@ -56,7 +56,7 @@ pub struct Ended {
 pub struct Server {
     endpoint: Endpoint,
     certificate: Certificate,
-    connections: Arc<Mutex<Vec<Arc<Received>>>>,
+    connections: Arc<Mutex<Vec<Arc<ReceivedBytes>>>>,
 }
 
 impl Server {
@@ -79,7 +79,7 @@ impl Server {
     }
 
     /// What the connection from `remote` has delivered, the latest if there were several.
-    pub fn received_from(&self, remote: SocketAddr) -> Option<Arc<Received>> {
+    pub fn received_from(&self, remote: SocketAddr) -> Option<Arc<ReceivedBytes>> {
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.iter().rev().find(|received| received.remote == remote).cloned()
     }
@@ -105,7 +105,7 @@ impl Server {
     }
 }
 
-async fn serve(incoming: Incoming, connections: &Mutex<Vec<Arc<Received>>>) -> Option<Ended> {
+async fn serve(incoming: Incoming, connections: &Mutex<Vec<Arc<ReceivedBytes>>>) -> Option<Ended> {
     let remote = incoming.remote_address();
     let connection = match incoming.await {
         Ok(connection) => connection,
@@ -115,7 +115,7 @@ async fn serve(incoming: Incoming, connections: &Mutex<Vec<Arc<Received>>>) -> O
         }
     };
     let started = tokio::time::Instant::now();
-    let received = Arc::new(Received { remote, bytes: AtomicU64::new(0) });
+    let received = Arc::new(ReceivedBytes { remote, bytes: AtomicU64::new(0) });
     {
         let mut list = connections.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() == MAX_REMEMBERED {
@@ -132,7 +132,7 @@ async fn serve(incoming: Incoming, connections: &Mutex<Vec<Arc<Received>>>) -> O
 }
 
 /// Takes streams until the connection ends; says how it did.
-async fn take_streams(connection: &Connection, received: &Arc<Received>) -> ConnectionError {
+async fn take_streams(connection: &Connection, received: &Arc<ReceivedBytes>) -> ConnectionError {
     loop {
         match connection.accept_uni().await {
             Ok(stream) => {
@@ -143,7 +143,7 @@ async fn take_streams(connection: &Connection, received: &Arc<Received>) -> Conn
     }
 }
 
-async fn drain(mut stream: RecvStream, received: Arc<Received>) -> Result<(), ReadError> {
+async fn drain(mut stream: RecvStream, received: Arc<ReceivedBytes>) -> Result<(), ReadError> {
     while let Some(chunk) = stream.read_chunk(CHUNK_BYTES).await? {
         received.bytes.fetch_add(chunk.len() as u64, Relaxed);
     }

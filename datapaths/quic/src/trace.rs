@@ -13,7 +13,7 @@ const COLUMNS: &str = "time_s,connection,sent_packets,sent_bytes,delivered_packe
 
 /// Why a trace could not be written.
 #[derive(Debug, thiserror::Error)]
-pub enum TraceError {
+pub enum TraceWriteError {
     /// The name tells no format.
     #[error("--trace {}: the name has to end in .csv or .json, which is the format to write", path.display())]
     Format {
@@ -36,9 +36,9 @@ enum Format {
     Json,
 }
 
-/// A trace that is being written. Dropped before [`Trace::finish`], it leaves nothing behind.
+/// A trace that is being written. Dropped before [`TraceWriter::finish`], it leaves nothing behind.
 #[derive(Debug)]
-pub struct Trace {
+pub struct TraceWriter {
     out: BufWriter<File>,
     format: Format,
     target: PathBuf,
@@ -46,15 +46,15 @@ pub struct Trace {
     rows: u64,
 }
 
-impl Trace {
+impl TraceWriter {
     /// Opens a trace; the file's name decides the format.
-    pub fn create(target: &Path) -> Result<Trace, TraceError> {
+    pub fn create(target: &Path) -> Result<TraceWriter, TraceWriteError> {
         let format = match target.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Format::Csv,
             Some("json") => Format::Json,
-            _ => return Err(TraceError::Format { path: target.to_owned() }),
+            _ => return Err(TraceWriteError::Format { path: target.to_owned() }),
         };
-        let failed = |reason| TraceError::Write { path: target.to_owned(), reason };
+        let failed = |reason| TraceWriteError::Write { path: target.to_owned(), reason };
         if target.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
@@ -63,7 +63,7 @@ impl Trace {
         let temporary = PathBuf::from(temporary);
         let file = File::create(&temporary).map_err(failed)?;
         let mut trace =
-            Trace { out: BufWriter::new(file), format, target: target.to_owned(), temporary, rows: 0 };
+            TraceWriter { out: BufWriter::new(file), format, target: target.to_owned(), temporary, rows: 0 };
         let head = match format {
             Format::Csv => writeln!(trace.out, "{COLUMNS}"),
             Format::Json => write!(trace.out, "["),
@@ -73,13 +73,13 @@ impl Trace {
     }
 
     /// Adds a row.
-    pub fn add(&mut self, time_s: f64, connection: usize, reading: &Reading) -> Result<(), TraceError> {
+    pub fn add(&mut self, time_s: f64, connection: usize, reading: &Reading) -> Result<(), TraceWriteError> {
         let written = match self.format {
             Format::Csv => self.add_csv(time_s, connection, reading),
             Format::Json => self.add_json(time_s, connection, reading),
         };
         self.rows += 1;
-        written.map_err(|reason| TraceError::Write { path: self.target.clone(), reason })
+        written.map_err(|reason| TraceWriteError::Write { path: self.target.clone(), reason })
     }
 
     fn add_csv(&mut self, time_s: f64, connection: usize, r: &Reading) -> io::Result<()> {
@@ -111,8 +111,8 @@ impl Trace {
     }
 
     /// Completes the trace: from now on the file stands under its name.
-    pub fn finish(mut self) -> Result<(), TraceError> {
-        let failed = |reason| TraceError::Write { path: self.target.clone(), reason };
+    pub fn finish(mut self) -> Result<(), TraceWriteError> {
+        let failed = |reason| TraceWriteError::Write { path: self.target.clone(), reason };
         if self.format == Format::Json {
             write!(self.out, "\n]\n").map_err(failed)?;
         }
@@ -121,7 +121,7 @@ impl Trace {
     }
 }
 
-impl Drop for Trace {
+impl Drop for TraceWriter {
     fn drop(&mut self) {
         // After a rename there is nothing under this name.
         let _ = std::fs::remove_file(&self.temporary);
@@ -141,7 +141,7 @@ mod tests {
     fn written(name: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
-        let mut trace = Trace::create(&path).unwrap();
+        let mut trace = TraceWriter::create(&path).unwrap();
         for (index, row) in rows().iter().enumerate() {
             trace.add(0.05 * index as f64, 0, row).unwrap();
         }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn an_abandoned_trace_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut trace = Trace::create(&dir.path().join("t.csv")).unwrap();
+        let mut trace = TraceWriter::create(&dir.path().join("t.csv")).unwrap();
         trace.add(0.0, 0, &rows()[0]).unwrap();
         drop(trace);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -182,9 +182,9 @@ mod tests {
 
     #[test]
     fn errors_name_the_file() {
-        let error = Trace::create(Path::new("/nonexistent/t.csv")).unwrap_err().to_string();
+        let error = TraceWriter::create(Path::new("/nonexistent/t.csv")).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/t.csv"), "{error}");
-        let error = Trace::create(Path::new("t.txt")).unwrap_err().to_string();
+        let error = TraceWriter::create(Path::new("t.txt")).unwrap_err().to_string();
         assert!(error.contains(".csv or .json"), "{error}");
     }
 }

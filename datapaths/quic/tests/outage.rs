@@ -8,7 +8,7 @@ mod common;
 use agent::ScriptedAgent;
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::{Host, HostOptions};
-use anole_quic::{Amount, CongestionControl, Control, Meter};
+use anole_quic::{Amount, CongestionControl, GovernedBy, Meter};
 use common::{fallback_only, link, through_link, watched_through_link};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const CWND: u32 = 150_000;
 
 /// Kills and restarts the agent while the transfer runs; returns who governed at each step, and the
 /// bytes delivered during the outage.
-async fn script(path: &Path, meter: Arc<Meter>) -> (Vec<Control>, u64) {
+async fn script(path: &Path, meter: Arc<Meter>) -> (Vec<GovernedBy>, u64) {
     let pause = |ms| tokio::time::sleep(Duration::from_millis(ms));
     let mut governors = Vec::new();
     pause(700).await;
@@ -51,7 +51,7 @@ async fn outage() -> (u64, u64) {
             async move { script(&path, meter).await }
         })
         .await;
-    assert_eq!(governors, [Control::Fallback, Control::Agent, Control::Fallback, Control::Agent]);
+    assert_eq!(governors, [GovernedBy::Fallback, GovernedBy::Agent, GovernedBy::Fallback, GovernedBy::Agent]);
     let report = run.report.unwrap();
     assert_eq!(report.reading.fallbacks, 1);
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use anole_quic::{Amount, CongestionControl, Control};
+use anole_quic::{Amount, CongestionControl, GovernedBy};
 use common::{fallback_only, link, through_link};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 async fn the_fallback_fills_a_link() {
     let run = through_link(link(20.0, 10), &fallback_only(), Amount::Time(Duration::from_secs(3))).await;
     let report = run.report.unwrap();
-    assert_eq!(report.reading.governor, Control::Fallback);
+    assert_eq!(report.reading.governor, GovernedBy::Fallback);
     assert!(report.throughput_mbps() > 15.0, "{report:?}");
 }
 
@@ -33,7 +33,7 @@ async fn the_stack_s_own_controllers_run() {
     for cc in [CongestionControl::Cubic, CongestionControl::Bbr, CongestionControl::NewReno] {
         let run = through_link(link(20.0, 10), &cc, Amount::Time(Duration::from_secs(2))).await;
         let report = run.report.unwrap();
-        assert_eq!(report.reading.governor, Control::Stack);
+        assert_eq!(report.reading.governor, GovernedBy::Stack);
         assert!(report.throughput_mbps() > 8.0, "{cc:?} {report:?}");
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::EmulatorError;
 use crate::measure::{Counts, FlowRecord, Record};
-use crate::network::{Due, Network};
+use crate::network::{Due, EmulatedNetwork};
 use crate::wire::{Arrival, Direction, Wire};
 use anole_model::{Dur, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -44,7 +44,7 @@ pub struct Emulator<W: Wire> {
 impl<W: Wire> Emulator<W> {
     /// Starts the thread that carries what comes in at the ends of `wire` through the network.
     pub fn start(
-        network: Network<Vec<u8>>,
+        network: EmulatedNetwork<Vec<u8>>,
         wire: W,
         options: EmulatorOptions,
     ) -> Result<Emulator<W>, EmulatorError> {
@@ -91,7 +91,7 @@ impl<W: Wire> Drop for Emulator<W> {
 }
 
 struct Worker<W> {
-    network: Network<Vec<u8>>,
+    network: EmulatedNetwork<Vec<u8>>,
     wire: W,
     counts: Vec<Arc<Counts>>,
     options: EmulatorOptions,

@@ -44,7 +44,7 @@ pub use error::EmulatorError;
 pub use hosts::{Hosts, TunPair};
 pub use measure::{Counts, FlowRecord, Record, TimerRecord};
 pub use namespace::Namespace;
-pub use network::{Network, NetworkLink, Route};
+pub use network::{EmulatedNetwork, NetworkLink, Route};
 pub use self_test::{SelfTest, Through, self_test};
 pub use udp::UdpPorts;
 pub use watch::RoundTrip;

@@ -69,7 +69,7 @@ impl<T> Line<T> {
 
 /// A network that carries payloads `T`.
 #[derive(Clone, Debug)]
-pub struct Network<T> {
+pub struct EmulatedNetwork<T> {
     links: Vec<Link<Carried<T>>>,
     reverse_delays: Vec<Option<Dur>>,
     routes: Vec<Route>,
@@ -79,15 +79,15 @@ pub struct Network<T> {
     lines: Vec<[Line<T>; 2]>,
 }
 
-impl<T> Network<T> {
+impl<T> EmulatedNetwork<T> {
     /// An idle network. Routes and changes name links by index, and have to name existing ones;
     /// `changes` have to be in order of time, as a checked scenario gives them.
-    pub fn new(links: Vec<NetworkLink>, routes: Vec<Route>, changes: Vec<Change>) -> Network<T> {
+    pub fn new(links: Vec<NetworkLink>, routes: Vec<Route>, changes: Vec<Change>) -> EmulatedNetwork<T> {
         let exists = |index: usize| index < links.len();
         assert!(routes.iter().all(|route| !route.path.is_empty() && route.path.iter().all(|&i| exists(i))));
         assert!(changes.iter().all(|change| exists(change.link)));
         assert!(changes.is_sorted_by_key(|change| change.at));
-        Network {
+        EmulatedNetwork {
             reverse_delays: links.iter().map(|link| link.reverse_delay).collect(),
             links: links.into_iter().map(|link| Link::new(link.config)).collect(),
             lines: routes.iter().map(|_| [Line::new(), Line::new()]).collect(),
@@ -251,8 +251,11 @@ mod tests {
     #[test]
     fn times_add_up() {
         let route = Route { path: vec![0, 1], extra_delay: Dur::from_millis(3) };
-        let mut network: Network<u8> =
-            Network::new(vec![link(12.0, 10, 9000, 0.0), link(12.0, 5, 9000, 0.0)], vec![route], vec![]);
+        let mut network: EmulatedNetwork<u8> = EmulatedNetwork::new(
+            vec![link(12.0, 10, 9000, 0.0), link(12.0, 5, 9000, 0.0)],
+            vec![route],
+            vec![],
+        );
         network.offer(Time::ZERO, 0, 1500, 7);
         network.offer_reverse(Time::ZERO, 0, 9);
         // 1500 bytes at 12 Mbps take 1 ms on each link.
@@ -271,7 +274,7 @@ mod tests {
         let mut link = link(12.0, 10, 9000, 0.0);
         link.config.aggregation = Aggregation { data: burst, acks: burst };
         let route = Route { path: vec![0], extra_delay: Dur::ZERO };
-        let mut network: Network<u8> = Network::new(vec![link], vec![route], vec![]);
+        let mut network: EmulatedNetwork<u8> = EmulatedNetwork::new(vec![link], vec![route], vec![]);
         for id in 0..2 {
             network.offer(Time::ZERO, 0, 1500, id);
             network.offer_reverse(Time::from_micros(1 + 100 * u64::from(id)), 0, 10 + id);
@@ -289,8 +292,8 @@ mod tests {
             change: LinkChange { one_way_delay: Some(Dur::from_millis(20)), ..LinkChange::default() },
         };
         let route = Route { path: vec![0], extra_delay: Dur::ZERO };
-        let mut network: Network<u8> =
-            Network::new(vec![link(12.0, 10, 9000, 0.0)], vec![route], vec![change]);
+        let mut network: EmulatedNetwork<u8> =
+            EmulatedNetwork::new(vec![link(12.0, 10, 9000, 0.0)], vec![route], vec![change]);
         for id in 0..2 {
             network.offer(Time::ZERO, 0, 1500, id);
         }
@@ -311,8 +314,8 @@ mod tests {
                 Route { path: vec![0, 1], extra_delay: Dur::ZERO },
                 Route { path: vec![1], extra_delay: Dur::from_millis(1) },
             ];
-            let mut network: Network<usize> =
-                Network::new(vec![link(12.0, 2, 6000, loss), link(10.0, 1, 6000, 0.0)], routes, vec![]);
+            let mut network: EmulatedNetwork<usize> =
+                EmulatedNetwork::new(vec![link(12.0, 2, 6000, loss), link(10.0, 1, 6000, 0.0)], routes, vec![]);
             let mut now = Time::ZERO;
             let mut last = [None, None];
             let mut delivered = 0;

@@ -3,7 +3,7 @@
 use crate::emulator::{Emulator, EmulatorOptions};
 use crate::hosts::Hosts;
 use crate::measure::Record;
-use crate::network::{Network, NetworkLink, Route};
+use crate::network::{EmulatedNetwork, NetworkLink, Route};
 use crate::udp::UdpPorts;
 use crate::wire::Wire;
 use crate::{EmulatorError, UDP_HEADER_BYTES};
@@ -151,7 +151,7 @@ fn blast_from<W: Wire>(
         full_packet: PACKET_BYTES,
         seed: 1,
     };
-    let network = Network::new(
+    let network = EmulatedNetwork::new(
         vec![NetworkLink { config, reverse_delay: None }],
         vec![Route { path: vec![0], extra_delay: Dur::ZERO }],
         Vec::new(),

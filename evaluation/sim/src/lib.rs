@@ -5,12 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod control;
 mod engine;
 pub mod histogram;
 pub mod link;
+mod pilot;
 pub mod plan;
 pub mod result;
 pub mod scenario;
+mod streams;
 pub mod suite;
 
-pub use engine::{AgentScript, SERIES_STEP, changes, control, jain_index, link_configs, run};
+pub use engine::{AgentScript, SERIES_STEP, changes, jain_index, link_configs, run};

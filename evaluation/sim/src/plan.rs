@@ -1,7 +1,7 @@
 //! Which algorithm each flow of a scenario runs, checked before anything is simulated.
 
-use crate::control::OUTSIDE;
-use crate::scenario::{Places, Scenario};
+use crate::scenario::{INITIAL_WINDOW_PACKETS, Places, Scenario};
+use crate::streams::Stream;
 use anole_algorithms::policy::{Policies, Shipped};
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo};
 use std::collections::BTreeMap;
@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 /// The flow has no agent: the datapath's own CUBIC governs it.
 pub const NATIVE: &str = "native";
+
+/// Name of the policy that is answered from outside the simulation.
+pub const OUTSIDE: &str = "outside";
 
 /// The parameter of learned algorithms that lets a rule take over after heavy loss.
 const GUARD: &str = "guard";
@@ -31,7 +34,7 @@ pub struct Choice {
 
 /// Why a scenario cannot be simulated with these algorithms.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub enum FlowPlanError {
     /// An option about the flows under test, but there are none.
     #[error(
         "scenario \"{0}\" has no flow under test; add under_test = true to a [[flow]], or leave --alg, --classic, --policy and param. out"
@@ -101,10 +104,10 @@ pub fn plan(
     choice: &Choice,
     policies: &Arc<dyn Policies>,
     seed: u64,
-) -> Result<Vec<FlowPlan>, PlanError> {
+) -> Result<Vec<FlowPlan>, FlowPlanError> {
     let asked = *choice != Choice::default() || !scenario.params.is_empty();
     if asked && !scenario.flows.iter().any(|flow| flow.under_test) {
-        return Err(PlanError::NothingUnderTest(scenario.name.clone()));
+        return Err(FlowPlanError::NothingUnderTest(scenario.name.clone()));
     }
     let nothing = Choice::default();
     let plans = scenario.flows.iter().enumerate().map(|(index, flow)| {
@@ -114,21 +117,18 @@ pub fn plan(
             return Ok(FlowPlan { alg, build: None });
         }
         if alg.starts_with("quic:") || alg.starts_with("linux:") {
-            return Err(PlanError::TransportOnly(alg));
+            return Err(FlowPlanError::TransportOnly(alg));
         }
         let build = Build {
-            flow: FlowInfo {
-                mss: scenario.mss,
-                init_cwnd: crate::engine::INITIAL_WINDOW_PACKETS * scenario.mss,
-            },
+            flow: FlowInfo { mss: scenario.mss, init_cwnd: INITIAL_WINDOW_PACKETS * scenario.mss },
             classic: choice.classic.clone().or_else(|| flow.classic.clone()),
             policy: choice.policy.clone().or_else(|| flow.policy.clone()),
             policies: Arc::clone(policies),
             params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
-            seed: crate::engine::stream(seed, crate::engine::Stream::Algorithm(index)),
+            seed: Stream::Algorithm(index).seed(seed),
         };
         anole_algorithms::build(&alg, &build)
-            .map_err(|reason| PlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
+            .map_err(|reason| FlowPlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
         Ok(FlowPlan { alg, build: Some(build) })
     });
     plans.collect()

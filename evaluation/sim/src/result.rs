@@ -39,6 +39,28 @@ pub struct RunResult {
     pub optimal_mbps: Option<f64>,
 }
 
+impl RunResult {
+    /// A flow's throughput over the mean capacity of the slowest link.
+    pub fn share_of_capacity(&self, flow: usize) -> Option<f64> {
+        let possible = self.optimal_mbps.filter(|mbps| *mbps > 0.0)?;
+        Some(self.flows.get(flow)?.throughput_mbps? / possible)
+    }
+
+    /// Kleinrock's power of a flow, without unit and 1 at best: its share of the capacity over its mean round-trip
+    /// time in units of the ideal one, that of a lone full packet.
+    ///
+    /// `(throughput_mbps / optimal_mbps) / max(1, rtt_mean_ms / ideal_rtt_ms)`
+    ///
+    /// The bound is for capacities that vary, with which a packet can be faster than at the mean. Source:
+    /// Kleinrock, *Power and deterministic rules of thumb for probabilistic problems in computer
+    /// communications*, ICC 1979, normalised.
+    pub fn power(&self, flow: usize) -> Option<f64> {
+        let share = self.share_of_capacity(flow)?;
+        let flow = self.flows.get(flow)?;
+        Some(share / (flow.rtt_mean_ms? / flow.ideal_rtt_ms).max(1.0))
+    }
+}
+
 /// One link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkResult {
@@ -75,6 +97,9 @@ pub struct FlowResult {
     pub rtt_mean_ms: Option<f64>,
     /// Its 95th percentile, over samples.
     pub rtt_p95_ms: Option<f64>,
+    /// Round-trip time of a lone full packet ([`crate::scenario::Scenario::ideal_rtt`]); no part of the JSON.
+    #[serde(skip)]
+    pub ideal_rtt_ms: f64,
     /// Packets lost over packets lost or arrived.
     pub loss_rate: Option<f64>,
     /// Packets retransmitted over packets sent.

@@ -13,6 +13,7 @@ pub use ranges::{Ranges, RangesError};
 
 use crate::link::{Aggregation, Capacity, Lte, QueueKind};
 use crate::scenario::{Change, FlowSpec, HEADER_BYTES, LinkSpec, Places, Scenario};
+use anole_model::seed::derive_path;
 use anole_model::{Dur, Rate, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -32,24 +33,13 @@ pub enum Purpose {
     Evaluation,
 }
 
-/// SplitMix64's finaliser.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// The random numbers of one draw.
 fn stream(purpose: Purpose, seed: u64, number: u64) -> Pcg64Mcg {
     let (kind, environment) = match purpose {
         Purpose::Evaluation => (1, 0),
         Purpose::Training(environment) => (2, u64::from(environment)),
     };
-    // Each step is a bijection of what is added, so that different arguments give different states.
-    let words = [kind, seed, environment, number];
-    Pcg64Mcg::seed_from_u64(words.iter().fold(0, |state: u64, word| {
-        mix(state.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(mix(word.wrapping_add(1))))
-    }))
+    Pcg64Mcg::seed_from_u64(derive_path(&[kind, seed, environment, number]))
 }
 
 /// Log-uniform between the two, which are above 0.

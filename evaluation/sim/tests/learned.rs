@@ -3,7 +3,7 @@
 
 use anole_algorithms::policy::Kind;
 use anole_policies::schema::builtin;
-use anole_sim::control::{Answer, Controlled, Pilot, Question};
+use anole_sim::control::{Controlled, Pilot, PilotAnswer, Question};
 use anole_sim::plan::{Choice, plan, shipped};
 use anole_sim::scenario::Scenario;
 use anole_sim::{AgentScript, run};
@@ -64,10 +64,10 @@ fn every_flow_comes_back_after_an_outage() {
 struct Greedy(Arc<AtomicU64>);
 
 impl Pilot for Greedy {
-    fn answer(&mut self, _question: &Question<'_>, outputs: &mut [f32]) -> Answer {
+    fn answer(&mut self, _question: &Question<'_>, outputs: &mut [f32]) -> PilotAnswer {
         self.0.fetch_add(1, Ordering::Relaxed);
         outputs.fill(1.0);
-        Answer::Given
+        PilotAnswer::Given
     }
 }
 

@@ -1,6 +1,6 @@
 //! The demo's pictures and its page.
 
-use crate::plot::{self, Frame, Series};
+use crate::plot::{self, Curve, Frame};
 use anole_model::Rate;
 use anole_sim::result::{FlowResult, RunResult};
 use anole_sim::scenario::Scenario;
@@ -39,13 +39,13 @@ impl Pictures {
         let capacity = singles.iter().find_map(|run| run.optimal_mbps);
         let reference = capacity.map(|mbps| (mbps, "capacity"));
         let time = "time (s)";
-        let each = |of: fn(&FlowResult) -> Vec<(f64, f64)>| -> Vec<Series> {
-            let series = |run: &RunResult| Series { label: run.alg.clone(), points: of(&run.flows[0]) };
+        let each = |of: fn(&FlowResult) -> Vec<(f64, f64)>| -> Vec<Curve> {
+            let series = |run: &RunResult| Curve { label: run.alg.clone(), points: of(&run.flows[0]) };
             singles.iter().filter(|run| !run.flows.is_empty()).map(series).collect()
         };
-        let flows: Vec<Series> = (1..)
+        let flows: Vec<Curve> = (1..)
             .zip(&sharing.flows)
-            .map(|(number, flow)| Series { label: format!("flow {number}"), points: throughput(flow) })
+            .map(|(number, flow)| Curve { label: format!("flow {number}"), points: throughput(flow) })
             .collect();
         Ok(Pictures {
             plane: plot::points(

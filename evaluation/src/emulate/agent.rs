@@ -88,7 +88,7 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf> {
 
 /// A running agent. Dropped, it is killed and reaped.
 #[derive(Debug)]
-pub struct Agent {
+pub struct AgentProcess {
     child: Child,
     datapath: DatapathKind,
     socket: PathBuf,
@@ -96,7 +96,7 @@ pub struct Agent {
     log: PathBuf,
 }
 
-impl Agent {
+impl AgentProcess {
     /// Starts an agent whose files lie in `folder`, and waits until it is ready for flows.
     pub fn start(
         binary: &Path,
@@ -105,9 +105,9 @@ impl Agent {
         index: usize,
         spec: &AgentSpec,
         seed: u64,
-    ) -> Result<Agent> {
+    ) -> Result<AgentProcess> {
         let file = |kind: &str| folder.join(format!("agent{index}.{kind}"));
-        let (socket, stats, log) = (Agent::socket(folder, index), file("stats"), file("log"));
+        let (socket, stats, log) = (AgentProcess::socket(folder, index), file("stats"), file("log"));
         // What a killed agent left; the new one's has to be told from it.
         for left in [&socket, &stats] {
             let _ = std::fs::remove_file(left);
@@ -144,7 +144,7 @@ impl Agent {
             Some(bpf_fs) => bpf_fs.spawn(&mut command),
         };
         let child = child.with_context(|| format!("cannot start the agent {}", binary.display()))?;
-        let mut agent = Agent { child, datapath: spec.datapath, socket, stats, log };
+        let mut agent = AgentProcess { child, datapath: spec.datapath, socket, stats, log };
         agent.await_ready()?;
         Ok(agent)
     }
@@ -214,7 +214,7 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for AgentProcess {
     fn drop(&mut self) {
         // It fails only on a child that was reaped before.
         let _ = self.child.kill();

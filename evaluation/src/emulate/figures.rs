@@ -2,7 +2,7 @@
 
 use super::agent::FlowLine;
 use super::govern::Governed;
-use super::timeline::{Notes, since_epoch};
+use super::timeline::{FlowEnd, Notes, since_epoch};
 use anole_emulator::{Record, RoundTrip};
 use anole_model::{Dur, Rate, Time};
 use anole_sim::histogram::Histogram;
@@ -10,30 +10,6 @@ use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
 use anole_sim::scenario::Scenario;
 use anole_sim::{SERIES_STEP, jain_index};
 use std::time::Instant;
-
-/// A flow's counters at one moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Snapshot {
-    /// Bytes on the wire handed to the receiver.
-    pub wire_bytes: u64,
-    /// Payload that the receiving application got.
-    pub payload_bytes: u64,
-    /// Packets that the sender sent.
-    pub sent_packets: u64,
-    /// Packets that the sender found lost, whose contents it sent again.
-    pub lost_packets: u64,
-}
-
-/// How a flow ended.
-#[derive(Clone, Copy, Debug)]
-pub struct FlowEnd {
-    /// When.
-    pub at: Instant,
-    /// It had a size, and delivered it.
-    pub complete: bool,
-    /// Its counters then.
-    pub snapshot: Snapshot,
-}
 
 /// What was counted in a run.
 pub struct Raw {
@@ -126,6 +102,7 @@ fn flow_result(
         owd_p95_ms: record.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
         rtt_mean_ms: rtt.mean().map(Dur::as_millis_f64),
         rtt_p95_ms: rtt.quantile(0.95).map(Dur::as_millis_f64),
+        ideal_rtt_ms: scenario.ideal_rtt(flow).as_millis_f64(),
         loss_rate: share(record.lost_packets, record.entered_packets),
         retransmit_rate: share(
             end.snapshot.lost_packets.saturating_sub(warm.lost_packets),

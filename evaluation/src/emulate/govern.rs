@@ -31,7 +31,7 @@ pub enum Stack {
 
 /// Who governs one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Governor {
+pub enum FlowGovernor {
     /// The agent with this index.
     Agent(usize),
     /// The datapath's native controller.
@@ -48,7 +48,7 @@ pub struct Governed {
     /// Algorithm of each flow, as in results.
     pub algs: Vec<String>,
     /// Governor of each flow.
-    pub governors: Vec<Governor>,
+    pub governors: Vec<FlowGovernor>,
     /// The agents that have to run: flows share one when they ask for the same options.
     pub agents: Vec<AgentSpec>,
 }
@@ -75,8 +75,8 @@ pub fn govern(
     for (flow, alg) in scenario.flows.iter().zip(&algs) {
         let transport = alg.split_once(':');
         governors.push(match (transport, datapath) {
-            (Some(("quic", name)), DatapathKind::Quic) => Governor::Stack(stack(name)?),
-            (Some(("linux", name)), DatapathKind::Kernel) => Governor::Linux(name.to_string()),
+            (Some(("quic", name)), DatapathKind::Quic) => FlowGovernor::Stack(stack(name)?),
+            (Some(("linux", name)), DatapathKind::Kernel) => FlowGovernor::Linux(name.to_string()),
             (Some(("quic", name)), DatapathKind::Kernel) => {
                 return Err(usage(format!("{alg:?} needs --datapath quic; the kernel has \"linux:{name}\"")));
             }
@@ -90,7 +90,7 @@ pub fn govern(
                     "{NATIVE:?} is the datapath without an agent, and the kernel's is loaded by the agent; use --datapath quic, or \"linux:cubic\""
                 )));
             }
-            _ if alg == NATIVE => Governor::Native,
+            _ if alg == NATIVE => FlowGovernor::Native,
             _ => {
                 let choice = asked(flow.under_test);
                 let spec = AgentSpec {
@@ -102,7 +102,7 @@ pub fn govern(
                     policies: loader.settings().clone(),
                 };
                 let known = agents.iter().position(|agent| *agent == spec);
-                Governor::Agent(known.unwrap_or_else(|| {
+                FlowGovernor::Agent(known.unwrap_or_else(|| {
                     agents.push(spec);
                     agents.len() - 1
                 }))
@@ -186,7 +186,7 @@ alg = "quic:cubic"
         assert_eq!(governed.agents.len(), 1);
         assert_eq!(
             governed.governors,
-            [Governor::Agent(0), Governor::Agent(0), Governor::Stack(Stack::Cubic)]
+            [FlowGovernor::Agent(0), FlowGovernor::Agent(0), FlowGovernor::Stack(Stack::Cubic)]
         );
     }
 
@@ -195,7 +195,7 @@ alg = "quic:cubic"
         let governed = govern(&scenario(), &choice(Some("quic:bbr"))).unwrap();
         assert_eq!(governed.algs, ["quic:bbr", "quic:bbr", "quic:cubic"]);
         assert!(governed.agents.is_empty());
-        assert_eq!(govern(&scenario(), &choice(Some(NATIVE))).unwrap().governors[0], Governor::Native);
+        assert_eq!(govern(&scenario(), &choice(Some(NATIVE))).unwrap().governors[0], FlowGovernor::Native);
     }
 
     #[test]
@@ -215,7 +215,10 @@ alg = "quic:cubic"
         let alone = Scenario::parse(&alone, "two.toml", &[], &mut |_| Err("no traces".into())).unwrap();
         let on_kernel = |alg| govern_on(DatapathKind::Kernel, &alone, &choice(alg));
         let governed = on_kernel(Some("linux:cubic")).unwrap();
-        assert_eq!(governed.governors[1..], ["cubic", "reno"].map(|name| Governor::Linux(name.to_string())));
+        assert_eq!(
+            governed.governors[1..],
+            ["cubic", "reno"].map(|name| FlowGovernor::Linux(name.to_string()))
+        );
         assert_eq!(on_kernel(None).unwrap().agents[0].datapath, DatapathKind::Kernel);
         for (alg, hint) in [("quic:bbr", "\"linux:bbr\""), (NATIVE, "linux:cubic")] {
             let error = on_kernel(Some(alg)).unwrap_err();

@@ -19,7 +19,7 @@ const QUIET: f64 = 0.01;
 
 /// Processor time up to a moment, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct ProcessorTime {
     stolen: u64,
     all: u64,
 }
@@ -28,22 +28,22 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Stolen(f64);
 
-impl Host {
+impl ProcessorTime {
     /// Up to now; `None` where the kernel doesn't tell.
-    pub fn now() -> Option<Host> {
-        Host::read(&std::fs::read_to_string("/proc/stat").ok()?)
+    pub fn now() -> Option<ProcessorTime> {
+        ProcessorTime::read(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    fn read(stat: &str) -> Option<Host> {
+    fn read(stat: &str) -> Option<ProcessorTime> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
         // Guests' time, behind the eighth, is part of the first two.
         let all = ticks.get(..8)?.iter().fold(0, |sum: u64, ticks| sum.saturating_add(*ticks));
-        Some(Host { stolen: ticks[7], all })
+        Some(ProcessorTime { stolen: ticks[7], all })
     }
 
     /// What the host took since then.
-    pub fn stolen_until(self, now: Host) -> Stolen {
+    pub fn stolen_until(self, now: ProcessorTime) -> Stolen {
         let all = now.all.saturating_sub(self.all);
         Stolen(if all > 0 { now.stolen.saturating_sub(self.stolen) as f64 / all as f64 } else { 0.0 })
     }
@@ -53,12 +53,12 @@ impl Host {
 /// that sleeps for half a millisecond at a time was late by 160 ms in 4 s beside idle processors, by 20 ms beside awake
 /// ones (medians of 14 runs each, in turn).
 pub fn keep_awake() -> Option<Awake> {
-    Host::now().filter(|host| host.stolen > 0).map(|_| Awake::keep())
+    ProcessorTime::now().filter(|host| host.stolen > 0).map(|_| Awake::keep())
 }
 
 /// What the host has taken since then, where the kernel tells.
-pub fn stolen_since(begin: Option<Host>) -> Option<Stolen> {
-    Some(begin?.stolen_until(Host::now()?))
+pub fn stolen_since(begin: Option<ProcessorTime>) -> Option<Stolen> {
+    Some(begin?.stolen_until(ProcessorTime::now()?))
 }
 
 impl Stolen {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_share_is_that_of_all_ticks() {
-        let read = |line: &str| Host::read(&format!("{line}\ncpu0 1 2 3 4 5 6 7 8 0 0\n"));
+        let read = |line: &str| ProcessorTime::read(&format!("{line}\ncpu0 1 2 3 4 5 6 7 8 0 0\n"));
         let begin = read("cpu  100 0 50 800 0 0 0 50 100 0").unwrap();
         let end = read("cpu  150 0 100 1500 0 0 0 250 150 0").unwrap();
         let stolen = begin.stolen_until(end);
@@ -100,6 +100,6 @@ mod tests {
         assert!(Stolen(0.002).is_quiet());
         assert_eq!(stolen.to_string(), "the host took 20.0 % of this machine's processor time");
         assert_eq!(end.stolen_until(begin), Stolen(0.0), "counters that went backwards");
-        assert_eq!([read("cpu  1 2 3"), read("intr 1"), Host::read("")], [None; 3]);
+        assert_eq!([read("cpu  1 2 3"), read("intr 1"), ProcessorTime::read("")], [None; 3]);
     }
 }

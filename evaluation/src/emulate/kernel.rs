@@ -6,10 +6,10 @@
 
 use super::AgentArgs;
 use super::agent::{CONGESTION_CONTROL, FlowLine, available};
-use super::figures::{self, Exchange, FlowEnd, Raw, Snapshot};
-use super::govern::{Governed, Governor};
+use super::figures::{self, Exchange, Raw};
+use super::govern::{FlowGovernor, Governed};
 use super::outage::Agents;
-use super::timeline::{Timeline, interrupted, network};
+use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network};
 use crate::options::usage;
 use anole_emulator::{Emulator, EmulatorError, EmulatorOptions, Hosts, Namespace, TunPair};
 use anole_sim::result::RunResult;
@@ -71,7 +71,7 @@ pub fn check(scenario: &Scenario, governed: &Governed, asked: &AgentArgs) -> Res
         other => other.into(),
     })?;
     for governor in &governed.governors {
-        if let Governor::Linux(name) = governor {
+        if let FlowGovernor::Linux(name) = governor {
             host.run(|| Ok(tcp_socket(name)))??;
         }
     }
@@ -142,12 +142,12 @@ pub fn run(
 
 /// A socket for each flow, from its own address. Made before the run begins, so that no flow depends on
 /// what is registered when it starts.
-fn client_sockets(governors: &[Governor]) -> Result<Vec<OwnedFd>> {
-    let open = |(flow, governor): (usize, &Governor)| {
+fn client_sockets(governors: &[FlowGovernor]) -> Result<Vec<OwnedFd>> {
+    let open = |(flow, governor): (usize, &FlowGovernor)| {
         let name = match governor {
-            Governor::Linux(name) => name,
-            Governor::Agent(_) => CONGESTION_CONTROL,
-            Governor::Native | Governor::Stack(_) => {
+            FlowGovernor::Linux(name) => name,
+            FlowGovernor::Agent(_) => CONGESTION_CONTROL,
+            FlowGovernor::Native | FlowGovernor::Stack(_) => {
                 return Err(anyhow!("{governor:?} is no congestion control of the kernel"));
             }
         };
@@ -292,8 +292,8 @@ async fn receive(stage: Arc<Stage>, flow: usize, mut stream: tokio::net::TcpStre
 }
 
 /// What was exchanged about a flow, by its port; the last line is that of the agent that ran to the end.
-fn exchange(flow: usize, governor: &Governor, lines: &[Vec<FlowLine>]) -> Exchange {
-    let Governor::Agent(agent) = governor else { return Exchange::default() };
+fn exchange(flow: usize, governor: &FlowGovernor, lines: &[Vec<FlowLine>]) -> Exchange {
+    let FlowGovernor::Agent(agent) = governor else { return Exchange::default() };
     let port = u32::from(Hosts::source(flow).port());
     let line = lines.get(*agent).and_then(|lines| lines.iter().rev().find(|line| line.src_port == port));
     Exchange {

@@ -150,7 +150,7 @@ pub fn run_one(
         DatapathKind::Kernel => kernel::run,
     };
     let _awake = host::keep_awake();
-    let begin = host::Host::now();
+    let begin = host::ProcessorTime::now();
     let result = run(scenario, &governed, seed, binary.as_deref(), agent, bar)?;
     Ok((result, host::stolen_since(begin).unwrap_or_default()))
 }
@@ -176,7 +176,7 @@ fn self_test(datapath: DatapathKind) -> Result<()> {
         "link Mbps  rate error %  delay error us  jitter p50/p99 us  CPU %  highest rate carried Mbps",
     )?;
     let _awake = host::keep_awake();
-    let begin = host::Host::now();
+    let begin = host::ProcessorTime::now();
     for mbps in SELF_TEST_MBPS {
         let test =
             anole_emulator::self_test(through, mbps, SELF_TEST_TIME).map_err(|error| anyhow!("{error}"))?;

@@ -1,7 +1,7 @@
 //! Agents that come late, die and come back while the flows run.
 
 use super::DatapathKind;
-use super::agent::{Agent, FlowLine};
+use super::agent::{AgentProcess, FlowLine};
 use super::bpf_fs::BpfFs;
 use super::govern::AgentSpec;
 use anyhow::{Result, anyhow};
@@ -58,9 +58,9 @@ struct Recipe {
 }
 
 impl Recipe {
-    fn start(&self) -> Result<Vec<Agent>> {
+    fn start(&self) -> Result<Vec<AgentProcess>> {
         let start = |(index, spec)| {
-            Agent::start(&self.binary, &self.folder, self.bpf_fs.as_ref(), index, spec, self.seed)
+            AgentProcess::start(&self.binary, &self.folder, self.bpf_fs.as_ref(), index, spec, self.seed)
         };
         self.specs.iter().enumerate().map(start).collect()
     }
@@ -69,7 +69,7 @@ impl Recipe {
 /// The agents of a run, before it begins.
 pub struct Agents {
     recipe: Recipe,
-    running: Vec<Agent>,
+    running: Vec<AgentProcess>,
     outages: Vec<Outage>,
 }
 
@@ -97,7 +97,7 @@ impl Agents {
 
     /// The socket of each, whether it runs or not.
     pub fn sockets(&self) -> impl Iterator<Item = PathBuf> {
-        (0..self.recipe.specs.len()).map(|index| Agent::socket(&self.recipe.folder, index))
+        (0..self.recipe.specs.len()).map(|index| AgentProcess::socket(&self.recipe.folder, index))
     }
 
     /// Plays the outages from `epoch` on, on a thread of its own: starting a process takes a while.
@@ -109,7 +109,7 @@ impl Agents {
         Ok(Playing { stop: Some(stop), thread: Some(thread) })
     }
 
-    fn run(self, epoch: Instant, stopped: &mpsc::Receiver<()>) -> Result<Vec<Agent>> {
+    fn run(self, epoch: Instant, stopped: &mpsc::Receiver<()>) -> Result<Vec<AgentProcess>> {
         let Agents { recipe, mut running, outages } = self;
         let stops_before = |at: Duration| {
             let wait = (epoch + at).saturating_duration_since(Instant::now());
@@ -135,7 +135,7 @@ impl Agents {
 /// Agents in a run; dropped, they are killed.
 pub struct Playing {
     stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<Result<Vec<Agent>>>>,
+    thread: Option<JoinHandle<Result<Vec<AgentProcess>>>>,
 }
 
 impl Playing {
@@ -144,7 +144,7 @@ impl Playing {
         self.stop = None;
         let thread = self.thread.take().ok_or_else(|| anyhow!("the agents were stopped before"))?;
         let agents = thread.join().map_err(|_| anyhow!("the agents' thread failed"))??;
-        agents.into_iter().map(Agent::finish).collect()
+        agents.into_iter().map(AgentProcess::finish).collect()
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::AgentArgs;
 use super::agent::FlowLine;
-use super::figures::{self, Exchange, FlowEnd, Raw, Snapshot};
+use super::figures::{self, Exchange, Raw};
 use super::flood::Flood;
-use super::govern::{Governed, Governor, Stack};
+use super::govern::{FlowGovernor, Governed, Stack};
 use super::outage::Agents;
-use super::server::ServerThread;
-use super::timeline::{Timeline, interrupted, network, since_epoch};
+use super::server::{IDLE_TIMEOUT, ServerThread};
+use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network, since_epoch};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{Emulator, EmulatorOptions, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
@@ -26,8 +26,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
-/// A peer that is silent for this long is an error: everything runs on this machine.
-pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Datagrams of QUIC: at least what the protocol asks for, at most what the receiver announces.
 const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 1200..=1472;
 
@@ -219,10 +217,10 @@ fn datagram(scenario: &Scenario) -> Result<u16> {
 
 /// What was exchanged about a flow. After an agent's time-out a flow may have more than one line; the last
 /// one is the one that ran to the end.
-fn exchange(reading: Option<Reading>, governor: &Governor, lines: &[Vec<FlowLine>]) -> Exchange {
+fn exchange(reading: Option<Reading>, governor: &FlowGovernor, lines: &[Vec<FlowLine>]) -> Exchange {
     let with_agent = reading.filter(|reading| reading.updates > 0);
     let line = || {
-        let Governor::Agent(agent) = governor else { return None };
+        let FlowGovernor::Agent(agent) = governor else { return None };
         let id = reading?.flow_id?;
         lines.get(*agent)?.iter().rev().find(|line| line.flow == id)
     };
@@ -239,16 +237,16 @@ fn controls(governed: &Governed, hosts: &[Arc<Host>]) -> Result<Vec<CongestionCo
     flows
         .map(|(governor, alg)| {
             Ok(match governor {
-                Governor::Stack(Stack::Cubic) => CongestionControl::Cubic,
-                Governor::Stack(Stack::Bbr) => CongestionControl::Bbr,
-                Governor::Stack(Stack::NewReno) => CongestionControl::NewReno,
-                Governor::Native => {
+                FlowGovernor::Stack(Stack::Cubic) => CongestionControl::Cubic,
+                FlowGovernor::Stack(Stack::Bbr) => CongestionControl::Bbr,
+                FlowGovernor::Stack(Stack::NewReno) => CongestionControl::NewReno,
+                FlowGovernor::Native => {
                     CongestionControl::AnoleCcp { host: native.clone(), algorithm: AlgorithmName::NONE }
                 }
-                Governor::Linux(name) => {
+                FlowGovernor::Linux(name) => {
                     return Err(usage(format!("\"linux:{name}\" needs --datapath kernel")));
                 }
-                Governor::Agent(index) => CongestionControl::AnoleCcp {
+                FlowGovernor::Agent(index) => CongestionControl::AnoleCcp {
                     host: hosts[*index].clone(),
                     algorithm: AlgorithmName::new(alg)
                         .ok_or_else(|| usage(format!("{alg:?} is too long for an algorithm's name")))?,

@@ -1,12 +1,15 @@
 //! The receiving end of every flow.
 
-use super::quic::IDLE_TIMEOUT;
 use anole_quic::{Server, ServerOptions};
 use anyhow::{Result, bail};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{mpsc as tokio_mpsc, oneshot};
+
+/// A peer that is silent for this long is an error: everything runs on this machine.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The QUIC server on a thread of its own, so that receiving does not delay sending.
 pub struct ServerThread {

@@ -1,7 +1,6 @@
 //! The moments of a run: when flows start and stop, and what is noted when. The same for every transport.
 
-use super::figures::{FlowEnd, Snapshot};
-use anole_emulator::{Network, NetworkLink, Route};
+use anole_emulator::{EmulatedNetwork, NetworkLink, Route};
 use anole_model::{Dur, Time};
 use anole_sim::scenario::Scenario;
 use anole_sim::{SERIES_STEP, changes, link_configs};
@@ -12,6 +11,30 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
+
+/// A flow's counters at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Snapshot {
+    /// Bytes on the wire handed to the receiver.
+    pub wire_bytes: u64,
+    /// Payload that the receiving application got.
+    pub payload_bytes: u64,
+    /// Packets that the sender sent.
+    pub sent_packets: u64,
+    /// Packets that the sender found lost, whose contents it sent again.
+    pub lost_packets: u64,
+}
+
+/// How a flow ended.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowEnd {
+    /// When.
+    pub at: Instant,
+    /// It had a size, and delivered it.
+    pub complete: bool,
+    /// Its counters then.
+    pub snapshot: Snapshot,
+}
 
 /// What was noted at certain moments.
 #[derive(Debug, Default)]
@@ -132,7 +155,7 @@ pub async fn interrupted() {
 }
 
 /// The links of a scenario, idle.
-pub fn network(scenario: &Scenario, seed: u64) -> Network<Vec<u8>> {
+pub fn network(scenario: &Scenario, seed: u64) -> EmulatedNetwork<Vec<u8>> {
     let links = link_configs(scenario, seed)
         .into_iter()
         .zip(&scenario.links)
@@ -143,7 +166,7 @@ pub fn network(scenario: &Scenario, seed: u64) -> Network<Vec<u8>> {
         .iter()
         .map(|flow| Route { path: flow.path.clone(), extra_delay: flow.extra_delay })
         .collect();
-    Network::new(links, routes, changes(scenario, seed))
+    EmulatedNetwork::new(links, routes, changes(scenario, seed))
 }
 
 /// How long after the epoch.

@@ -138,7 +138,7 @@ pub fn with_peers(tested: &Contender) -> Vec<Contender> {
 
 /// What came out of a cell, in the order of the seeds.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CellRuns {
     /// What ran.
     pub cell: Cell,
     /// Its runs.
@@ -147,12 +147,12 @@ pub struct Outcome {
 
 /// What came out of all cells.
 #[derive(Clone, Debug)]
-pub struct Results(pub Vec<Outcome>);
+pub struct Results(pub Vec<CellRuns>);
 
 impl Results {
     /// The runs of a contender in a setting; none if there was no such cell.
     pub fn runs(&self, setting: &str, label: &str) -> &[RunResult] {
-        let wanted = |o: &&Outcome| o.cell.setting.name == setting && o.cell.contender.label == label;
+        let wanted = |o: &&CellRuns| o.cell.setting.name == setting && o.cell.contender.label == label;
         self.0.iter().find(wanted).map_or(&[], |outcome| &outcome.runs)
     }
 

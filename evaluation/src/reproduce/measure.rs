@@ -35,14 +35,12 @@ pub fn queue_p95(run: &RunResult) -> Option<f64> {
 
 /// The first flow's throughput over the mean capacity.
 pub fn share_of_optimal(run: &RunResult) -> Option<f64> {
-    Some(throughput(run)? / run.optimal_mbps?)
+    run.share_of_capacity(0)
 }
 
-/// Kleinrock's power of the first flow, 1 at best: the share of the mean capacity that it gets, over its mean
-/// round-trip time in units of the smallest (in means over a point of the series).
+/// Kleinrock's power of the first flow.
 pub fn power(run: &RunResult) -> Option<f64> {
-    let smallest = min_rtt_between(run, 0, [0.0, f64::MAX])?;
-    Some(share_of_optimal(run)? / (run.flows.first()?.rtt_mean_ms? / smallest).max(1.0))
+    run.power(0)
 }
 
 /// The points of a series between two times, s.
@@ -185,6 +183,7 @@ mod tests {
             owd_p95_ms: Some(30.0),
             rtt_mean_ms: Some(62.5),
             rtt_p95_ms: None,
+            ideal_rtt_ms: 50.0,
             loss_rate: None,
             retransmit_rate: None,
             fct_s: None,

@@ -12,9 +12,10 @@ mod report;
 mod run;
 
 use crate::emulate::DatapathKind;
-use crate::emulate::host::Host;
+use crate::emulate::host::ProcessorTime;
 use crate::options::usage;
 use crate::output;
+use crate::pool;
 use anole_inference::{Loader, Serving, Settings};
 use anole_model::Dur;
 use anole_sim::plan::Choice;
@@ -24,7 +25,6 @@ use run::{Carrier, Runner};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 /// Options of `anole-eval reproduce`.
 #[derive(clap::Args)]
@@ -109,7 +109,7 @@ pub fn main(args: Args) -> Result<()> {
     let mut page = report::head(&what_ran(&args), experiments.len());
     let folder = args.out.as_deref();
     for experiment in experiments {
-        let begin = Host::now();
+        let begin = ProcessorTime::now();
         let partial = format!("{}-partial.csv", experiment.id);
         let mut save = |so_far: &Results| write(folder, &partial, &report::csv(so_far));
         let (results, repeated) = runner.run(experiment, &mut save)?;
@@ -162,11 +162,10 @@ fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
 }
 
 fn carrier(args: &Args) -> Result<Carrier> {
-    let threads = || args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let real = args.peers || args.agent_binary.is_some();
     match args.datapath {
         Datapath::Sim if real => Err(usage("--peers and --agent-binary are for --datapath quic")),
-        Datapath::Sim => Ok(Carrier::Simulator(threads())),
+        Datapath::Sim => Ok(Carrier::Simulator(pool::workers(args.jobs))),
         Datapath::Quic if args.jobs.is_some_and(|jobs| jobs.get() > 1) => {
             Err(usage("--jobs: runs in real time disturb each other; leave it out with --datapath quic"))
         }

@@ -1,7 +1,7 @@
 //! The runs of an experiment with real packets, in real time, one after the other.
 
 use crate::emulate::govern::govern;
-use crate::emulate::host::{self, Host, Stolen};
+use crate::emulate::host::{self, ProcessorTime, Stolen};
 use crate::emulate::{self, AgentArgs, DatapathKind};
 use anole_inference::Loader;
 use anole_model::Dur;
@@ -91,7 +91,7 @@ fn least_disturbed<T>(
 }
 
 /// What the machine did since `begin`, and what came of it: delays in real time are as good as it was idle.
-pub fn load(begin: Option<Host>, repeated: usize) -> String {
+pub fn load(begin: Option<ProcessorTime>, repeated: usize) -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let average = text.split_whitespace().next().unwrap_or("unknown");
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,6 +1,7 @@
 //! The picture of an experiment: panels below each other, in the form of the source's figure.
 
-use crate::plot::{self, Frame, Series};
+use crate::output::csv_field;
+use crate::plot::{self, Curve, Frame};
 use anyhow::Result;
 
 /// Width and height of a panel, pixels.
@@ -8,7 +9,7 @@ const PANEL: (u32, u32) = (820, 340);
 
 /// How a panel shows its series.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum PanelKind {
     /// A dot per run.
     Points,
     /// A line through the points, and a dashed one at a height with a name.
@@ -28,30 +29,30 @@ pub struct Panel {
     /// Quantity and unit of the vertical axis.
     pub y: &'static str,
     /// How.
-    pub kind: Kind,
+    pub kind: PanelKind,
     /// What.
-    pub series: Vec<Series>,
+    pub series: Vec<Curve>,
 }
 
 impl Panel {
     /// A panel without series.
-    pub fn new(title: impl Into<String>, x: &'static str, y: &'static str, kind: Kind) -> Panel {
+    pub fn new(title: impl Into<String>, x: &'static str, y: &'static str, kind: PanelKind) -> Panel {
         Panel { title: title.into(), x, y, kind, series: Vec::new() }
     }
 
     /// The panel with one more series.
     pub fn with(mut self, label: impl Into<String>, points: Vec<(f64, f64)>) -> Panel {
-        self.series.push(Series { label: label.into(), points });
+        self.series.push(Curve { label: label.into(), points });
         self
     }
 
     fn draw(&self) -> Result<String> {
         let frame = Frame { title: &self.title, x: self.x, y: self.y, size: PANEL };
         match &self.kind {
-            Kind::Points => plot::points(&frame, &self.series),
-            Kind::Trail => plot::trails(&frame, &self.series),
-            Kind::Bars(categories) => plot::bars(&frame, categories, &self.series),
-            Kind::Lines(reference) => {
+            PanelKind::Points => plot::points(&frame, &self.series),
+            PanelKind::Trail => plot::trails(&frame, &self.series),
+            PanelKind::Bars(categories) => plot::bars(&frame, categories, &self.series),
+            PanelKind::Lines(reference) => {
                 let reference = reference.as_ref().map(|(height, name)| (*height, name.as_str()));
                 plot::lines(&frame, &self.series, reference)
             }
@@ -78,7 +79,7 @@ pub fn csv(panels: &[Panel]) -> String {
     for panel in panels {
         for series in &panel.series {
             for (x, y) in &series.points {
-                let names = [&panel.title, &series.label].map(|name| super::report::quoted(name));
+                let names = [&panel.title, &series.label].map(|name| csv_field(name));
                 out += &format!("{},{},{x},{y}\n", names[0], names[1]);
             }
         }
@@ -103,12 +104,12 @@ mod tests {
     #[test]
     fn panels_of_every_kind_make_one_picture_and_their_points_a_table() {
         let kinds = [
-            Kind::Points,
-            Kind::Lines(Some((1.0, "capacity".to_string()))),
-            Kind::Trail,
-            Kind::Bars(vec!["a".to_string(), "b <c>".to_string()]),
+            PanelKind::Points,
+            PanelKind::Lines(Some((1.0, "capacity".to_string()))),
+            PanelKind::Trail,
+            PanelKind::Bars(vec!["a".to_string(), "b <c>".to_string()]),
         ];
-        let panel = |kind: &Kind| {
+        let panel = |kind: &PanelKind| {
             Panel::new("Fig, 1", "x", "y", kind.clone()).with("anole", vec![(0.0, 1.0), (1.0, 2.0)])
         };
         let panels: Vec<Panel> = kinds.iter().map(panel).collect();

@@ -2,6 +2,7 @@
 
 use super::experiment::{Experiment, Figure, Results, Target};
 use super::measure;
+use crate::output::csv_field;
 use anole_sim::result::{FlowResult, RunResult};
 use serde::Serialize;
 
@@ -151,24 +152,16 @@ pub fn csv(results: &Results) -> String {
     let mut out = format!("setting,contender,seed,flow,algorithm,{}\n", names.join(","));
     for outcome in &results.0 {
         let cell =
-            [&outcome.cell.setting.name, &outcome.cell.contender.label].map(|name| quoted(name)).join(",");
+            [&outcome.cell.setting.name, &outcome.cell.contender.label].map(|name| csv_field(name)).join(",");
         for run in &outcome.runs {
             for (index, flow) in run.flows.iter().enumerate() {
                 let figures = COLUMNS.map(|(_, of)| of(run, flow).map_or(String::new(), |x| x.to_string()));
-                let who = format!("{cell},{},{},{}", run.seed, index + 1, quoted(&flow.alg));
+                let who = format!("{cell},{},{},{}", run.seed, index + 1, csv_field(&flow.alg));
                 out += &format!("{who},{}\n", figures.join(","));
             }
         }
     }
     out
-}
-
-/// A field of a CSV (RFC 4180).
-pub fn quoted(field: &str) -> String {
-    match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -196,11 +189,5 @@ mod tests {
         );
         let nothing = serde_json::to_value(json("x", "sim", &figures[2])).unwrap();
         assert!(nothing["mean"].is_null() && nothing["verdict"] == "missed: nothing measured", "{nothing}");
-    }
-
-    #[test]
-    fn fields_with_commas_and_quotes_are_quoted() {
-        assert_eq!(quoted("a"), "a");
-        assert_eq!(quoted("loss, \"5\" %"), "\"loss, \"\"5\"\" %\"");
     }
 }

@@ -1,9 +1,10 @@
 //! The runs of an experiment: simulated on several threads, whose number changes nothing, or with real packets.
 
-use super::experiment::{Cell, Contender, Experiment, Outcome, Packets, Results, Source};
+use super::experiment::{Cell, CellRuns, Contender, Experiment, Packets, Results, Source};
 use super::packets::{self, Job};
 use crate::emulate::DatapathKind;
 use crate::options::usage;
+use crate::pool;
 use anole_algorithms::policy::Policies;
 use anole_inference::Loader;
 use anole_model::Dur;
@@ -15,9 +16,7 @@ use anole_sim::suite::{Purpose, Ranges};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 
 /// Seeds of each cell with real packets, unless told otherwise: a run takes as long as it says.
 const REAL_SEEDS: u64 = 3;
@@ -71,7 +70,7 @@ impl Runner {
         let seeds = self.seeds(experiment) as usize;
         let results = |runs: &[RunResult]| {
             let outcome =
-                |(cell, runs): (&Cell, &[RunResult])| Outcome { cell: cell.clone(), runs: runs.to_vec() };
+                |(cell, runs): (&Cell, &[RunResult])| CellRuns { cell: cell.clone(), runs: runs.to_vec() };
             Results(cells.iter().zip(runs.chunks(seeds)).map(outcome).collect())
         };
         let (runs, repeated) = match &self.carrier {
@@ -136,32 +135,14 @@ impl Runner {
         let seeds = self.seeds(experiment);
         let total = cells.len() * seeds as usize;
         let bar = progress_bar(experiment.id, total);
-        let next = AtomicUsize::new(0);
-        let done: Vec<Mutex<Option<Result<RunResult>>>> = (0..total).map(|_| Mutex::new(None)).collect();
-        thread::scope(|scope| {
-            for _ in 0..threads.min(total) {
-                scope.spawn(|| {
-                    while let Some((job, slot)) = numbered(&done, next.fetch_add(1, Ordering::Relaxed)) {
-                        let (cell, seed) = (job / seeds as usize, job as u64 % seeds + 1);
-                        let result = self.one(&cells[cell], seed);
-                        if result.is_err() {
-                            // One failure fails the experiment: the rest need not run.
-                            next.store(total, Ordering::Relaxed);
-                        }
-                        if let Ok(mut slot) = slot.lock() {
-                            *slot = Some(result);
-                        }
-                        bar.inc(1);
-                    }
-                });
-            }
-        });
-        bar.finish_and_clear();
+        let job = |number: usize| self.one(&cells[number / seeds as usize], number as u64 % seeds + 1);
         let mut runs = Vec::with_capacity(total);
-        for slot in done {
-            let result = slot.into_inner().ok().flatten();
-            runs.extend(result.transpose()?);
-        }
+        let take = |_, run| {
+            runs.push(run);
+            Ok(())
+        };
+        pool::run(total, threads, job, || bar.inc(1), take)?;
+        bar.finish_and_clear();
         Ok(runs)
     }
 
@@ -207,10 +188,6 @@ impl Runner {
             }
         })
     }
-}
-
-fn numbered<T>(all: &[T], index: usize) -> Option<(usize, &T)> {
-    all.get(index).map(|one| (index, one))
 }
 
 fn progress_bar(id: &'static str, runs: usize) -> ProgressBar {

@@ -4,6 +4,7 @@ mod summary;
 
 use crate::options::usage;
 use crate::output::{self, VERSION};
+use crate::pool;
 use anole_algorithms::policy::Policies;
 use anole_inference::{Loader, Serving, Settings};
 use anole_sim::AgentScript;
@@ -16,11 +17,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::Instant;
-use summary::{Ideal, Outcome};
+use summary::LinkOutcome;
 
 /// Options of `anole-eval suite`.
 #[derive(clap::Args)]
@@ -92,10 +91,10 @@ pub fn main(args: Args) -> Result<()> {
         plan(&links[0], &contestant.choice, &policies, 1)
             .map_err(|error| usage(format!("{}: {error}", contestant.label)))?;
     }
-    let mut outcomes: Vec<BTreeMap<usize, Outcome>> = vec![BTreeMap::new(); contestants.len()];
+    let mut outcomes: Vec<BTreeMap<usize, LinkOutcome>> = vec![BTreeMap::new(); contestants.len()];
     run_all(&args, &links, &contestants, &policies, |done| {
         let (link, contestant) = (&links[done.link], &contestants[done.contestant]);
-        outcomes[done.contestant].insert(done.link, Outcome::of(&done.result, Ideal::of(link)));
+        outcomes[done.contestant].insert(done.link, LinkOutcome::of(&done.result, link));
         let result = RunResult {
             version: VERSION,
             classic: contestant.choice.classic.clone(),
@@ -111,7 +110,7 @@ pub fn main(args: Args) -> Result<()> {
         bail!("a policy could not be run: {failure}");
     }
     let labels = contestants.into_iter().map(|contestant| contestant.label);
-    let all: Vec<(String, Vec<Outcome>)> =
+    let all: Vec<(String, Vec<LinkOutcome>)> =
         labels.zip(outcomes.into_iter().map(|outcomes| outcomes.into_values().collect())).collect();
     if args.summary {
         for (label, outcomes) in &all {
@@ -189,39 +188,14 @@ fn run_all(
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
     let bar =
         ProgressBar::new(total as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let workers = args.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..workers.min(total) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                loop {
-                    let job = next.fetch_add(1, Ordering::Relaxed);
-                    let (link, contestant) = (job / contestants.len(), job % contestants.len());
-                    let Some(scenario) = links.get(link) else { break };
-                    let result = run_one(scenario, &contestants[contestant], policies);
-                    // The receiver is gone only when a result could not be written; then nothing matters.
-                    let done = result.map(|result| Done { contestant, link, result });
-                    if sender.send((job, done)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let (mut waiting, mut due) = (BTreeMap::new(), 0);
-        for (job, done) in receiver {
-            bar.inc(1);
-            waiting.insert(job, done);
-            while let Some(done) = waiting.remove(&due) {
-                bar.suspend(|| take(done?))?;
-                due += 1;
-            }
-        }
-        bar.finish_and_clear();
-        Ok(())
-    })
+    let job = |number: usize| {
+        let (link, contestant) = (number / contestants.len(), number % contestants.len());
+        let result = run_one(&links[link], &contestants[contestant], policies)?;
+        Ok(Done { contestant, link, result })
+    };
+    pool::run(total, pool::workers(args.jobs), job, || bar.inc(1), |_, done| bar.suspend(|| take(done)))?;
+    bar.finish_and_clear();
+    Ok(())
 }
 
 fn run_one(link: &Scenario, contestant: &Contestant, policies: &Arc<dyn Policies>) -> Result<RunResult> {

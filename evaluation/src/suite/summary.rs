@@ -1,7 +1,6 @@
 //! What came out over all links: means, percentiles, and the first contestant against each other.
 
 use crate::table;
-use anole_model::Dur;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use rand::{RngExt, SeedableRng};
@@ -11,30 +10,9 @@ use serde::Serialize;
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2000;
 
-/// What no algorithm can beat on a link.
-#[derive(Clone, Copy, Debug)]
-pub struct Ideal {
-    /// Round-trip time of a lone packet, ms: propagation, and its transmission at the mean capacity.
-    rtt_ms: f64,
-    /// The same, one way.
-    owd_ms: f64,
-}
-
-impl Ideal {
-    /// Of the only link of a scenario.
-    pub fn of(scenario: &Scenario) -> Ideal {
-        let link = &scenario.links[0];
-        let rate = link.capacity.mean_rate().bytes_per_s();
-        let transmission = Dur::from_secs_f64(f64::from(scenario.full_packet()) / rate);
-        let back = link.reverse_delay.unwrap_or(link.one_way_delay);
-        let owd = link.one_way_delay + transmission;
-        Ideal { rtt_ms: (owd + back).as_millis_f64(), owd_ms: owd.as_millis_f64() }
-    }
-}
-
 /// How the flow under test did on one link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct LinkOutcome {
     /// Delivered over what the link could carry.
     pub utilization: f64,
     /// One-way delay beyond the ideal one, mean and 95th percentile; `None` when nothing arrived.
@@ -43,24 +21,21 @@ pub struct Outcome {
     pub delay_p95_ms: Option<f64>,
     /// Packets lost.
     pub loss: f64,
-    /// Kleinrock's power, 1 at best: utilisation over (mean round-trip time over the ideal one).
+    /// Kleinrock's power ([`RunResult::power`]); 0 when nothing arrived.
     pub power: f64,
 }
 
-impl Outcome {
-    /// Of the first flow of a run.
-    pub fn of(run: &RunResult, ideal: Ideal) -> Outcome {
+impl LinkOutcome {
+    /// Of the first flow of a run over this link.
+    pub fn of(run: &RunResult, link: &Scenario) -> LinkOutcome {
         let flow = &run.flows[0];
-        let possible = run.optimal_mbps.unwrap_or(0.0);
-        let delivered = flow.throughput_mbps.unwrap_or(0.0);
-        let utilization = if possible > 0.0 { delivered / possible } else { 0.0 };
-        Outcome {
-            utilization,
-            delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal.owd_ms).max(0.0)),
-            delay_p95_ms: flow.owd_p95_ms.map(|ms| (ms - ideal.owd_ms).max(0.0)),
+        let ideal_ms = link.ideal_owd(0).as_millis_f64();
+        LinkOutcome {
+            utilization: run.share_of_capacity(0).unwrap_or(0.0),
+            delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal_ms).max(0.0)),
+            delay_p95_ms: flow.owd_p95_ms.map(|ms| (ms - ideal_ms).max(0.0)),
             loss: flow.loss_rate.unwrap_or(0.0),
-            // A capacity that varies can be above its mean.
-            power: flow.rtt_mean_ms.map_or(0.0, |ms| utilization / (ms / ideal.rtt_ms).max(1.0)),
+            power: run.power(0).unwrap_or(0.0),
         }
     }
 }
@@ -106,11 +81,12 @@ pub struct Figures<'a> {
 }
 
 /// Figures of one contestant; `first` are the outcomes of the first one on the same links.
-pub fn figures<'a>(alg: &'a str, outcomes: &[Outcome], first: &[Outcome]) -> Figures<'a> {
-    let all = |figure: fn(&Outcome) -> f64| -> Vec<f64> { outcomes.iter().map(figure).collect() };
-    let known =
-        |figure: fn(&Outcome) -> Option<f64>| mean(&outcomes.iter().filter_map(figure).collect::<Vec<_>>());
-    let less = |figure: fn(&Outcome) -> f64| {
+pub fn figures<'a>(alg: &'a str, outcomes: &[LinkOutcome], first: &[LinkOutcome]) -> Figures<'a> {
+    let all = |figure: fn(&LinkOutcome) -> f64| -> Vec<f64> { outcomes.iter().map(figure).collect() };
+    let known = |figure: fn(&LinkOutcome) -> Option<f64>| {
+        mean(&outcomes.iter().filter_map(figure).collect::<Vec<_>>())
+    };
+    let less = |figure: fn(&LinkOutcome) -> f64| {
         difference(&first.iter().zip(outcomes).map(|(a, b)| figure(a) - figure(b)).collect::<Vec<_>>())
     };
     Figures {
@@ -159,7 +135,7 @@ fn difference(differences: &[f64]) -> Difference {
 }
 
 /// The tables: every contestant, then the first against each other.
-pub fn render(head: &str, all: &[(String, Vec<Outcome>)]) -> String {
+pub fn render(head: &str, all: &[(String, Vec<LinkOutcome>)]) -> String {
     let text = |cells: &[&str]| -> Vec<String> { cells.iter().map(|cell| cell.to_string()).collect() };
     let mut rows =
         vec![text(&["algorithm", "power", "p10", "utilisation", "p10", "delay mean ms", "p95 ms", "loss %"])];
@@ -202,14 +178,14 @@ pub fn render(head: &str, all: &[(String, Vec<Outcome>)]) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(power: f64) -> Outcome {
-        Outcome { utilization: power, delay_mean_ms: Some(1.0), delay_p95_ms: None, loss: 0.0, power }
+    fn outcome(power: f64) -> LinkOutcome {
+        LinkOutcome { utilization: power, delay_mean_ms: Some(1.0), delay_p95_ms: None, loss: 0.0, power }
     }
 
     #[test]
     fn a_constant_difference_has_no_spread_and_a_random_one_has_its_mean_inside() {
-        let first: Vec<Outcome> = (0..50).map(|i| outcome(0.5 + 0.005 * f64::from(i))).collect();
-        let less: Vec<Outcome> = first.iter().map(|o| outcome(o.power - 0.1)).collect();
+        let first: Vec<LinkOutcome> = (0..50).map(|i| outcome(0.5 + 0.005 * f64::from(i))).collect();
+        let less: Vec<LinkOutcome> = first.iter().map(|o| outcome(o.power - 0.1)).collect();
         let all = figures("b", &less, &first);
         let constant = all.first_less_this_power;
         assert!((constant.mean - 0.1).abs() < 1e-9 && (constant.high - constant.low).abs() < 1e-9);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! What CREATE says of a connection's ends.
 
 use super::support::{choose, next, registered, word};

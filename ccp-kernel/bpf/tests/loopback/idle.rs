@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Restart after idle (RFC 2861), in a network namespace of its own: what the window is at the first packet
 //! after a pause of several timeouts.
 
 use super::support::{choose, fields, info, message, next, program, registered, word, words};
-use anole_bpf::{Datapath, Mode};
+use anole_bpf::{BpfDatapath, Mode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -66,7 +67,7 @@ fn is_acknowledged(stream: &TcpStream) -> bool {
 }
 
 /// Answers every report for a while.
-fn answer(datapath: &mut Datapath, over: Duration) {
+fn answer(datapath: &mut BpfDatapath, over: Duration) {
     let end = Instant::now() + over;
     let mut buffer = [0; 1024];
     while Instant::now() < end {
@@ -107,7 +108,7 @@ fn a_governed_flow_restarts_after_idle() {
         let (sid, mss) = (word(&create, 4), word(&create, 12));
         let full = u64::from(WINDOW * mss);
         datapath.send(&message(4, sid, &[words(&[1, 2]), fields(full, 0)].concat())).unwrap();
-        let send_all = |stream: &mut TcpStream, datapath: &mut Datapath| {
+        let send_all = |stream: &mut TcpStream, datapath: &mut BpfDatapath| {
             for _ in 0..40 {
                 stream.write_all(&vec![1; 10 * mss as usize]).unwrap();
                 answer(datapath, Duration::from_millis(5));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The datapath over loopback, without an agent: what a flow announces, obeys, reports, and what it does
 //! when nobody answers. Needs root; skipped with the reason elsewhere.
 

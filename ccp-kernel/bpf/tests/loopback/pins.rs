@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! A registration that is pinned in a BPF file system.
 
 use super::support::{
     Transfer, is_gone, is_registered, message, next, open, program, registered_in, word, words,
 };
-use anole_bpf::{Datapath, Error, Mode};
+use anole_bpf::{BpfDatapath, Error, Mode};
 use nix::mount::{MsFlags, mount, umount};
 use std::path::{Path, PathBuf};
 
@@ -42,7 +43,7 @@ fn a_pinned_registration_outlives_its_agent() {
     };
     let Some((first, _guard)) = registered_in(&place.0, Mode::Generated) else { return };
     assert!(first.is_pinned() && !first.is_adopted());
-    assert!(matches!(Datapath::open(&place.0, &["libra-rl"], Mode::Generated), Err(Error::Taken(_))));
+    assert!(matches!(BpfDatapath::open(&place.0, &["libra-rl"], Mode::Generated), Err(Error::Taken(_))));
     drop(first);
     let transfer = Transfer::start("anole_ccp");
     let mut second = open(&place.0, Mode::Generated).unwrap();

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! Connections that are chosen by cgroup and by prefix.
 
 use super::support::{choose, next, registered};
-use anole_bpf::{Datapath, Error, Mode, Prefix, top_cgroup};
+use anole_bpf::{BpfDatapath, Error, Mode, Prefix, top_cgroup};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::CommandExt;
@@ -59,7 +60,7 @@ fn own_choice(host: &str) -> String {
 }
 
 /// The datapath and the host's cgroups; `None`, with the reason printed, where there are none.
-fn prepared() -> Option<(Datapath, std::sync::MutexGuard<'static, ()>, PathBuf)> {
+fn prepared() -> Option<(BpfDatapath, std::sync::MutexGuard<'static, ()>, PathBuf)> {
     let Some(top) = top_cgroup() else {
         eprintln!("skipped: there is no cgroup2 file system");
         return None;

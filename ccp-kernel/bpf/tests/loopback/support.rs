@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! A datapath, CCP's messages and TCP connections.
 
-use anole_bpf::{Datapath, Error, Mode};
+use anole_bpf::{BpfDatapath, Error, Mode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -170,7 +171,7 @@ impl Transfer {
 }
 
 /// Receives until a message of this kind comes.
-pub fn next(datapath: &mut Datapath, kind: u8) -> Vec<u8> {
+pub fn next(datapath: &mut BpfDatapath, kind: u8) -> Vec<u8> {
     let end = Instant::now() + Duration::from_secs(5);
     let mut buffer = [0; 1024];
     while Instant::now() < end {
@@ -184,7 +185,7 @@ pub fn next(datapath: &mut Datapath, kind: u8) -> Vec<u8> {
 }
 
 /// Until the flow has taken what it was sent; reports that come meanwhile may be older.
-pub fn settle(datapath: &mut Datapath, sid: u32) {
+pub fn settle(datapath: &mut BpfDatapath, sid: u32) {
     let end = Instant::now() + Duration::from_secs(5);
     while !datapath.is_taken(sid) {
         assert!(Instant::now() < end, "the flow takes its mail within 5 s");
@@ -193,10 +194,10 @@ pub fn settle(datapath: &mut Datapath, sid: u32) {
 }
 
 /// Other tests of this host may have the name for a while.
-pub fn open(directory: &Path, mode: Mode) -> Result<Datapath, Error> {
+pub fn open(directory: &Path, mode: Mode) -> Result<BpfDatapath, Error> {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
-        match Datapath::open(directory, &["libra-rl"], mode) {
+        match BpfDatapath::open(directory, &["libra-rl"], mode) {
             Err(Error::Register(_)) if Instant::now() < end => {}
             done => return done,
         }
@@ -204,12 +205,12 @@ pub fn open(directory: &Path, mode: Mode) -> Result<Datapath, Error> {
 }
 
 /// The datapath for this test alone; `None`, with the reason printed, where it cannot be.
-pub fn registered(mode: Mode) -> Option<(Datapath, MutexGuard<'static, ()>)> {
+pub fn registered(mode: Mode) -> Option<(BpfDatapath, MutexGuard<'static, ()>)> {
     registered_in(Path::new("/nowhere"), mode)
 }
 
 /// The same, pinned where `directory` is a BPF file system.
-pub fn registered_in(directory: &Path, mode: Mode) -> Option<(Datapath, MutexGuard<'static, ()>)> {
+pub fn registered_in(directory: &Path, mode: Mode) -> Option<(BpfDatapath, MutexGuard<'static, ()>)> {
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match open(directory, mode) {
         Ok(datapath) => Some((datapath, guard)),

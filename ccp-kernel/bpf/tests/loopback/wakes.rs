@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! No message is left unread by an agent that waits.
 
 use super::support::{choose, next, registered};

@@ -2,11 +2,11 @@
 
 use super::lower::{bad_name, number};
 use crate::finding::{Code, Finding};
-use crate::syntax::{Declaration, Program};
+use crate::syntax::{Declaration, ParsedProgram};
 use crate::vocabulary::{INFINITY_MARK, MAX_CONTROLS, MAX_REPORTS, builtin};
 use std::collections::HashMap;
 
-pub(super) fn check(program: &Program, findings: &mut Vec<Finding>) {
+pub(super) fn check(program: &ParsedProgram, findings: &mut Vec<Finding>) {
     for (kind, declarations, max) in
         [("report", &program.reports, MAX_REPORTS), ("control", &program.controls, MAX_CONTROLS)]
     {

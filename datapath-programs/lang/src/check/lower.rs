@@ -2,10 +2,10 @@
 //! something else than it looks, is found here.
 
 use super::ast::{Event, Expr, Statement, Value};
-use super::nearest;
 use crate::finding::{Code, Finding};
 use crate::syntax::{Node, Position};
 use crate::vocabulary::{INFINITY, KEYWORDS, MAX_NUMBER, Op, way_out};
+use anole_model::names::nearest;
 
 /// Recognises every event; statements that cannot be recognised are reported and left out.
 pub(super) fn events(nodes: &[Node], findings: &mut Vec<Finding>) -> Vec<Event> {

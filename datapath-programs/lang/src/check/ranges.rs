@@ -15,14 +15,14 @@
 use super::ast::{Event, Expr, Statement, Value};
 use super::facts::{Range, Ranges, SUM, State, WORD, arithmetic};
 use crate::finding::{Code, Finding};
-use crate::syntax::{Position, Program};
+use crate::syntax::{ParsedProgram, Position};
 use crate::vocabulary::{Op, RTT, builtin};
 
 /// Rounds in which ranges may grow by themselves; those that still do are widened. Programs settle
 /// within two or three unless a register sums up.
 const PATIENT_ROUNDS: usize = 4;
 
-pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
+pub(super) fn check(program: &ParsedProgram, events: &[Event], findings: &mut Vec<Finding>) {
     let mut invariant = Ranges::new();
     for (prefix, declarations) in [("Report.", &program.reports), ("", &program.controls)] {
         for declaration in declarations {
@@ -55,7 +55,7 @@ pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Find
 }
 
 struct Run<'a> {
-    program: &'a Program,
+    program: &'a ParsedProgram,
     /// The ranges of all registers at the start of an ACK, and all values assigned in this run.
     reached: Ranges,
     findings: Option<&'a mut Vec<Finding>>,

@@ -1,15 +1,15 @@
 //! Names, types and counts, as portus's compiler keeps them.
 
 use super::ast::{Event, Expr, Statement, Value};
-use super::nearest;
 use crate::finding::{Code, Finding};
-use crate::syntax::{Position, Program};
+use crate::syntax::{ParsedProgram, Position};
 use crate::vocabulary::{
     IMPLICIT, MAX_INSTRUCTIONS, MAX_LOCALS, MAX_TEMPORARIES, PRIMITIVES, Type, is_primitive,
 };
+use anole_model::names::nearest;
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
+pub(super) fn check(program: &ParsedProgram, events: &[Event], findings: &mut Vec<Finding>) {
     let mut types = Types {
         known: HashMap::new(),
         locals: 0,

@@ -1,19 +1,19 @@
 //! What a program declares and never uses, and in which order its events really run.
 
 use super::ast::{Event, Expr, Statement};
-use super::nearest;
 use crate::finding::{Code, Finding};
-use crate::syntax::{Position, Program};
+use crate::syntax::{ParsedProgram, Position};
+use anole_model::names::nearest;
 use std::collections::{BTreeMap, HashSet};
 
-pub(super) fn check(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
+pub(super) fn check(program: &ParsedProgram, events: &[Event], findings: &mut Vec<Finding>) {
     reporting(program, events, findings);
     registers(program, events, findings);
     flow(events, findings);
     stale_locals(program, events, findings);
 }
 
-fn reporting(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
+fn reporting(program: &ParsedProgram, events: &[Event], findings: &mut Vec<Finding>) {
     let Some(first) = events.first() else { return };
     let reports = events.iter().flat_map(|event| &event.body).any(|(_, s)| matches!(s, Statement::Report));
     let message = match (reports, program.reports.is_empty()) {
@@ -36,7 +36,7 @@ fn expressions<'a>(event: &'a Event, mut f: impl FnMut(&'a Expr)) {
     }
 }
 
-fn registers(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
+fn registers(program: &ParsedProgram, events: &[Event], findings: &mut Vec<Finding>) {
     let mut read = HashSet::new();
     let mut written: BTreeMap<&str, Position> = BTreeMap::new();
     for event in events {
@@ -109,7 +109,7 @@ fn flow(events: &[Event], findings: &mut Vec<Finding>) {
 
 /// Locals keep their value from ACK to ACK. One that is assigned only in an event that did not run
 /// holds what it held then.
-fn stale_locals(program: &Program, events: &[Event], findings: &mut Vec<Finding>) {
+fn stale_locals(program: &ParsedProgram, events: &[Event], findings: &mut Vec<Finding>) {
     let declared: HashSet<&str> = program.controls.iter().map(|control| control.name.as_str()).collect();
     let builtin = |name: &str| name.contains('.') || matches!(name, "Micros" | "Cwnd" | "Rate");
     let mut fresh: HashSet<&str> = HashSet::new();

@@ -1,11 +1,11 @@
 //! What a program says, computed from its text: the reference for what its byte code does.
 
 use crate::machine::Fault;
-use anole_lang::syntax::{Node, Program};
+use anole_lang::syntax::{Node, ParsedProgram};
 use std::collections::HashMap;
 
 pub struct Meaning {
-    program: Program,
+    program: ParsedProgram,
     /// Every register, local and primitive by name; absent is 0.
     pub values: HashMap<String, u64>,
 }
@@ -20,7 +20,7 @@ fn literal(word: &str) -> Option<u64> {
 }
 
 impl Meaning {
-    pub fn new(program: &Program) -> Meaning {
+    pub fn new(program: &ParsedProgram) -> Meaning {
         let mut meaning = Meaning { program: program.clone(), values: HashMap::new() };
         meaning.define(true);
         meaning

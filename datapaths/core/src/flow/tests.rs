@@ -60,7 +60,7 @@ impl Run {
         }
     }
 
-    fn change(&mut self, program: &Arc<Program>, cwnd: u64, rate: u64) {
+    fn change(&mut self, program: &Arc<ValidProgram>, cwnd: u64, rate: u64) {
         let fields = [(CWND, cwnd), (RATE, rate)].map(|(index, value)| FieldUpdate { kind: 2, index, value });
         self.flow.deliver(self.now, FlowMessage::ChangeProgram(Arc::clone(program), fields.to_vec()));
     }
@@ -73,14 +73,14 @@ impl Run {
 const CWND: u32 = crate::CWND_INDEX;
 const RATE: u32 = crate::RATE_INDEX;
 
-fn program(uid: u32, code: &[[u8; 16]], condition: u32, event: u32) -> Arc<Program> {
+fn program(uid: u32, code: &[[u8; 16]], condition: u32, event: u32) -> Arc<ValidProgram> {
     let definitions = code.len() as u32 - condition - event;
     let expression: Vec<u8> = [definitions, condition, definitions + condition, event]
         .iter()
         .flat_map(|word| word.to_le_bytes())
         .collect();
     let install = Install { uid, expressions: &expression, instructions: code.as_flattened() };
-    Arc::new(Program::install(&install).expect("valid"))
+    Arc::new(ValidProgram::install(&install).expect("valid"))
 }
 
 fn instruction(op: u8, result: (u8, u8), left: (u8, u8), right: (u8, u8)) -> [u8; 16] {
@@ -94,7 +94,7 @@ fn instruction(op: u8, result: (u8, u8), left: (u8, u8), right: (u8, u8)) -> [u8
 }
 
 /// Reports `Micros` every time that it passes 120·85 = 10 200 µs (operands here have one byte).
-fn reporter(uid: u32) -> Arc<Program> {
+fn reporter(uid: u32) -> Arc<ValidProgram> {
     program(
         uid,
         &[
@@ -111,7 +111,7 @@ fn reporter(uid: u32) -> Arc<Program> {
 }
 
 /// Divides by zero on every ACK.
-fn aborter(uid: u32) -> Arc<Program> {
+fn aborter(uid: u32) -> Arc<ValidProgram> {
     program(
         uid,
         &[

@@ -15,8 +15,8 @@ fn expression(words: [u32; 4]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn install(expressions: &[u8], instructions: &[u8]) -> Result<Program, ProgramError> {
-    Program::install(&Install { uid: 7, expressions, instructions })
+fn install(expressions: &[u8], instructions: &[u8]) -> Result<ValidProgram, ProgramError> {
+    ValidProgram::install(&Install { uid: 7, expressions, instructions })
 }
 
 const DEF: u8 = 2;

@@ -3,7 +3,9 @@
 
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::{Host, HostOptions};
-use anole_emulator::{Awake, Emulator, EmulatorOptions, Network, NetworkLink, Record, Route, UdpPorts};
+use anole_emulator::{
+    Awake, EmulatedNetwork, Emulator, EmulatorOptions, NetworkLink, Record, Route, UdpPorts,
+};
 use anole_model::{Dur, Rate};
 use anole_quic::{
     Amount, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Server, ServerOptions,
@@ -68,7 +70,7 @@ where
         async move { server.run(ended).await }
     });
     let route = Route { path: vec![0], extra_delay: Dur::ZERO };
-    let network = Network::new(vec![link], vec![route], Vec::new());
+    let network = EmulatedNetwork::new(vec![link], vec![route], Vec::new());
     let ports = UdpPorts::open(1, server.address().unwrap()).unwrap();
     let (entry, exit) = (ports.entries().unwrap()[0], ports.exits().unwrap()[0]);
     let options = EmulatorOptions { epoch: Instant::now(), warmup: Dur::ZERO };

@@ -6,7 +6,7 @@ use super::receiver::{Arrival, Data, Receiver};
 use super::sender::Sender;
 use super::tap::Tap;
 use crate::link::Packet;
-use crate::scenario::HEADER_BYTES;
+use crate::scenario::{HEADER_BYTES, INITIAL_WINDOW_PACKETS};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
 use anole_model::{Dur, Time};
@@ -15,9 +15,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// RFC 6928: ten segments.
-pub(crate) const INITIAL_WINDOW_PACKETS: u32 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {

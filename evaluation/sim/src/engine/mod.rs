@@ -14,7 +14,6 @@
 //! event, and one heap orders them. One seed gives one result; there is no clock here.
 
 mod agent;
-pub mod control;
 mod flow;
 mod heap;
 mod measure;
@@ -28,55 +27,31 @@ mod tests;
 mod timetable;
 
 pub use agent::AgentScript;
-pub(crate) use flow::INITIAL_WINDOW_PACKETS;
 pub use measure::SERIES_STEP;
 pub use setup::{changes, jain_index, link_configs};
 
 use crate::link::{Link, Packet};
+use crate::pilot::{Cockpit, Reading};
 use crate::plan::FlowPlan;
 use crate::result::RunResult;
 use crate::scenario::{LinkChange, Scenario};
+use crate::streams::Stream;
 use agent::{Agent, Event, ToAgent};
 use anole_datapath::Datapath;
 use anole_model::{Bounds, Dur, Time};
-use control::{Control, Reading};
+use anole_policies::Schema;
 use flow::{Around, FlowConfig, SimFlow};
 use heap::Heap;
 use receiver::Data;
+use setup::AGENT_TIMEOUT;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use timetable::Entry;
 
-/// The datapath's default patience with a silent agent.
-const AGENT_TIMEOUT: Dur = Dur::from_millis(500);
 /// READY's id; libccp's datapaths use small numbers of their own kind.
 const DATAPATH_ID: u32 = 1;
 /// How often progress is told, in virtual time.
 const PROGRESS_STEP: Dur = Dur::from_millis(100);
-
-/// What a random stream is for; each gets its own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Stream {
-    Link(usize),
-    Algorithm(usize),
-    Changes(usize),
-    Jitter(usize),
-    Capacity(usize),
-}
-
-/// A seed for one purpose, from the seed of the run (the finaliser of SplitMix64).
-pub(crate) fn stream(seed: u64, purpose: Stream) -> u64 {
-    let (kind, index) = match purpose {
-        Stream::Link(index) => (1, index),
-        Stream::Algorithm(index) => (2, index),
-        Stream::Changes(index) => (3, index),
-        Stream::Jitter(index) => (4, index),
-        Stream::Capacity(index) => (5, index),
-    };
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(kind + 8 * (index as u64 + 1)));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// Simulates a scenario. `progress` is told the virtual time now and then.
 pub fn run(
@@ -99,7 +74,7 @@ struct Before {
     lost: u64,
 }
 
-struct Simulation<'a> {
+pub(crate) struct Simulation<'a> {
     scenario: &'a Scenario,
     now: Time,
     heap: Heap,
@@ -118,13 +93,18 @@ struct Simulation<'a> {
     all_active: Option<Vec<u64>>,
     one_over: Option<Vec<u64>>,
     /// Flows that are controlled from outside.
-    control: Option<Control>,
+    cockpit: Option<Cockpit>,
     /// The pilot has ended the run.
     stopped: bool,
 }
 
 impl<'a> Simulation<'a> {
-    fn new(scenario: &'a Scenario, plans: Vec<FlowPlan>, seed: u64, script: AgentScript) -> Simulation<'a> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        plans: Vec<FlowPlan>,
+        seed: u64,
+        script: AgentScript,
+    ) -> Simulation<'a> {
         let links: Vec<Link<Data>> = setup::link_configs(scenario, seed).into_iter().map(Link::new).collect();
         let flows: Vec<SimFlow> = scenario
             .flows
@@ -141,7 +121,7 @@ impl<'a> Simulation<'a> {
                     bytes: spec.bytes,
                     delayed_ack: spec.delayed_ack,
                     ack_jitter: spec.ack_jitter,
-                    seed: stream(seed, Stream::Jitter(number as usize)),
+                    seed: Stream::Jitter(number as usize).seed(seed),
                     duration: scenario.duration,
                 })
             })
@@ -156,7 +136,7 @@ impl<'a> Simulation<'a> {
             lost_at_end: vec![None; flows.len()],
             all_active: None,
             one_over: None,
-            control: None,
+            cockpit: None,
             stopped: false,
             links,
             flows,
@@ -173,8 +153,18 @@ impl<'a> Simulation<'a> {
         simulation
     }
 
+    /// Lets the cockpit's flows be controlled by its pilot, who may stop the run.
+    pub(crate) fn controlled_by(&mut self, cockpit: Cockpit) {
+        self.cockpit = Some(cockpit);
+    }
+
+    /// Lets a flow be seen as a policy with this schema would see it.
+    pub(crate) fn watch(&mut self, flow: usize, schema: &Arc<Schema>) {
+        self.flows[flow].watched_by = Some(Arc::clone(schema));
+    }
+
     /// Sources are numbered: links, flows, agent, timetable.
-    fn run(&mut self, progress: &mut dyn FnMut(Time)) {
+    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Time)) {
         let (links, flows) = (self.links.len(), self.flows.len());
         let mut tell_at = Time::ZERO;
         loop {
@@ -246,9 +236,9 @@ impl<'a> Simulation<'a> {
         }
         if let Some(input) = self.flows[index].take_watched() {
             self.note_readings();
-            if let Some(control) = &self.control {
-                control.ask(index, self.now, &input, &mut []);
-                self.stopped = control.stopped();
+            if let Some(cockpit) = &self.cockpit {
+                cockpit.ask(index, self.now, &input, &mut []);
+                self.stopped = cockpit.stopped();
             }
         }
         if self.flows[index].ended.is_some() {
@@ -269,19 +259,19 @@ impl<'a> Simulation<'a> {
                 Event::Datagram(datagram) => drop(self.datapath.receive(self.now, &datagram)),
             }
         }
-        self.stopped = self.control.as_ref().is_some_and(Control::stopped);
+        self.stopped = self.cockpit.as_ref().is_some_and(Cockpit::stopped);
         self.reschedule_rest();
     }
 
     /// Tells the controlled flows' pilot how far they are.
-    fn note_readings(&mut self) {
-        let Some(control) = self.control.take() else { return };
-        for &flow in &control.flows {
+    pub(crate) fn note_readings(&mut self) {
+        let Some(cockpit) = self.cockpit.take() else { return };
+        for &flow in &cockpit.flows {
             if self.flows[flow].start <= self.now {
-                control.note(flow, self.reading(flow));
+                cockpit.note(flow, self.reading(flow));
             }
         }
-        self.control = Some(control);
+        self.cockpit = Some(cockpit);
     }
 
     fn reading(&mut self, index: usize) -> Reading {
@@ -350,7 +340,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn warm_up_over(&mut self) {
-        if self.control.is_some() {
+        if self.cockpit.is_some() {
             return; // its figures are differences, and count from the start
         }
         for link in &mut self.links {

@@ -69,6 +69,7 @@ impl Simulation<'_> {
             owd_p95_ms: flow.measure.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
             rtt_mean_ms: flow.measure.rtt.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: flow.measure.rtt.quantile(0.95).map(Dur::as_millis_f64),
+            ideal_rtt_ms: self.scenario.ideal_rtt(index).as_millis_f64(),
             loss_rate: share(lost, settled),
             retransmit_rate: share(retransmitted - before.retransmitted, sent),
             fct_s: complete.then(|| ended.since(flow.start).as_secs_f64()),

@@ -1,11 +1,14 @@
 //! What a run draws and computes alike whether it is simulated or emulated.
 
-use super::{Stream, stream};
 use crate::link::{Capacity, LinkConfig};
 use crate::scenario::{Change, LinkChange, Scenario};
+use crate::streams::Stream;
 use anole_model::{Dur, Rate, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+
+/// The datapath's default patience with a silent agent.
+pub(super) const AGENT_TIMEOUT: Dur = Dur::from_millis(500);
 
 /// The links of a scenario, each with its streams of random numbers; a varying capacity is drawn here.
 pub fn link_configs(scenario: &Scenario, seed: u64) -> Vec<LinkConfig> {
@@ -15,7 +18,7 @@ pub fn link_configs(scenario: &Scenario, seed: u64) -> Vec<LinkConfig> {
             capacity: match &spec.lte {
                 None => spec.capacity.clone(),
                 Some(lte) => {
-                    let mut rng = Pcg64Mcg::seed_from_u64(stream(seed, Stream::Capacity(index)));
+                    let mut rng = Pcg64Mcg::seed_from_u64(Stream::Capacity(index).seed(seed));
                     Capacity::Trace(lte.trace(&mut rng, scenario.duration).into())
                 }
             },
@@ -25,7 +28,7 @@ pub fn link_configs(scenario: &Scenario, seed: u64) -> Vec<LinkConfig> {
             queue: spec.queue,
             aggregation: spec.aggregation,
             full_packet: scenario.full_packet(),
-            seed: stream(seed, Stream::Link(index)),
+            seed: Stream::Link(index).seed(seed),
         })
         .collect()
 }
@@ -35,7 +38,7 @@ pub fn link_configs(scenario: &Scenario, seed: u64) -> Vec<LinkConfig> {
 pub fn changes(scenario: &Scenario, seed: u64) -> Vec<Change> {
     let mut changes = scenario.changes.clone();
     for (index, random) in scenario.random_changes.iter().enumerate() {
-        let mut rng = Pcg64Mcg::seed_from_u64(stream(seed, Stream::Changes(index)));
+        let mut rng = Pcg64Mcg::seed_from_u64(Stream::Changes(index).seed(seed));
         let mut draw =
             |range: Option<(f64, f64)>| range.map(|(low, high)| low + (high - low) * rng.random::<f64>());
         let mut at = Time::ZERO + random.every;

@@ -1,7 +1,7 @@
 //! A second datapath beside a flow's own: it hears the same ACKs, runs `rate-hold`, and what it reports is
 //! what a policy would have seen. What it would send is nobody's concern.
 
-use super::AGENT_TIMEOUT;
+use super::setup::AGENT_TIMEOUT;
 use anole_algorithms::Watch;
 use anole_datapath::wire::{self, AlgorithmName, CreateMessage, FieldUpdate, Install, Message};
 use anole_datapath::{AckSample, Control, Datapath, FlowId};

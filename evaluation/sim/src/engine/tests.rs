@@ -1,6 +1,7 @@
 //! Whole runs: conservation, determinism, timeouts, paths, sizes, and the agent's absence.
 
 use super::*;
+use crate::control;
 use crate::plan::{Choice, plan};
 use proptest::prelude::*;
 
@@ -397,13 +398,13 @@ struct Constant {
 }
 
 impl control::Pilot for Constant {
-    fn answer(&mut self, question: &control::Question<'_>, outputs: &mut [f32]) -> control::Answer {
+    fn answer(&mut self, question: &control::Question<'_>, outputs: &mut [f32]) -> control::PilotAnswer {
         let mut steps = self.steps.lock().unwrap();
         steps.push(question.step);
         outputs.fill(self.output);
         match steps.len() < self.stop_after {
-            true => control::Answer::Given,
-            false => control::Answer::Stop,
+            true => control::PilotAnswer::Given,
+            false => control::PilotAnswer::Stop,
         }
     }
 }

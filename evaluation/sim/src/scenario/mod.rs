@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 
 /// Bytes of headers on a full packet beside its payload: IPv4 20, TCP 20, timestamps 12.
 pub const HEADER_BYTES: u32 = 52;
+/// Initial window of a flow, segments (RFC 6928).
+pub(crate) const INITIAL_WINDOW_PACKETS: u32 = 10;
 
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,6 +173,25 @@ impl Scenario {
     /// Bytes of a full packet on the wire.
     pub fn full_packet(&self) -> u32 {
         self.mss + HEADER_BYTES
+    }
+
+    /// One-way delay of a lone full packet of a flow: propagation, and transmission at each link's mean capacity,
+    /// as the links are before they change.
+    pub fn ideal_owd(&self, flow: usize) -> Dur {
+        let spec = &self.flows[flow];
+        spec.path.iter().map(|&link| &self.links[link]).fold(spec.extra_delay, |sum, link| {
+            let rate = link.capacity.mean_rate().bytes_per_s();
+            sum + link.one_way_delay + Dur::from_secs_f64(f64::from(self.full_packet()) / rate)
+        })
+    }
+
+    /// Round-trip time of such a packet; ACKs take no time on a link but the propagation delay.
+    pub fn ideal_rtt(&self, flow: usize) -> Dur {
+        let spec = &self.flows[flow];
+        let back = spec.path.iter().map(|&link| &self.links[link]);
+        let back =
+            back.fold(spec.extra_delay, |sum, link| sum + link.reverse_delay.unwrap_or(link.one_way_delay));
+        self.ideal_owd(flow) + back
     }
 
     /// When the run ends.

@@ -47,6 +47,19 @@ fn a_good_scenario_has_its_defaults() {
 }
 
 #[test]
+fn a_lone_packet_takes_propagation_and_transmission() {
+    // 1500 bytes at 48 Mbps: 0.25 ms.
+    let s = parse(GOOD, &[]).unwrap();
+    assert_eq!((s.ideal_owd(0).as_millis_f64(), s.ideal_rtt(0).as_millis_f64()), (25.25, 50.25));
+    let second = "[[link]]\nname = \"second\"\ncapacity_mbps = 12.0\none_way_delay_ms = 5.0\nreverse_delay_ms = 1.0\nbuffer_bdp = 2.0\n[[change]]";
+    let flow = "alg = \"anole\"\npath = [\"bottleneck\", \"second\"]\nextra_delay_ms = 2.0";
+    let text = GOOD.replacen("[[change]]", second, 1).replacen("alg = \"anole\"", flow, 1);
+    let s = parse(&text, &[]).unwrap();
+    let (owd, back) = (25.25 + 6.0 + 2.0, 25.0 + 1.0 + 2.0);
+    assert_eq!((s.ideal_owd(0).as_millis_f64(), s.ideal_rtt(0).as_millis_f64()), (owd, owd + back));
+}
+
+#[test]
 fn every_mistake_names_its_line_and_the_way_out() {
     let cases = [
         ("capacity_mbps = 48.0", "capacity = 48.0", "t.toml:5: unknown field `capacity`, expected one of"),

@@ -10,7 +10,7 @@ use super::lab::{Lab, Load, Traffic};
 use super::{Length, Spread, leave_out, print, wait_for_name};
 use crate::output;
 use anole_bpf::bench::{CUBIC, NOTHING, Peers, Runs, Statistics, runs};
-use anole_bpf::{Datapath, Error, Mode};
+use anole_bpf::{BpfDatapath, Error, Mode};
 use anole_datapath::wire::{self, FieldUpdate, Install, Message};
 use anole_programs::{CWND, RATE, Register};
 use anyhow::{Context, Result};
@@ -63,7 +63,7 @@ use Subject::{Called, Empty, Fallback, Generated, Interpreted, Kernel, Nothing, 
 const SUBJECTS: [Subject; 8] = [Kernel, Called, Nothing, Fallback, Empty, Generated, Interpreted, Reporting];
 
 /// Ten registers; a report every 50 ms, which is many with many flows and few ACKs.
-const TEN_REGISTERS: &str = include_str!("../../../../datapaths/oracle/programs/ten-registers.ccp");
+const TEN_REGISTERS: &str = include_str!("../../../../tests/oracle/programs/ten-registers.ccp");
 const INTERVAL: &str = "(> Micros 50000)";
 
 impl Subject {
@@ -283,7 +283,7 @@ fn total(prefix: &str, once: &str) -> (Runs, u64) {
 
 /// An agent that has every flow run one program with a fixed window, and answers every report.
 struct Agent {
-    datapath: Datapath,
+    datapath: BpfDatapath,
     governs: bool,
     window: u32,
 }
@@ -293,8 +293,10 @@ impl Agent {
 
     fn start(source: Option<String>, mode: Mode, window: u32) -> Result<Agent> {
         // Another agent may come between two subjects, a test's for example.
-        let mut datapath = match Datapath::open(Path::new("/nowhere"), &[], mode) {
-            Err(Error::Register(_)) if wait_for_name() => Datapath::open(Path::new("/nowhere"), &[], mode)?,
+        let mut datapath = match BpfDatapath::open(Path::new("/nowhere"), &[], mode) {
+            Err(Error::Register(_)) if wait_for_name() => {
+                BpfDatapath::open(Path::new("/nowhere"), &[], mode)?
+            }
             opened => opened?,
         };
         let governs = source.is_some();

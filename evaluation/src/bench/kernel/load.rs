@@ -4,11 +4,11 @@
 use super::lab::{Lab, Load, Snapshot, Traffic};
 use super::{Length, Spread, leave_out, print, wait_for_name};
 use crate::emulate::DatapathKind;
-use crate::emulate::agent::{Agent, CONGESTION_CONTROL, available};
+use crate::emulate::agent::{AgentProcess, CONGESTION_CONTROL, available};
 use crate::emulate::bpf_fs::BpfFs;
 use crate::emulate::govern::AgentSpec;
 use crate::output;
-use anole_bpf::{Stats, Waits};
+use anole_bpf::{DatapathStats, Waits};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -105,7 +105,7 @@ pub fn run(binary: &Path, length: Length, json: bool) -> Result<()> {
         policies: Default::default(),
     };
     wait_for_name();
-    let agent = Agent::start(binary, folder.path(), Some(&bpf_fs), 0, &spec, 1)?;
+    let agent = AgentProcess::start(binary, folder.path(), Some(&bpf_fs), 0, &spec, 1)?;
     let lab = Lab::new("up", "", "")?;
     let known: Vec<String> = available().collect();
     let usable: Vec<bool> =
@@ -240,15 +240,15 @@ struct Beside {
     traffic: Snapshot,
     machine: Duration,
     agent: Duration,
-    datapath: Stats,
+    datapath: DatapathStats,
     waits: Waits,
 }
 
 fn measure(
     lab: &Lab,
     load: Load<'_>,
-    agent: &Agent,
-    look: &dyn Fn() -> Result<(Stats, Waits)>,
+    agent: &AgentProcess,
+    look: &dyn Fn() -> Result<(DatapathStats, Waits)>,
     span: Duration,
 ) -> Result<Round> {
     let ours = load.control.starts_with("anole_");

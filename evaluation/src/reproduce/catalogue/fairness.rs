@@ -5,7 +5,7 @@ use crate::reproduce::experiment::{
     Cell, Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean,
 };
 use crate::reproduce::measure::{jain_between, min_rtt_between, rtt_between, throughput_between};
-use crate::reproduce::picture::{Kind, Panel};
+use crate::reproduce::picture::{Panel, PanelKind};
 use anole_sim::result::RunResult;
 
 const TWO_RTTS: &str = include_str!("../../../scenarios/rtt-fairness.toml");
@@ -19,7 +19,7 @@ const BUFFERS: [f64; 3] = [0.2, 1.0, 4.0];
 /// Time series of the first run of each of these settings, a line per flow.
 fn series(results: &Results, settings: &[String], names: [&str; 2]) -> Vec<Panel> {
     let panel = |setting: &String| {
-        let start = Panel::new(setting.clone(), TIME, THROUGHPUT, Kind::Lines(None));
+        let start = Panel::new(setting.clone(), TIME, THROUGHPUT, PanelKind::Lines(None));
         let Some(run) = results.runs(setting, TESTED).first() else { return start };
         let flow = |panel: Panel, flow: usize| {
             let name = names.get(flow).map_or(format!("flow {}", flow + 1), |name| name.to_string());
@@ -199,7 +199,7 @@ pub const COEXISTENCE: Experiment = Experiment {
             "RTT (ms) / buffer (BDP) / started",
             "",
             "share of the throughput (%)",
-            Kind::Bars(short),
+            PanelKind::Bars(short),
         );
         let bars = |panel: Panel, who: &str| {
             let bar = |(x, setting): (u32, &String)| (f64::from(x), mean(&results.each(setting, who, share)));

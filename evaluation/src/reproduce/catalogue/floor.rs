@@ -5,7 +5,7 @@ use crate::reproduce::experiment::{
     Cell, Contender, Experiment, Figure, Packets, Results, Setting, Target, cells, mean,
 };
 use crate::reproduce::measure::{throughput, throughput_between, utility, utilization};
-use crate::reproduce::picture::{Kind, Panel};
+use crate::reproduce::picture::{Panel, PanelKind};
 use anole_sim::result::RunResult;
 
 /// Rule-based candidates, which are algorithms of the same name.
@@ -148,7 +148,8 @@ pub const FLOOR: Experiment = Experiment {
         let short =
             policies.iter().map(|policy| policy.trim_start_matches("fault:").to_string()).collect::<Vec<_>>();
         let panel = |rule: &str| {
-            let start = Panel::new(format!("over {rule}"), "", super::THROUGHPUT, Kind::Bars(short.clone()));
+            let start =
+                Panel::new(format!("over {rule}"), "", super::THROUGHPUT, PanelKind::Bars(short.clone()));
             let bars = |panel: Panel, setting: &str| {
                 let bar = |(x, policy): (u32, &&str)| {
                     (f64::from(x), mean(&results.each(setting, &pair(rule, policy), throughput)))

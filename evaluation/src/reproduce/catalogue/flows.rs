@@ -7,7 +7,7 @@ use crate::reproduce::experiment::{
 use crate::reproduce::measure::{
     jain_between, lowest_from, rtt_p95, time_to_reach, total_throughput, unfairness, worst_unfairness,
 };
-use crate::reproduce::picture::{Kind, Panel};
+use crate::reproduce::picture::{Panel, PanelKind};
 use anole_sim::result::RunResult;
 
 const FOUR_FLOWS: &str = include_str!("../../../scenarios/anole-fig9.toml");
@@ -43,7 +43,7 @@ pub const FIG9: Experiment = Experiment {
     },
     plot: |results| {
         let panel = |who: &str| {
-            let start = Panel::new(who, TIME, THROUGHPUT, Kind::Lines(None));
+            let start = Panel::new(who, TIME, THROUGHPUT, PanelKind::Lines(None));
             let Some(run) = results.runs("four flows", who).first() else { return start };
             let flow = |panel: Panel, flow| panel.with(format!("flow {}", flow + 1), over_time(run, flow));
             (0..run.flows.len()).fold(start, flow)
@@ -75,7 +75,7 @@ pub const FIG10: Experiment = Experiment {
     },
     plot: |results| {
         let start =
-            Panel::new("step", TIME, THROUGHPUT, Kind::Lines(Some((STEP_TO_MBPS, "capacity".into()))));
+            Panel::new("step", TIME, THROUGHPUT, PanelKind::Lines(Some((STEP_TO_MBPS, "capacity".into()))));
         let line = |panel: Panel, who: &str| match results.runs("step", who).first() {
             Some(run) => panel.with(who, over_time(run, 0)),
             None => panel,
@@ -130,7 +130,7 @@ pub const TABLE1_EXPERIMENT: Experiment = Experiment {
     plot: |results| {
         let categories: Vec<String> = TABLE1.iter().map(|(count, ..)| flows(*count)).collect();
         let panel = |title, y, measure: fn(&RunResult) -> Option<f64>| {
-            let start = Panel::new(title, "", y, Kind::Bars(categories.clone()));
+            let start = Panel::new(title, "", y, PanelKind::Bars(categories.clone()));
             results.contenders().into_iter().fold(start, |panel, who| {
                 let bars = categories.iter().zip(0u32..);
                 let bar =

@@ -5,7 +5,7 @@ use crate::reproduce::experiment::{
     Cell, Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean, with_peers,
 };
 use crate::reproduce::measure::{owd_p95, throughput, utilization};
-use crate::reproduce::picture::{Kind, Panel};
+use crate::reproduce::picture::{Panel, PanelKind};
 use anole_sim::result::RunResult;
 
 /// Throughput and delay of one setting with their targets; infinite ones are none.
@@ -30,7 +30,7 @@ fn pair(
 /// A panel per setting, a dot per run.
 fn scatter(results: &Results) -> Vec<Panel> {
     let panel = |setting: &str| {
-        let start = Panel::new(setting, DELAY, THROUGHPUT, Kind::Points);
+        let start = Panel::new(setting, DELAY, THROUGHPUT, PanelKind::Points);
         results.contenders().into_iter().fold(start, |panel, who| {
             let delay = results.each(setting, who, owd_p95);
             panel.with(who, delay.into_iter().zip(results.each(setting, who, throughput)).collect())
@@ -135,7 +135,7 @@ pub const FIG7: Experiment = Experiment {
     },
     plot: |results| {
         let panel = |title, y, measure| {
-            let start = Panel::new(title, "random loss (%)", y, Kind::Lines(None));
+            let start = Panel::new(title, "random loss (%)", y, PanelKind::Lines(None));
             results.contenders().into_iter().fold(start, |panel, who| {
                 let means = means(results, who, measure);
                 panel.with(who, FIG7_LOSS.iter().map(|(percent, _)| *percent).zip(means).collect())
@@ -178,7 +178,7 @@ pub const FIG8: Experiment = Experiment {
         figures.into_iter().flatten().collect()
     },
     plot: |results| {
-        let start = Panel::new("0.04 to 2.5 BDP", DELAY, THROUGHPUT, Kind::Trail);
+        let start = Panel::new("0.04 to 2.5 BDP", DELAY, THROUGHPUT, PanelKind::Trail);
         let trail = |panel: Panel, who: &str| {
             let delay = means(results, who, owd_p95);
             panel.with(who, delay.into_iter().zip(means(results, who, throughput)).collect())

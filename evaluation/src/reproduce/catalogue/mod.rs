@@ -66,7 +66,7 @@ fn over_time(run: &anole_sim::result::RunResult, flow: usize) -> Vec<(f64, f64)>
 
 #[cfg(test)]
 mod tests {
-    use super::super::experiment::{Contender, Outcome, Results, TESTED};
+    use super::super::experiment::{CellRuns, Contender, Results, TESTED};
     use super::super::{picture, report};
     use super::*;
     use anole_sim::plan::Choice;
@@ -80,7 +80,7 @@ mod tests {
     fn without_a_single_run_there_are_lines_and_plots_of_nothing() {
         for experiment in all().iter().chain(sweeps()) {
             let outcomes =
-                (experiment.cells)(&tested()).into_iter().map(|cell| Outcome { cell, runs: Vec::new() });
+                (experiment.cells)(&tested()).into_iter().map(|cell| CellRuns { cell, runs: Vec::new() });
             let results = Results(outcomes.collect());
             for figure in (experiment.figures)(&results) {
                 assert!(!figure.what.is_empty() && figure.missed_by() != Some(0.0), "{figure:?}");

@@ -5,7 +5,7 @@ use crate::reproduce::experiment::{
     Contender, Experiment, Figure, Packets, Results, Setting, Source, TESTED, Target, cells, mean,
 };
 use crate::reproduce::measure::{owd_p95, queue_p95, share_of_optimal};
-use crate::reproduce::picture::{Kind, Panel, cdf};
+use crate::reproduce::picture::{Panel, PanelKind, cdf};
 use anole_sim::result::RunResult;
 
 const DELAYS: &str = include_str!("../../../scenarios/responsiveness.toml");
@@ -28,7 +28,7 @@ fn distribution(
     x: &'static str,
     measure: fn(&RunResult) -> Option<f64>,
 ) -> Panel {
-    let start = Panel::new(title, x, "cumulative share of runs", Kind::Lines(None));
+    let start = Panel::new(title, x, "cumulative share of runs", PanelKind::Lines(None));
     let curve = |panel: Panel, who: &str| panel.with(who, cdf(&results.each(setting, who, measure)));
     results.contenders().into_iter().fold(start, curve)
 }

@@ -3,7 +3,7 @@
 use super::{NORMAL, THROUGHPUT, TIME, over_time};
 use crate::reproduce::experiment::{Experiment, Figure, Packets, Setting, TESTED, Target, cells, mean};
 use crate::reproduce::measure::{longest_silence, owd_p95, throughput, utilization};
-use crate::reproduce::picture::{Kind, Panel};
+use crate::reproduce::picture::{Panel, PanelKind};
 use anole_sim::result::RunResult;
 
 const CLEAN: &str = "clean";
@@ -50,7 +50,7 @@ pub const JITTER: Experiment = Experiment {
     },
     plot: |results| {
         let categories: Vec<String> = results.settings().iter().map(|setting| setting.to_string()).collect();
-        let start = Panel::new("Throughput", "", THROUGHPUT, Kind::Bars(categories.clone()));
+        let start = Panel::new("Throughput", "", THROUGHPUT, PanelKind::Bars(categories.clone()));
         let bars = |panel: Panel, who: &str| {
             let bar =
                 |(x, setting): (u32, &String)| (f64::from(x), mean(&results.each(setting, who, throughput)));
@@ -163,8 +163,12 @@ pub const EXTREMES: Experiment = Experiment {
     },
     plot: |results| {
         let panel = |link: &Extreme| {
-            let start =
-                Panel::new(link.name, TIME, THROUGHPUT, Kind::Lines(Some((link.mbps, "capacity".into()))));
+            let start = Panel::new(
+                link.name,
+                TIME,
+                THROUGHPUT,
+                PanelKind::Lines(Some((link.mbps, "capacity".into()))),
+            );
             let run = results.runs(link.name, TESTED).first();
             start.with(TESTED, run.map_or(Vec::new(), |run| over_time(run, 0)))
         };

@@ -5,7 +5,7 @@ use crate::reproduce::experiment::{
     Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean,
 };
 use crate::reproduce::measure::inferences_per_s;
-use crate::reproduce::picture::{Kind, Panel};
+use crate::reproduce::picture::{Panel, PanelKind};
 use anole_sim::result::{Applied, RunResult};
 
 /// Settings, and the paper's shares of the rule-based, the learned and the inferred rate.
@@ -50,7 +50,7 @@ pub const FIG11: Experiment = Experiment {
     },
     plot: |results| {
         let categories = SETTINGS.map(|(setting, _)| setting.to_string()).to_vec();
-        let start = Panel::new("Rates in force", "", "share of time (%)", Kind::Bars(categories));
+        let start = Panel::new("Rates in force", "", "share of time (%)", PanelKind::Bars(categories));
         let bars = |panel: Panel, (kind, of): ShareOf| {
             let bar = |(x, (setting, _)): (u32, (&str, [&str; 3]))| {
                 (f64::from(x), mean(&percent(results, setting, of)))
@@ -93,7 +93,8 @@ pub const FIG12: Experiment = Experiment {
     },
     plot: |results| {
         let categories: Vec<String> = results.settings().iter().map(|setting| setting.to_string()).collect();
-        let start = Panel::new("Inferences", "", "inferences per second", Kind::Bars(categories.clone()));
+        let start =
+            Panel::new("Inferences", "", "inferences per second", PanelKind::Bars(categories.clone()));
         let bars = |panel: Panel, who: &str| {
             let bar = |(x, setting): (u32, &String)| {
                 (f64::from(x), mean(&results.each(setting, who, inferences_per_s)))

@@ -10,7 +10,7 @@ use crate::reproduce::measure::{
     jain_between, owd_p95, power, share_of_optimal, throughput, throughput_between, time_to_reach,
     worst_unfairness,
 };
-use crate::reproduce::picture::{Kind, Panel};
+use crate::reproduce::picture::{Panel, PanelKind};
 use anole_sim::result::RunResult;
 
 const FOUR_FLOWS: &str = include_str!("../../../scenarios/anole-fig9.toml");
@@ -189,7 +189,7 @@ fn plot_of(sweep: &'static Sweep, results: &Results) -> Vec<Panel> {
     let panel = |probe: &&'static Probe| {
         let point = |value: &f64| (*value, mean(&each(results, sweep, probe, *value)));
         let unit = if probe.unit.is_empty() { String::new() } else { format!(" ({})", probe.unit) };
-        Panel::new(format!("{}{unit}", probe.what), sweep.parameter, probe.what, Kind::Lines(None))
+        Panel::new(format!("{}{unit}", probe.what), sweep.parameter, probe.what, PanelKind::Lines(None))
             .with(sweep.parameter, sweep.values.iter().map(point).collect())
     };
     sweep.probes.iter().map(panel).collect()

@@ -1,9 +1,18 @@
 //! A machine in C in its process: commands in, answers out (the format is in `pipe.h`).
 
 use anole_datapath::AckSample;
+use anole_model::seed::INCREMENT;
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// The digest of all registers in an answer, as `pipe.h` computes it.
+pub fn digest(registers: impl Iterator<Item = u64>) -> u64 {
+    registers.fold(0, |digest, value| {
+        let mixed = (digest ^ value).wrapping_mul(INCREMENT);
+        mixed ^ (mixed >> 29)
+    })
+}
 
 /// One thing that happens to a flow.
 #[derive(Clone, Debug)]

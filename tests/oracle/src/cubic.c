@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * The window of the netlink module's fallback (ccp-kernel/module/cubic.c) behind a pipe, in user space, with
- * what TCP does around it: kernel-headers/. The program is GPL-2.0 with that file in it. Commands of pipe.h:
+ * what TCP does around it: kernel-headers/. Commands of pipe.h:
  *
  *   S u32 cwnd, u32 clamp                      congestion avoidance from this window on, flat
  *   A u64 now_us, u32 srtt_us, u32 acked       packets were acknowledged

@@ -46,7 +46,7 @@ pub fn compare(seed: u64, streams: u64) -> Result<Coverage> {
     let mut coverage = Coverage::default();
     let mut sum = 0.0;
     for stream in 0..streams {
-        let (commands, ours) = one(Random(seed ^ stream.rotate_left(32)), &mut coverage);
+        let (commands, ours) = one(Random::new(seed ^ stream.rotate_left(32)), &mut coverage);
         let theirs = windows(&oracle.run(&commands)?)?;
         ensure!(theirs.len() == ours.len(), "{} answers to {} commands", theirs.len(), ours.len());
         for (n, (theirs, (ours, event))) in theirs.into_iter().zip(ours).enumerate() {
@@ -128,7 +128,7 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
 pub fn stays_in_bounds(seed: u64, streams: u64) -> Result<()> {
     let mut oracle = Oracle::start(Machine::Cubic)?;
     for stream in 0..streams {
-        let mut random = Random(seed ^ stream.rotate_left(32));
+        let mut random = Random::new(seed ^ stream.rotate_left(32));
         let clamp = (random.word() >> random.below(32)).max(2);
         let start = (random.word() % clamp).max(2);
         let mut commands = vec![b'S'];

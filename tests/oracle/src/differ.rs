@@ -92,7 +92,7 @@ pub fn compare_damaged(machine: Machine, seed: u64, cases: u64) -> Result<u64> {
     let mut refused = 0;
     for n in 0..cases {
         let case = case_seed(seed, n);
-        let mut random = Random(case);
+        let mut random = Random::new(case);
         let mut subject = Subject::default();
         let mut undamaged = generate::case(case, &compiled);
         let life = undamaged.clone();
@@ -124,7 +124,7 @@ pub fn compare_damaged(machine: Machine, seed: u64, cases: u64) -> Result<u64> {
 }
 
 fn case_seed(seed: u64, n: u64) -> u64 {
-    Random(seed ^ n.rotate_left(32)).bits()
+    Random::new(seed ^ n.rotate_left(32)).bits()
 }
 
 fn check(case: u64, compiled: &[Code], oracle: &mut Oracle) -> Result<()> {

@@ -8,24 +8,26 @@
 use crate::oracle::Step;
 use anole_datapath::AckSample;
 use anole_datapath::wire::{FieldUpdate, Install, Message, encode};
+use anole_model::seed::SplitMix64;
 use std::fmt::Write;
 
-/// SplitMix64: one seed, one sequence.
-pub struct Random(pub u64);
+/// One seed, one sequence.
+pub struct Random(SplitMix64);
 
 impl Random {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(SplitMix64::new(seed))
+    }
+
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// A number below `n`, 0 when `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.bits() % n.max(1)
+        self.0.below(n)
     }
 
     /// True once in `n` times.
@@ -79,7 +81,7 @@ impl Code {
 /// Programs that were compiled from source.
 pub fn compiled_programs(seed: u64, sources: usize) -> Vec<Code> {
     let own = anole_programs::ALL.iter().map(|program| Code::compiled(program.code, program.expressions));
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let generated = (0..sources).map(|_| {
         let source = source(&mut random);
         let compiled = anole_lang::compile(&source).unwrap_or_else(|e| panic!("{e} in\n{source}"));
@@ -90,7 +92,7 @@ pub fn compiled_programs(seed: u64, sources: usize) -> Vec<Code> {
 
 /// The steps of one case.
 pub fn case(seed: u64, compiled: &[Code]) -> Vec<Step> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let r = &mut random;
     let mss = 1 + r.below(9000) as u32;
     let mut now_us = r.below(1 << 40);

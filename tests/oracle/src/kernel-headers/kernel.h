@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What ccp-kernel/module/cubic.c uses of Linux, for user space: types and functions of the kernel's by name
  * and meaning. `struct sock` is the TCP socket itself, and the window is always in use.

@@ -1,6 +1,6 @@
 //! The runtime under test, driven by the same steps as libccp, with answers in the same bytes.
 
-use crate::oracle::Step;
+use crate::oracle::{Step, digest};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{Abort, Datapath, FlowId, RegisterKind};
 use anole_model::{Bounds, Dur, Time};
@@ -43,11 +43,7 @@ impl Subject {
                 answer.extend_from_slice(&self.result().to_le_bytes());
                 answer.extend_from_slice(&control.cwnd.to_le_bytes());
                 answer.extend_from_slice(&u64::from(control.rate).to_le_bytes());
-                let digest = self.registers().fold(0u64, |digest, value| {
-                    let mixed = (digest ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                    mixed ^ (mixed >> 29)
-                });
-                answer.extend_from_slice(&digest.to_le_bytes());
+                answer.extend_from_slice(&digest(self.registers()).to_le_bytes());
                 put_messages(&sent, answer);
             }
             Step::Dump => self.registers().for_each(|value| answer.extend_from_slice(&value.to_le_bytes())),

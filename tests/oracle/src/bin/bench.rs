@@ -7,7 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Install, Message, encode};
-use anole_datapath::{AckSample, Flow, FlowConfig, FlowMessage, Outbox, Program, SendError};
+use anole_datapath::{AckSample, Flow, FlowConfig, FlowMessage, Outbox, SendError, ValidProgram};
 use anole_model::{Bounds, Dur, Time};
 use anole_oracle::oracle::{Machine, Oracle, Step};
 use anyhow::{Context, Result};
@@ -136,7 +136,7 @@ impl Ours {
         // check itself is part of what is timed.
         let config = FlowConfig { sid: 1, create, bounds: Bounds::DEFAULT, agent_timeout: Dur::MAX };
         let mut flow = Flow::start(config, Time::ZERO, &mut Sent::default());
-        let program = Arc::new(Program::install(&install)?);
+        let program = Arc::new(ValidProgram::install(&install)?);
         flow.deliver(Time::ZERO, FlowMessage::ChangeProgram(program, Vec::new()));
         Ok(Ours { flow, sent: Sent::default(), now_us: 0 })
     }
