@@ -9,7 +9,7 @@ use super::{AgentScript, Simulation};
 use crate::plan::{Choice, FlowPlan, PlanError, plan};
 use crate::scenario::Scenario;
 use anole_model::{Dur, Rate, Time};
-use anole_policies::{Brain, Model, Policies, PolicyError, Schema};
+use anole_policies::{InferenceSession, Policies, Policy, PolicyError, Schema};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Name of the policy that the pilot answers for.
@@ -319,13 +319,13 @@ impl std::fmt::Debug for Outside {
     }
 }
 
-impl Model for Outside {
+impl Policy for Outside {
     fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    fn brain(&self) -> Box<dyn Brain> {
-        Box::new(OutsideBrain {
+    fn session(&self) -> Box<dyn InferenceSession> {
+        Box::new(OutsideSession {
             flow: self.flow,
             control: self.control.clone(),
             outputs: vec![0.0; self.schema.outputs()],
@@ -334,14 +334,14 @@ impl Model for Outside {
     }
 }
 
-struct OutsideBrain {
+struct OutsideSession {
     flow: usize,
     control: Control,
     outputs: Vec<f32>,
     answered: bool,
 }
 
-impl Brain for OutsideBrain {
+impl InferenceSession for OutsideSession {
     fn ask(&mut self, now: Time, _deadline: Time, input: &[f32]) {
         self.answered = self.control.ask(self.flow, now, input, &mut self.outputs);
     }
@@ -363,9 +363,9 @@ impl Policies for WithOutside {
         self.others.names()
     }
 
-    fn find(&self, name: &str) -> Result<Arc<dyn Model>, PolicyError> {
+    fn find(&self, name: &str) -> Result<Arc<dyn Policy>, PolicyError> {
         match name {
-            OUTSIDE => Ok(Arc::clone(&self.model) as Arc<dyn Model>),
+            OUTSIDE => Ok(Arc::clone(&self.model) as Arc<dyn Policy>),
             _ => self.others.find(name),
         }
     }
