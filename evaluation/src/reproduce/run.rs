@@ -4,7 +4,7 @@ use super::experiment::{Cell, Contender, Experiment, Outcome, Packets, Results, 
 use super::packets::{self, Job};
 use crate::emulate::DatapathKind;
 use crate::options::usage;
-use anole_algorithms::policy::Policies;
+use anole_algorithms::learned::Policies;
 use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::AgentScript;

@@ -8,6 +8,7 @@
 use super::{AgentScript, Simulation};
 use crate::plan::{Choice, FlowPlan, PlanError, plan};
 use crate::scenario::Scenario;
+use anole_algorithms::BuildError;
 use anole_model::{Dur, Rate, Time};
 use anole_policies::{InferenceSession, Policies, Policy, PolicyError, Schema};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -265,7 +266,14 @@ impl<'a> Controlled<'a> {
         };
         let choice =
             Choice { alg: Some(alg.to_string()), policy: Some(OUTSIDE.to_string()), ..Choice::default() };
-        let plans: Vec<FlowPlan> = plan(scenario, &choice, &outside(0), seed)?;
+        let plans: Vec<FlowPlan> =
+            plan(scenario, &choice, &outside(0), seed).map_err(|error| match error {
+                // No flag named the policy.
+                PlanError::Build { reason: reason @ BuildError::NoSlot { .. }, .. } => {
+                    PlanError::Build { place: format!("algorithm \"{alg}\""), reason }
+                }
+                error => error,
+            })?;
         let plans = plans.into_iter().enumerate().map(|(flow, plan)| plan.with_policies(outside(flow)));
         Ok(Controlled::with(scenario, plans.collect(), seed, control))
     }
