@@ -53,10 +53,10 @@ pub struct Options {
     /// Algorithm of flows that ask for none, or for one that does not exist [default: anole]
     #[arg(long, value_name = "NAME")]
     pub alg: Option<String>,
-    /// Rule-based candidate of algorithms that have one
+    /// Rule-based candidate of that algorithm, if it has one
     #[arg(long, value_name = "NAME")]
     pub classic: Option<String>,
-    /// Policy of algorithms that have one: a NAME, a policy file (its name contains a / or ends in
+    /// Policy of that algorithm, if it takes one: a NAME, a policy file (its name contains a / or ends in
     /// .safetensors), none, or fault:KIND
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,

@@ -1,7 +1,7 @@
 //! What the agent runs for which flow, settled before the first datagram.
 
-use anole_algorithms::policy::{self, Policies, PolicyError};
-use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Spec};
+use anole_algorithms::learned::{self, Policies, PolicyError};
+use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Slot, Slots, Spec};
 use anole_model::names::{did_you_mean, nearest};
 use anole_model::seed::derive;
 use anole_programs::Program;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub struct Plan {
     specs: Vec<Spec>,
     default: Spec,
-    classic: Option<String>,
-    policy: Option<String>,
+    /// What fills the default algorithm's slots; flows that ask for another get its own.
+    slots: Slots,
     policies: Arc<dyn Policies>,
     params: BTreeMap<String, f64>,
     seed: u64,
@@ -25,9 +25,9 @@ pub struct Plan {
 pub struct Wish {
     /// Algorithm of flows that ask for none.
     pub alg: String,
-    /// Rule slot.
+    /// Its rule slot.
     pub classic: Option<String>,
-    /// Learned slot.
+    /// Its learned slot.
     pub policy: Option<String>,
     /// Parameters.
     pub params: BTreeMap<String, f64>,
@@ -60,8 +60,10 @@ pub enum PlanError {
 fn flag(reason: &BuildError) -> &'static str {
     match reason {
         BuildError::UnknownAlgorithm { .. } => "--alg",
-        BuildError::UnknownClassic { .. } => "--classic",
-        BuildError::UnknownPolicy { .. } | BuildError::Policy(_) => "--policy",
+        BuildError::UnknownClassic { .. } | BuildError::NoSlot { slot: Slot::Classic, .. } => "--classic",
+        BuildError::UnknownPolicy { .. }
+        | BuildError::Policy(_)
+        | BuildError::NoSlot { slot: Slot::Policy, .. } => "--policy",
         BuildError::Parameter(_) => "--param",
     }
 }
@@ -77,12 +79,13 @@ impl Plan {
         let default = specs.iter().find(|spec| spec.name == wish.alg).copied().map_or(default.copied(), Ok);
         let default = default.map_err(|reason| PlanError::Flag { flag: "--alg", reason })?;
         let Wish { classic, policy, params, seed, .. } = wish;
-        let mut plan = Plan { specs: specs.to_vec(), default, classic, policy, policies, params, seed };
+        let mut plan =
+            Plan { specs: specs.to_vec(), default, slots: Slots { classic, policy }, policies, params, seed };
         plan.check_parameter_names()?;
         plan.check_policy()?;
         let mut usable = Vec::new();
         for spec in &plan.specs {
-            match (spec.build)(&plan.parts(spec, TRIAL, 0)) {
+            match spec.build(&plan.parts(spec, TRIAL, 0)) {
                 Ok(_) => usable.push(*spec),
                 Err(BuildError::Policy(reason)) if spec.name != plan.default.name => {
                     tracing::debug!(alg = spec.name, reason, "not available to flows");
@@ -96,7 +99,7 @@ impl Plan {
 
     /// A policy that was asked for has to be there, whichever algorithm may use it.
     fn check_policy(&self) -> Result<(), PlanError> {
-        let named = self.policy.as_deref().filter(|name| !policy::names().contains(name));
+        let named = self.slots.policy.as_deref().filter(|name| !learned::names().contains(name));
         match named.map(|name| self.policies.find(name)) {
             Some(Err(PolicyError::Refused(reason))) => {
                 Err(PlanError::Flag { flag: "--policy", reason: BuildError::Policy(reason) })
@@ -136,16 +139,17 @@ impl Plan {
 
     /// An algorithm for the agent's `number`th flow.
     pub fn build(&self, spec: &Spec, flow: FlowInfo, number: u64) -> Result<Box<dyn Algorithm>, BuildError> {
-        (spec.build)(&self.parts(spec, flow, number))
+        spec.build(&self.parts(spec, flow, number))
     }
 
     fn parts(&self, spec: &Spec, flow: FlowInfo, number: u64) -> Build {
         let its = |name: &str| spec.parameters.iter().any(|parameter| parameter.name == name);
         let params = self.params.iter().filter(|(name, _)| its(name));
+        let slots = if spec.name == self.default.name { self.slots.clone() } else { Slots::default() };
         Build {
             flow,
-            classic: self.classic.clone(),
-            policy: self.policy.clone(),
+            classic: slots.classic,
+            policy: slots.policy,
             policies: Arc::clone(&self.policies),
             params: params.map(|(name, &value)| (name.clone(), value)).collect(),
             seed: derive(self.seed, number.wrapping_add(1)),
@@ -174,7 +178,7 @@ mod tests {
     fn flows_have_seeds_of_their_own_and_the_same_ones_each_time() {
         let seed = |seed, number| {
             let wish = Wish { seed, ..wish("reno") };
-            let plan = Plan::new(anole_algorithms::all(), wish, Arc::new(policy::Shipped)).unwrap();
+            let plan = Plan::new(anole_algorithms::all(), wish, Arc::new(learned::Shipped)).unwrap();
             plan.parts(&plan.default, TRIAL, number).seed
         };
         let seeds = [seed(7, 3), seed(7, 4), seed(8, 3)];
@@ -185,15 +189,36 @@ mod tests {
     #[test]
     fn wrong_wishes_name_their_flag() {
         let specs = anole_algorithms::all();
-        let error = |wish| Plan::new(specs, wish, Arc::new(policy::Shipped)).err().unwrap().to_string();
+        let error = |wish| Plan::new(specs, wish, Arc::new(learned::Shipped)).err().unwrap().to_string();
         assert!(error(wish("ren")).starts_with("--alg: unknown algorithm \"ren\"; did you mean reno?"));
         let params = BTreeMap::from([("no_such_thing".to_string(), 1.0)]);
         assert!(error(Wish { params, ..wish("reno") }).starts_with("--param no_such_thing: no algorithm"));
+        let policy = Some("libra".to_string());
+        let refused = error(Wish { policy, ..wish("cubic") });
+        assert!(
+            refused.starts_with("--policy: cubic takes no policy (\"libra\"); leave it out"),
+            "{refused}"
+        );
+        let classic = Some("reno".to_string());
+        let refused = error(Wish { classic, ..wish("libra-rl") });
+        assert!(refused.starts_with("--classic: libra-rl takes no rule-based candidate"), "{refused}");
+    }
+
+    #[test]
+    fn the_defaults_policy_is_no_obstacle_to_other_algorithms() {
+        // Orca needs a policy of another kind, and has its own.
+        let wish = Wish { policy: Some("libra".to_string()), ..wish("anole") };
+        let plan = Plan::new(anole_algorithms::all(), wish, Arc::new(learned::Shipped)).unwrap();
+        for name in ["orca", "cubic", "anole"] {
+            assert_eq!(plan.choose(name).ok().map(|spec| spec.name), Some(name));
+        }
+        let policy_of = |name: &str| plan.parts(plan.choose(name).ok().unwrap(), TRIAL, 0).policy;
+        assert_eq!((policy_of("anole").as_deref(), policy_of("orca")), (Some("libra"), None));
     }
 
     #[test]
     fn an_empty_or_unknown_name_gets_the_default() {
-        let plan = Plan::new(anole_algorithms::all(), wish("reno"), Arc::new(policy::Shipped)).unwrap();
+        let plan = Plan::new(anole_algorithms::all(), wish("reno"), Arc::new(learned::Shipped)).unwrap();
         assert_eq!(plan.choose("").ok().unwrap().name, "reno");
         let (stand_in, error) = plan.choose("renno").err().unwrap();
         assert_eq!(stand_in.name, "reno");

@@ -28,7 +28,13 @@ fn describe(spec: &Spec) -> serde_json::Value {
         .map(|parameter| json!({"name": parameter.name, "default": parameter.default, "doc": parameter.doc}))
         .collect();
     json!({"name": spec.name, "kind": spec.kind, "summary": spec.summary, "programs": programs,
-           "parameters": parameters, "source": spec.source})
+           "parameters": parameters, "source": spec.source, "takes": takes(spec)})
+}
+
+/// The flags that fill the algorithm's slots.
+fn takes(spec: &Spec) -> Vec<&'static str> {
+    let flags = [("--classic", spec.takes_classic), ("--policy", spec.takes_policy)];
+    flags.into_iter().filter_map(|(flag, taken)| taken.then_some(flag)).collect()
 }
 
 fn table(all: &[Spec]) -> String {
@@ -39,6 +45,9 @@ fn table(all: &[Spec]) -> String {
         let _ = writeln!(text, "{} ({})  {}", spec.name, spec.kind, spec.summary);
         let _ = writeln!(text, "    programs: {}", programs.join(", "));
         let _ = writeln!(text, "    source: {}", spec.source);
+        if !takes(spec).is_empty() {
+            let _ = writeln!(text, "    takes: {}", takes(spec).join(", "));
+        }
         for parameter in spec.parameters {
             let _ = writeln!(text, "    --param {}={}  {}", parameter.name, parameter.default, parameter.doc);
         }

@@ -9,7 +9,7 @@ use crate::ipc::unix::Unix;
 use crate::plan::{Plan, Wish};
 use crate::run::serve_until;
 use crate::stats::Stats;
-use anole_algorithms::{Algorithm, Build, BuildError, Commands, Program, Report, Spec};
+use anole_algorithms::{Algorithm, Build, Builder, Commands, Program, Report, Spec};
 use anole_model::{Rate, Time};
 use anole_programs::rate_hold;
 use common::MiniHost;
@@ -66,19 +66,27 @@ impl Algorithm for Hasty {
     fn on_report(&mut self, _: Time, _: &Report<'_>, _: &mut Commands) {}
 }
 
-type Builder = fn(&Build) -> Result<Box<dyn Algorithm>, BuildError>;
-
 static PROGRAMS: [&Program; 1] = [&rate_hold::PROGRAM];
 
-fn spec(name: &'static str, build: Builder) -> Spec {
-    Spec { name, kind: "rule", summary: "", programs: &PROGRAMS, parameters: &[], source: "", build }
+fn spec(name: &'static str, builder: &'static Builder) -> Spec {
+    Spec {
+        name,
+        kind: "rule",
+        summary: "",
+        programs: &PROGRAMS,
+        parameters: &[],
+        source: "",
+        takes_classic: false,
+        takes_policy: false,
+        builder,
+    }
 }
 
 fn specs() -> Vec<Spec> {
     vec![
-        spec("silent", |_| Ok(Box::new(Silent))),
-        spec("fragile", |_| Ok(Box::new(Fragile(0)))),
-        spec("hasty", |_| Ok(Box::new(Hasty))),
+        spec("silent", &|_: &Build| Ok(Box::new(Silent))),
+        spec("fragile", &|_: &Build| Ok(Box::new(Fragile(0)))),
+        spec("hasty", &|_: &Build| Ok(Box::new(Hasty))),
     ]
 }
 
@@ -100,7 +108,7 @@ impl Agent {
         let plan = Plan::new(
             &specs,
             Wish { alg: "silent".to_string(), seed: 1, ..Wish::default() },
-            Arc::new(anole_algorithms::policy::Shipped),
+            Arc::new(anole_algorithms::learned::Shipped),
         )
         .unwrap();
         let (lines, stopped) = (Stats::create(&stats).unwrap(), Arc::clone(&stop));

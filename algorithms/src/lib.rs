@@ -9,18 +9,18 @@
 mod alone;
 mod explain;
 mod hybrid;
-mod learned;
+pub mod learned;
 mod offload;
-pub mod policy;
 mod registry;
+mod slots;
 
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
 pub use explain::{Explanation, Judged};
 pub use hybrid::rule_names;
-pub use learned::Watch;
-pub use policy::{Observation, Policy};
-pub use registry::{Build, BuildError, Spec, all, build, find};
+pub use learned::{FlowPolicy, Observation, Watch};
+pub use registry::{Build, BuildError, Builder, Spec, all, build, find};
+pub use slots::{Slot, Slots};
 
 use anole_model::{Dur, Time};
 

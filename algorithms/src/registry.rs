@@ -1,20 +1,20 @@
 //! Every algorithm by name.
 
+use crate::slots::{Slot, Slots};
 use crate::{Algorithm, FlowInfo, Parameter, ParameterError, Program, alone, hybrid, learned, offload};
 use anole_model::names::{did_you_mean, nearest};
 use anole_policies::Policies;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// What an algorithm is built from.
 #[derive(Clone, Debug)]
 pub struct Build {
     /// The flow.
     pub flow: FlowInfo,
-    /// The rule slot; `None` for the algorithm's default. Algorithms without one ignore it.
+    /// The rule slot; `None` for the algorithm's default.
     pub classic: Option<String>,
-    /// The learned slot (`NAME`, `none`, `fault:KIND`); `None` for the algorithm's default. Algorithms
-    /// without one ignore it.
+    /// The learned slot (`NAME`, `none`, `fault:KIND`); `None` for the algorithm's default.
     pub policy: Option<String>,
     /// Where trained policies are found.
     pub policies: Arc<dyn Policies>,
@@ -56,6 +56,16 @@ pub enum BuildError {
     /// A trained policy is refused; the message names its file.
     #[error("{0}")]
     Policy(String),
+    /// The algorithm has no such slot.
+    #[error("{algorithm} takes no {} (\"{value}\"); leave it out, or run one that does: {}", slot.what(), slot.takers().join(", "))]
+    NoSlot {
+        /// The algorithm.
+        algorithm: String,
+        /// The slot.
+        slot: Slot,
+        /// What was to fill it.
+        value: String,
+    },
     /// A parameter is refused.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
@@ -86,8 +96,24 @@ pub struct Spec {
     pub parameters: &'static [Parameter],
     /// Paper or RFC.
     pub source: &'static str,
-    /// Builds one for a flow.
-    pub build: fn(&Build) -> Result<Box<dyn Algorithm>, BuildError>,
+    /// It has a rule slot, which `--classic` fills.
+    pub takes_classic: bool,
+    /// It has a learned slot or is a policy's, which `--policy` names.
+    pub takes_policy: bool,
+    /// Makes one for a flow.
+    pub builder: &'static Builder,
+}
+
+/// Makes an algorithm for a flow; it may carry data.
+pub type Builder = dyn Fn(&Build) -> Result<Box<dyn Algorithm>, BuildError> + Send + Sync;
+
+impl Spec {
+    /// One for a flow.
+    pub fn build(&self, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
+        let slots = Slots { classic: what.classic.clone(), policy: what.policy.clone() };
+        slots.check(self.name)?;
+        (self.builder)(what)
+    }
 }
 
 /// Vegas over the program that holds.
@@ -98,25 +124,24 @@ const VEGAS: Spec = Spec {
     programs: &[&anole_programs::rate_hold::PROGRAM],
     parameters: anole_laws::vegas::SPEC.parameters,
     source: anole_laws::vegas::SPEC.source,
-    build: |what| alone::Alone::build(&anole_laws::vegas::SPEC, what),
+    takes_classic: false,
+    takes_policy: false,
+    builder: &|what| alone::Alone::build(&anole_laws::vegas::SPEC, what),
 };
+
+/// The rows that are written by hand; the others are those of the policies' schemas.
+const BY_HAND: [Spec; 5] =
+    [hybrid::anole::SPEC, offload::bbr::SPEC, offload::cubic::SPEC, offload::reno::SPEC, VEGAS];
 
 /// Every algorithm, by name.
 pub fn all() -> &'static [Spec] {
-    &[
-        hybrid::anole::SPEC,
-        learned::ASTRAEA,
-        learned::AURORA,
-        offload::bbr::SPEC,
-        offload::cubic::SPEC,
-        learned::INDIGO,
-        learned::LIBRA_RL,
-        learned::ORCA,
-        offload::reno::SPEC,
-        learned::SAGE,
-        learned::SPINE,
-        VEGAS,
-    ]
+    static ALL: LazyLock<Vec<Spec>> = LazyLock::new(|| {
+        let learned = anole_policies::schema::builtins().iter().map(learned::spec);
+        let mut all: Vec<Spec> = BY_HAND.into_iter().chain(learned).collect();
+        all.sort_by_key(|spec| spec.name);
+        all
+    });
+    &ALL
 }
 
 /// The algorithm with this name.
@@ -129,7 +154,7 @@ pub fn find(name: &str) -> Result<&'static Spec, BuildError> {
 
 /// Builds the algorithm with this name.
 pub fn build(name: &str, build: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
-    (find(name)?.build)(build)
+    find(name)?.build(build)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Fold programs against the laws whose half per ACK they are: the same ACKs, losses and timeouts go to the runtime with
 //! the program and its agent, and to the law alone.
 
-use anole_algorithms::policy::Shipped;
+use anole_algorithms::learned::Shipped;
 use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report};
 use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message, decode, encode};
 use anole_datapath::{AckSample, Control, Datapath, FlowId};

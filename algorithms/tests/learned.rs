@@ -3,57 +3,24 @@
 
 mod support;
 
-use anole_algorithms::policy::Shipped;
-use anole_algorithms::policy::{Kind, Policies, PolicyError};
+use anole_algorithms::learned::{FaultKind, Policies, PolicyError, Shipped};
 use anole_algorithms::{Build, FlowInfo, build};
 use anole_model::{Dur, Rate, Time};
-use anole_policies::schema::{Action, Signal, builtin};
-use anole_policies::{Batch, Brain, Immediate, Model, Network, Schema, StepError};
+use anole_policies::schema::{Signal, builtin};
+use anole_policies::{Batch, InferenceSession, Network, Policy, Schema, StepError};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use support::by_hand::{Only, only};
 use support::{Path, World, golden};
 
 /// Algorithms, one per kind of drive and action, with their schemas.
 const FLOWS: [(&str, &str); 4] =
     [("libra-rl", "libra"), ("orca", "orca"), ("sage", "sage"), ("spine", "spine")];
 
-/// A network written by hand in the place of a trained one: `outputs` of the newest set of features.
-#[derive(Debug)]
-struct ByHand {
-    schema: Schema,
-    outputs: fn(&Schema, &[f32]) -> Vec<f32>,
-}
-
-impl Network for ByHand {
-    fn schema(&self) -> &Schema {
-        &self.schema
-    }
-
-    fn step(&self, batch: &mut Batch) -> Result<(), StepError> {
-        let newest = self.schema.inputs() - self.schema.features.len();
-        batch.outputs = (self.outputs)(&self.schema, &batch.inputs[newest..]);
-        Ok(())
-    }
-}
-
-/// The only policy there is, under any name.
-#[derive(Debug)]
-struct Only(Arc<dyn Network>);
-
-impl Policies for Only {
-    fn names(&self) -> Vec<String> {
-        vec![self.0.schema().name.clone()]
-    }
-
-    fn find(&self, _name: &str) -> Result<Arc<dyn Model>, PolicyError> {
-        Ok(Arc::new(Immediate(Arc::clone(&self.0))))
-    }
-}
-
 fn by_hand(schema: &str, outputs: fn(&Schema, &[f32]) -> Vec<f32>) -> Arc<dyn Policies> {
-    Arc::new(Only(Arc::new(ByHand { schema: builtin(schema).unwrap().clone(), outputs })))
+    only(builtin(schema).unwrap(), outputs)
 }
 
 /// Smoothed or mean over smallest round-trip time, from whichever feature has it.
@@ -101,7 +68,7 @@ fn outcome(world: &mut World) -> (f64, f64) {
 #[test]
 fn no_policy_floods_the_path_or_stops_the_flow() {
     for algorithm in FLOWS.map(|(algorithm, _)| algorithm) {
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             let mut world = World::with(algorithm, Some(kind.name()), Arc::new(Shipped), Path::normal());
             let (mbps, loss) = outcome(&mut world);
             let what = format!("{algorithm} with {}: {mbps} Mbps, {loss} lost", kind.name());
@@ -109,7 +76,7 @@ fn no_policy_floods_the_path_or_stops_the_flow() {
             assert!(mbps > 0.4, "{what}");
             assert!(loss < 0.15, "{what}");
             // Without a usable answer the rule governs.
-            if matches!(kind, Kind::Nan | Kind::Absent) {
+            if matches!(kind, FaultKind::Nan | FaultKind::Absent) {
                 assert!(mbps > 0.8 * 48.0 && loss < 0.01, "{what}");
             }
         }
@@ -125,31 +92,31 @@ impl Policies for Late {
         self.0.names()
     }
 
-    fn find(&self, name: &str) -> Result<Arc<dyn Model>, PolicyError> {
-        Ok(Arc::new(LateModel(self.0.find(name)?, self.1)))
+    fn find(&self, name: &str) -> Result<Arc<dyn Policy>, PolicyError> {
+        Ok(Arc::new(LatePolicy(self.0.find(name)?, self.1)))
     }
 }
 
 #[derive(Debug)]
-struct LateModel(Arc<dyn Model>, Dur);
+struct LatePolicy(Arc<dyn Policy>, Dur);
 
-impl Model for LateModel {
+impl Policy for LatePolicy {
     fn schema(&self) -> &Schema {
         self.0.schema()
     }
 
-    fn brain(&self) -> Box<dyn Brain> {
-        Box::new(LateBrain { inner: self.0.brain(), delay: self.1, ready: None })
+    fn session(&self) -> Box<dyn InferenceSession> {
+        Box::new(LateSession { inner: self.0.session(), delay: self.1, ready: None })
     }
 }
 
-struct LateBrain {
-    inner: Box<dyn Brain>,
+struct LateSession {
+    inner: Box<dyn InferenceSession>,
     delay: Dur,
     ready: Option<Time>,
 }
 
-impl Brain for LateBrain {
+impl InferenceSession for LateSession {
     fn ask(&mut self, now: Time, deadline: Time, input: &[f32]) {
         self.inner.ask(now, deadline, input);
         self.ready = Some(now + self.delay).filter(|ready| *ready <= deadline);
@@ -247,14 +214,12 @@ fn what_does_not_fit_is_refused_by_name() {
     );
     let unknown = refusal("orca", Some("fault:lo"), Arc::new(Shipped));
     assert!(unknown.starts_with("unknown policy \"fault:lo\"; did you mean fault:low?"), "{unknown}");
-    let mut schema = builtin("spine").unwrap().clone();
-    if let Action::Parameters { parameter, .. } = &mut schema.action {
-        parameter.swap(0, 1);
-    }
-    let swapped = Arc::new(Only(Arc::new(ByHand { schema, outputs: steer })));
+    // Another program's registers, and those of the executor under any schema.
+    let reno = Schema::parse(include_str!("schemas/tuned-reno.toml"), "tuned-reno.toml").unwrap();
+    let few = Schema::parse(include_str!("schemas/few.toml"), "few.toml").unwrap();
     assert_eq!(
-        refusal("spine", None, swapped),
-        "--alg spine runs policies whose action is parameters; that of spine is \
-         parameters of spine (alpha_lat, alpha_thr, alpha_tol, alpha_loss)"
+        refusal("spine", None, only(&reno, steer)),
+        "--alg spine runs policies whose action is parameters of spine; that of tuned-reno is parameters of reno"
     );
+    assert_eq!(refusal("spine", None, only(&few, steer)), "");
 }

@@ -1,7 +1,9 @@
 //! Whatever a datapath reports, and whenever, every algorithm asks for finite positive rates and windows
 //! of two packets at least, and none panics.
 
-use anole_algorithms::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, all, policy, rule_names};
+use anole_algorithms::{
+    Algorithm, Build, BuildError, Commands, FlowInfo, Report, Slots, all, learned, rule_names,
+};
 use anole_model::{Dur, Time};
 use anole_programs::{ALL, CWND, anole_cycle, ramp};
 use proptest::prelude::*;
@@ -81,17 +83,19 @@ proptest! {
     fn no_sequence_of_reports_breaks_an_algorithm(
         name in proptest::sample::select(all().iter().map(|spec| spec.name).collect::<Vec<_>>()),
         classic in proptest::sample::select(rule_names()),
-        policy in proptest::sample::select(policy::names()),
+        policy in proptest::sample::select(learned::names()),
         mss in prop_oneof![Just(1448u32), 1..65_536u32],
         init_cwnd in prop_oneof![Just(14_480u32), any::<u32>()],
         seed in any::<u64>(),
         steps in proptest::collection::vec(step(), 0..60),
     ) {
+        let all = Slots { classic: Some(classic.to_string()), policy: Some(policy.to_string()) };
+        let Slots { classic, policy } = all.of(name);
         let what = Build {
             flow: FlowInfo { mss, init_cwnd },
-            classic: Some(classic.to_string()),
-            policy: Some(policy.to_string()),
-            policies: std::sync::Arc::new(anole_algorithms::policy::Shipped),
+            classic,
+            policy,
+            policies: std::sync::Arc::new(anole_algorithms::learned::Shipped),
             params: BTreeMap::new(),
             seed,
         };
@@ -108,7 +112,7 @@ proptest! {
     /// Straight into the cycle, where most of Anole's states are: a ramp that ended comes first.
     #[test]
     fn no_sequence_of_windows_breaks_anole(
-        policy in proptest::sample::select(policy::names()),
+        policy in proptest::sample::select(learned::names()),
         seed in any::<u64>(),
         windows in proptest::collection::vec((proptest::collection::vec(value(), 16), 0..200_000_000u64), 1..80),
     ) {
@@ -124,7 +128,7 @@ proptest! {
             flow: FlowInfo { mss: 1448, init_cwnd: 14_480 },
             classic: None,
             policy: Some(policy.to_string()),
-            policies: std::sync::Arc::new(anole_algorithms::policy::Shipped),
+            policies: std::sync::Arc::new(anole_algorithms::learned::Shipped),
             params: BTreeMap::new(),
             seed,
         };

@@ -31,6 +31,23 @@ pub struct Program {
     pub code: &'static [u8],
 }
 
+impl Program {
+    /// The control register with this name.
+    pub fn control(&self, name: &str) -> Option<Register> {
+        self.controls.iter().copied().find(|register| register.name == name)
+    }
+
+    /// True when it sets a pacing rate by itself.
+    pub fn paces(&self) -> bool {
+        self.source.contains("(:= Rate ")
+    }
+
+    /// Place of the report register with this name (without `Report.`) among the values of a report.
+    pub fn report(&self, name: &str) -> Option<usize> {
+        self.reports.iter().position(|known| known.strip_prefix("Report.") == Some(name))
+    }
+}
+
 /// A register that an agent may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Register {
@@ -50,4 +67,19 @@ pub const RATE: Register = Register { name: "Rate", kind: 2, index: 5 };
 /// The program with this name.
 pub fn find(name: &str) -> Option<&'static Program> {
     ALL.iter().copied().find(|program| program.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_knows_its_registers_and_whether_it_paces() {
+        let reno = find("reno").unwrap();
+        assert_eq!(reno.control("ssthresh"), Some(reno::control::SSTHRESH));
+        assert_eq!((reno.report("lost"), reno.report("Report.lost")), (Some(1), None));
+        let pacing: Vec<_> =
+            ALL.iter().filter(|program| program.paces()).map(|program| program.name).collect();
+        assert_eq!(pacing, ["anole-cycle", "bbr", "orca", "ramp", "spine"]);
+    }
 }

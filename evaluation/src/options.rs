@@ -1,6 +1,7 @@
 //! Options that every subcommand with a scenario shares, and the errors of who uses them.
 
 use crate::output::{self, VERSION};
+use anole_algorithms::Slots;
 use anole_inference::{Backend, Loader, Serving, Settings};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
@@ -95,28 +96,37 @@ impl ScenarioArgs {
     /// Completes a result with the version and what was asked for.
     pub fn label(&self, scenario: &Scenario, loader: &Loader, result: RunResult) -> RunResult {
         let tested = scenario.flows.iter().find(|flow| flow.under_test);
-        RunResult {
-            version: VERSION,
+        let asked = Slots {
             classic: self.classic.clone().or_else(|| tested?.classic.clone()),
             policy: self.policy.clone().or_else(|| tested?.policy.clone()),
+        };
+        let Slots { classic, policy } = asked.of(&result.alg);
+        RunResult {
+            version: VERSION,
+            classic,
+            policy,
             backend: loader.in_use().map(Backend::name),
             set: self.set.clone(),
             ..result
         }
     }
 
-    /// What each run of `scenario` is: every algorithm with every seed.
+    /// What each run of `scenario` is: every algorithm with every seed, and with the flags that it takes.
     pub fn runs(&self, scenario: &Scenario) -> Vec<(Choice, u64)> {
-        let algs: Vec<Option<String>> = match self.alg.is_empty() {
-            true => vec![None],
-            false => self.alg.iter().cloned().map(Some).collect(),
+        let flags = Slots { classic: self.classic.clone(), policy: self.policy.clone() };
+        let choice = |alg, Slots { classic, policy }| Choice { alg, classic, policy };
+        let choices: Vec<Choice> = match self.alg.is_empty() {
+            true => vec![choice(None, flags)],
+            false => {
+                let each = flags.of_each(self.alg.iter().map(String::as_str));
+                self.alg.iter().zip(each).map(|(alg, slots)| choice(Some(alg.clone()), slots)).collect()
+            }
         };
         let first = self.seed.unwrap_or(scenario.seed);
-        let choice = |alg| Choice { alg, classic: self.classic.clone(), policy: self.policy.clone() };
-        algs.into_iter()
-            .flat_map(|alg| (0..self.runs).map(move |run| (alg.clone(), first.wrapping_add(u64::from(run)))))
-            .map(|(alg, seed)| (choice(alg), seed))
-            .collect()
+        let runs = |choice: Choice| {
+            (0..self.runs).map(move |run| (choice.clone(), first.wrapping_add(u64::from(run))))
+        };
+        choices.into_iter().flat_map(runs).collect()
     }
 }
 

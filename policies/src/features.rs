@@ -60,6 +60,11 @@ impl Features {
         &self.input
     }
 
+    /// The network's input as of the last call of [`Features::push`].
+    pub fn input(&self) -> &[f32] {
+        &self.input
+    }
+
     /// Notes what the last decision was, for `previous-action`.
     pub fn decided(&mut self, outputs: &[f64]) {
         self.previous.clear();

@@ -5,11 +5,11 @@
 //! is the [`Manifest`] as JSON; then the data, float32, little-endian. A file is taken only if all of it
 //! is as its schema says: nothing missing, nothing more, every weight finite.
 
-use crate::model::PolicyError;
+use crate::digest::sha256;
+use crate::error::PolicyError;
 use crate::schema::{self, Schema, SchemaError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// The only version of the manifest.
@@ -128,11 +128,6 @@ impl PolicyFile {
         }
         [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
     }
-}
-
-/// SHA-256 in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read(bytes: &[u8]) -> Result<PolicyFile, String> {

@@ -4,21 +4,26 @@
 #![deny(unsafe_code)]
 
 mod action;
+mod digest;
 mod embedded;
+mod error;
 mod features;
 pub mod file;
 pub mod import;
-mod model;
+mod network;
 mod observation;
+mod policy;
 pub mod schema;
 mod shipped;
 mod window;
 
 pub use action::Decision;
 pub use embedded::Embedded;
+pub use error::PolicyError;
 pub use features::Features;
 pub use file::PolicyFile;
-pub use model::{Batch, Brain, Immediate, Model, Network, Policies, PolicyError, StepError};
+pub use network::{Batch, Network, StepError};
 pub use observation::Observation;
+pub use policy::{Immediate, InferenceSession, Policies, Policy};
 pub use schema::{Schema, SchemaError};
 pub use shipped::Shipped;

@@ -1,8 +1,9 @@
 //! The policies that come with the program: those in `shipped/`.
 
 use crate::embedded::Embedded;
+use crate::error::PolicyError;
 use crate::file::PolicyFile;
-use crate::model::{Immediate, Model, Policies, PolicyError};
+use crate::policy::{Immediate, Policies, Policy};
 use crate::schema;
 use std::sync::{Arc, LazyLock};
 
@@ -39,7 +40,7 @@ impl Policies for Shipped {
         schema::SHIPPED.iter().map(|(name, _)| name.to_string()).collect()
     }
 
-    fn find(&self, name: &str) -> Result<Arc<dyn Model>, PolicyError> {
+    fn find(&self, name: &str) -> Result<Arc<dyn Policy>, PolicyError> {
         Ok(Arc::new(Immediate(Shipped::network(name)?)))
     }
 }

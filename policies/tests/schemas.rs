@@ -105,6 +105,51 @@ fn a_broken_rule_is_told_with_its_line() {
         ("spine", "outputs = 4", "outputs = 5", "outputs = 5, the action takes 4"),
         ("spine", "watcher = 64", "watcher = 0", "watcher = 0 is outside 1..=8192"),
         ("spine", "high = 2.0", "high = 0.0", "alpha_tol: low = 0 is to be below high = 0"),
+        (
+            "spine",
+            "program = \"spine\"",
+            "program = \"spin\"",
+            "no fold program is named \"spin\"; did you mean spine?",
+        ),
+        ("spine", "program = \"spine\"", "program = \"bbr\"", "bbr has no register interval_us"),
+        (
+            "spine",
+            "name = \"alpha_tol\"",
+            "name = \"alpha_toll\"",
+            "spine has no register \"alpha_toll\" for a policy; did you mean alpha_tol?",
+        ),
+        (
+            "spine",
+            "name = \"alpha_tol\"",
+            "name = \"interval_us\"",
+            "no register \"interval_us\" for a policy",
+        ),
+        ("spine", "name = \"alpha_tol\"", "name = \"alpha_lat\"", "alpha_lat is set twice"),
+        (
+            "spine",
+            "name = \"alpha_loss\"",
+            "name = \"alpha_loss\"\nscale = 1e10",
+            "is no range of a register of 32 bits",
+        ),
+        (
+            "spine",
+            "register = \"alpha_thr\"",
+            "register = \"alpha\"",
+            "\"alpha\" is no register that the action sets",
+        ),
+        (
+            "spine",
+            "growth = \"alpha_thr\"",
+            "growth = \"credit\"",
+            "\"credit\" is no register that the action sets",
+        ),
+        ("spine", "alpha_loss = 0.5", "alpha_loss = 1.5", "alpha_loss: [1.5] is outside the action's range"),
+        (
+            "spine",
+            "default = 0.1",
+            "default = 0.6",
+            "alpha_thr: [0.0, 0.6, 0.5] is outside the action's range",
+        ),
     ] {
         let refusal = refusal(name, from, to);
         assert!(refusal.contains(message), "{refusal}, expected: {message}");
@@ -112,6 +157,8 @@ fn a_broken_rule_is_told_with_its_line() {
         let exact = match (from, to) {
             ("high = 2.0", _) => line(name, "name = \"alpha_tol\"") + 1,
             (_, "head = \"mixture\"") => line(name, "units = 1"),
+            (_, "name = \"alpha_loss\"\nscale = 1e10") => line(name, from) + 1,
+            (_, "default = 0.6") => line(name, "register = \"alpha_thr\""),
             _ => line(name, from),
         };
         assert!(refusal.starts_with(&format!("x.toml:{exact}: ")), "{refusal}, expected line {exact}");
@@ -122,6 +169,14 @@ fn a_broken_rule_is_told_with_its_line() {
     let table = text("indigo");
     let table = &table[table.find("table = [").unwrap()..table.find("[[feature]]").unwrap()];
     assert!(refusal("indigo", table, &format!("{empty}\n")).contains("the table is empty"));
+}
+
+#[test]
+fn how_a_policy_runs_alone_is_no_part_of_the_hash() {
+    let spine = builtin("spine").unwrap();
+    assert!(!spine.text.contains("growth") && spine.text.contains("[network]"));
+    let carried = Schema::parse(&spine.text, "x").unwrap();
+    assert_eq!((carried.sha256(), carried.algorithm), (spine.sha256(), Default::default()));
 }
 
 #[test]

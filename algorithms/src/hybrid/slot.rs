@@ -1,11 +1,12 @@
 //! The two candidates of a hybrid: a law, and a learned policy that proposes a rate.
 
 use super::confidence::Confidence;
-use crate::policy::{Observation, Policy, deadline};
+use crate::learned::{self, Answer, FlowPolicy, Observation, deadline};
 use crate::{BuildError, FlowInfo};
 use anole_laws::{Control, Feedback, Law};
 use anole_model::names::nearest;
 use anole_model::{Dur, Rate, Time};
+use anole_policies::{Decision, Policies};
 use std::collections::BTreeMap;
 use std::task::Poll;
 
@@ -57,7 +58,9 @@ const SANE_FACTOR: f64 = 10.0;
 
 /// The learned candidate; the slot may be empty.
 pub(super) struct LearnedSlot {
-    policy: Option<Box<dyn Policy>>,
+    policy: Option<Box<dyn FlowPolicy>>,
+    /// What the last question was about, until it is answered.
+    asked: Option<Observation>,
     pub confidence: Confidence,
     /// False when the last question had no answer in time.
     answers: bool,
@@ -67,8 +70,13 @@ pub(super) struct LearnedSlot {
 
 impl LearnedSlot {
     /// The policy, if there is one.
-    pub fn new(policy: Option<Box<dyn Policy>>) -> LearnedSlot {
-        LearnedSlot { policy, confidence: Confidence::new(), answers: true, inferences: 0 }
+    pub fn new(policy: Option<Box<dyn FlowPolicy>>) -> LearnedSlot {
+        LearnedSlot { policy, asked: None, confidence: Confidence::new(), answers: true, inferences: 0 }
+    }
+
+    /// The policy with this name.
+    pub fn build(name: &str, policies: &dyn Policies, seed: u64) -> Result<LearnedSlot, BuildError> {
+        Ok(LearnedSlot::new(learned::proposer(name, policies, seed)?))
     }
 
     /// Runs of the policy so far.
@@ -79,7 +87,9 @@ impl LearnedSlot {
     /// Asks the policy about an interval.
     pub fn ask(&mut self, now: Time, seen: &Observation) {
         if let Some(policy) = &mut self.policy {
-            policy.ask(now, seen);
+            policy.observe(seen);
+            policy.ask(now, deadline(now, seen.interval));
+            self.asked = Some(*seen);
             self.inferences += 1;
         }
     }
@@ -93,10 +103,14 @@ impl LearnedSlot {
     /// whose answer is no rate beside `current`.
     pub fn poll(&mut self, now: Time, current: Rate) -> Poll<Proposal> {
         let Some(policy) = &mut self.policy else { return Poll::Ready(Proposal::None) };
-        let Some(answer) = policy.poll(now) else { return Poll::Pending };
-        let current = current.bytes_per_s();
-        let sane = (current / SANE_FACTOR..=current * SANE_FACTOR).contains(&answer);
-        Poll::Ready(if sane { Proposal::Rate(Rate::from_bytes_per_s(answer)) } else { Proposal::Unusable })
+        let Some(seen) = self.asked else { return Poll::Pending };
+        let Some(answer) = policy.poll(now, &seen) else { return Poll::Pending };
+        self.asked = None;
+        let rate = proposed(&answer, seen.srtt).filter(|rate| {
+            let current = current.bytes_per_s();
+            (current / SANE_FACTOR..=current * SANE_FACTOR).contains(rate)
+        });
+        Poll::Ready(rate.map_or(Proposal::Unusable, |rate| Proposal::Rate(Rate::from_bytes_per_s(rate))))
     }
 
     /// True when the last question had an answer in time.
@@ -108,6 +122,15 @@ impl LearnedSlot {
     /// Notes whether the last question had a usable answer in time.
     pub fn answered(&mut self, in_time: bool) {
         self.answers = in_time;
+    }
+}
+
+/// The rate of an answer, bytes/s: a window is what it sends per round trip.
+fn proposed(answer: &Answer, srtt: Dur) -> Option<f64> {
+    match answer {
+        Answer::Decided { decision: Decision::Rate(rate), .. } => Some(*rate),
+        Answer::Decided { decision: Decision::Cwnd(cwnd), .. } => Some(cwnd / srtt.as_secs_f64().max(1e-6)),
+        Answer::Decided { decision: Decision::Parameters(_), .. } | Answer::Unusable => None,
     }
 }
 
@@ -135,7 +158,7 @@ impl Proposal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Fault, Kind};
+    use crate::learned::Shipped;
 
     const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
 
@@ -152,16 +175,15 @@ mod tests {
     fn what_is_no_rate_is_told_from_no_answer() {
         let now = Time::ZERO;
         let current = Rate::from_mbps(8.0);
-        let proposal = |kind: Option<Kind>| {
-            let mut slot =
-                LearnedSlot::new(kind.map(|kind| Box::new(Fault::new(kind, 1)) as Box<dyn Policy>));
+        let proposal = |name| {
+            let mut slot = LearnedSlot::build(name, &Shipped, 1).unwrap();
             slot.ask(now, &Observation::quiet(current));
             slot.poll(now, current)
         };
-        assert_eq!(proposal(None), Poll::Ready(Proposal::None));
-        assert_eq!(proposal(Some(Kind::Absent)), Poll::Pending);
-        assert_eq!(proposal(Some(Kind::Nan)), Poll::Ready(Proposal::Unusable));
-        assert_eq!(proposal(Some(Kind::High)), Poll::Ready(Proposal::Rate(current * 2.0)));
+        assert_eq!(proposal("none"), Poll::Ready(Proposal::None));
+        assert_eq!(proposal("fault:absent"), Poll::Pending);
+        assert_eq!(proposal("fault:nan"), Poll::Ready(Proposal::Unusable));
+        assert_eq!(proposal("fault:high"), Poll::Ready(Proposal::Rate(current * 2.0)));
     }
 
     #[test]

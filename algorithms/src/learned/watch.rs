@@ -3,9 +3,11 @@
 //! The same reports, measurements and features as of a flow that the policy drives; only the rate and the
 //! window come from the flow that is watched, and its last action is what its window did.
 
-use super::drive::rate_of;
-use super::measure::{Measured, Sample};
-use super::{EARLY, SHORTEST};
+use super::actuator::rate_of;
+use super::algorithm::{EARLY, SHORTEST};
+use super::monitor::Monitor;
+use super::report::Reader;
+use crate::Report;
 use anole_model::{Dur, Rate, Time};
 use anole_policies::schema::Action;
 use anole_policies::{Features, Schema};
@@ -15,7 +17,8 @@ use anole_programs::rate_hold;
 #[derive(Debug)]
 pub struct Watch {
     features: Features,
-    measured: Measured,
+    reader: Reader,
+    monitor: Monitor,
     /// Base of the action's power, of a policy that multiplies windows.
     base: Option<f64>,
     interval: Dur,
@@ -30,7 +33,8 @@ impl Watch {
     pub fn new(mss: u32, schema: &Schema) -> Watch {
         Watch {
             features: Features::new(schema),
-            measured: Measured::new(mss),
+            reader: Reader::new(&rate_hold::PROGRAM),
+            monitor: Monitor::new(mss),
             base: match schema.action {
                 Action::CwndExp { base, .. } | Action::CubicCwndExp { base, .. } => Some(base),
                 _ => None,
@@ -43,12 +47,12 @@ impl Watch {
 
     /// Takes a report of the program `rate-hold`; returns when the next one is wanted.
     pub fn report(&mut self, now: Time, values: &[u64]) -> Dur {
-        if let Some(report) = rate_hold::Report::read(values) {
-            self.measured.add(now, &Sample::from(report));
+        if let Some(sample) = self.reader.read(now, &Report { program: &rate_hold::PROGRAM, values }) {
+            self.monitor.add(now, &sample);
         }
-        if self.next.is_none() && self.measured.srtt().is_some() {
+        if self.next.is_none() && self.monitor.srtt().is_some() {
             self.next = Some(now + self.interval);
-            self.measured.forget();
+            self.monitor.forget();
         }
         match self.next {
             Some(next) if !self.is_due(now) => next.since(now).max(SHORTEST),
@@ -66,8 +70,8 @@ impl Watch {
         if !self.is_due(now) {
             return None;
         }
-        let rate = if rate > Rate::ZERO { rate } else { rate_of(cwnd, self.measured.srtt()?) };
-        let seen = self.measured.observe(rate, u64::from(cwnd))?;
+        let rate = if rate > Rate::ZERO { rate } else { rate_of(cwnd, self.monitor.srtt()?) };
+        let seen = self.monitor.observe(rate, u64::from(cwnd))?;
         self.next = Some(now + self.interval);
         if let Some(base) = self.base.filter(|_| self.cwnd > 0 && cwnd > 0) {
             self.features.decided(&[(f64::from(cwnd) / self.cwnd as f64).log(base)]);

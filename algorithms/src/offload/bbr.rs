@@ -15,7 +15,9 @@ pub(crate) const SPEC: Spec = Spec {
     programs: &[&bbr::PROGRAM],
     parameters: law::SPEC.parameters,
     source: law::SPEC.source,
-    build,
+    takes_classic: false,
+    takes_policy: false,
+    builder: &build,
 };
 
 /// Shortest phase, so that at most a thousand reports come in a second; the next ACK ends it.

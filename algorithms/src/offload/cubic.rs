@@ -18,7 +18,9 @@ pub(crate) const SPEC: Spec = Spec {
     programs: &[&cubic::PROGRAM],
     parameters: law::SPEC.parameters,
     source: law::SPEC.source,
-    build,
+    takes_classic: false,
+    takes_policy: false,
+    builder: &build,
 };
 
 /// While slow start grows the window, this many reports come per round trip, so that its end is seen in time …

@@ -14,7 +14,9 @@ pub(crate) const SPEC: Spec = Spec {
     programs: &[&reno::PROGRAM],
     parameters: law::SPEC.parameters,
     source: law::SPEC.source,
-    build,
+    takes_classic: false,
+    takes_policy: false,
+    builder: &build,
 };
 
 /// Then they come once per round trip, but no faster than this in slow start; losses are reported at once.

@@ -2,7 +2,9 @@
 //! drop-tail queue, one packet at a time, in virtual time. No retransmissions: every flow is endless, and
 //! a lost packet is reported lost when the third packet behind it would have been acknowledged.
 
-use anole_algorithms::policy::{Policies, Shipped};
+pub mod by_hand;
+
+use anole_algorithms::learned::{Policies, Shipped};
 use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report, Telemetry};
 use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message, decode, encode};
 use anole_datapath::{AckSample, Control, Datapath, FlowId};
@@ -69,6 +71,7 @@ impl World {
         World::with(algorithm, policy, Arc::new(Shipped), path)
     }
 
+    #[allow(dead_code, reason = "not every test needs it")]
     pub fn with(algorithm: &str, policy: Option<&str>, policies: Arc<dyn Policies>, path: Path) -> World {
         let build = Build {
             flow: FlowInfo { mss: MSS, init_cwnd: INIT_CWND },
@@ -78,6 +81,11 @@ impl World {
             params: BTreeMap::new(),
             seed: 1,
         };
+        World::of(anole_algorithms::build(algorithm, &build).unwrap(), path)
+    }
+
+    /// A flow that this algorithm runs.
+    pub fn of(algorithm: Box<dyn Algorithm>, path: Path) -> World {
         let mut datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(500));
         let mut outbox = Vec::new();
         let create = CreateMessage::without_addresses(INIT_CWND, MSS, AlgorithmName::NONE);
@@ -96,7 +104,7 @@ impl World {
             datapath,
             flow,
             outbox,
-            algorithm: anole_algorithms::build(algorithm, &build).unwrap(),
+            algorithm,
             events: BinaryHeap::new(),
             counter: 0,
             free_at: Time::ZERO,
@@ -232,6 +240,7 @@ impl World {
         self.algorithm.telemetry()
     }
 
+    #[allow(dead_code, reason = "not every test needs it")]
     /// The run so far, one line per `step`: time, delivery rate, round-trip time, window, pacing rate.
     pub fn trajectory(&mut self, end: Dur, step: Dur) -> String {
         let mut text = String::from("    time  delivered  last rtt       cwnd      rate\n");
@@ -262,6 +271,7 @@ fn uid(program: &'static Program) -> u32 {
 }
 
 /// Compares a trajectory with `golden/NAME.txt`.
+#[allow(dead_code, reason = "not every test needs it")]
 #[allow(clippy::disallowed_methods, reason = "a test reads its golden files and one variable")]
 pub fn golden(name: &str, seen: &str) {
     let file: PathBuf =

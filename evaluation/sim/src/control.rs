@@ -11,8 +11,9 @@ pub use crate::pilot::{Pilot, PilotAnswer, Question, Step};
 pub use crate::plan::OUTSIDE;
 use crate::plan::{Choice, FlowPlan, FlowPlanError, plan};
 use crate::scenario::Scenario;
+use anole_algorithms::BuildError;
 use anole_model::Time;
-use anole_policies::{Brain, Model, Policies, PolicyError, Schema};
+use anole_policies::{InferenceSession, Policies, Policy, PolicyError, Schema};
 use std::sync::Arc;
 
 /// A run whose flows under test ask a pilot.
@@ -39,7 +40,14 @@ impl<'a> Controlled<'a> {
         };
         let choice =
             Choice { alg: Some(alg.to_string()), policy: Some(OUTSIDE.to_string()), ..Choice::default() };
-        let plans: Vec<FlowPlan> = plan(scenario, &choice, &outside(0), seed)?;
+        let plans: Vec<FlowPlan> =
+            plan(scenario, &choice, &outside(0), seed).map_err(|error| match error {
+                // No flag named the policy.
+                FlowPlanError::Build { reason: reason @ BuildError::NoSlot { .. }, .. } => {
+                    FlowPlanError::Build { place: format!("algorithm \"{alg}\""), reason }
+                }
+                error => error,
+            })?;
         let plans = plans.into_iter().enumerate().map(|(flow, plan)| plan.with_policies(outside(flow)));
         Ok(Controlled::with(scenario, plans.collect(), seed, cockpit))
     }
@@ -92,13 +100,13 @@ impl std::fmt::Debug for Outside {
     }
 }
 
-impl Model for Outside {
+impl Policy for Outside {
     fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    fn brain(&self) -> Box<dyn Brain> {
-        Box::new(OutsideBrain {
+    fn session(&self) -> Box<dyn InferenceSession> {
+        Box::new(OutsideSession {
             flow: self.flow,
             cockpit: self.cockpit.clone(),
             outputs: vec![0.0; self.schema.outputs()],
@@ -107,14 +115,14 @@ impl Model for Outside {
     }
 }
 
-struct OutsideBrain {
+struct OutsideSession {
     flow: usize,
     cockpit: Cockpit,
     outputs: Vec<f32>,
     answered: bool,
 }
 
-impl Brain for OutsideBrain {
+impl InferenceSession for OutsideSession {
     fn ask(&mut self, now: Time, _deadline: Time, input: &[f32]) {
         self.answered = self.cockpit.ask(self.flow, now, input, &mut self.outputs);
     }
@@ -136,9 +144,9 @@ impl Policies for WithOutside {
         self.others.names()
     }
 
-    fn find(&self, name: &str) -> Result<Arc<dyn Model>, PolicyError> {
+    fn find(&self, name: &str) -> Result<Arc<dyn Policy>, PolicyError> {
         match name {
-            OUTSIDE => Ok(Arc::clone(&self.model) as Arc<dyn Model>),
+            OUTSIDE => Ok(Arc::clone(&self.model) as Arc<dyn Policy>),
             _ => self.others.find(name),
         }
     }

@@ -1,9 +1,9 @@
 //! Which algorithm each flow of a scenario runs, checked before anything is simulated.
 
-use crate::scenario::{INITIAL_WINDOW_PACKETS, Places, Scenario};
+use crate::scenario::{FlowSpec, INITIAL_WINDOW_PACKETS, Places, Scenario};
 use crate::streams::Stream;
-use anole_algorithms::policy::{Policies, Shipped};
-use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo};
+use anole_algorithms::learned::{Policies, Shipped};
+use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Slot, Slots};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -87,13 +87,44 @@ impl FlowPlan {
 fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
     let (flag, asked, place) = match reason {
         BuildError::UnknownAlgorithm { .. } => ("--alg", &choice.alg, &places.alg),
-        BuildError::UnknownClassic { .. } => ("--classic", &choice.classic, &places.classic),
-        BuildError::UnknownPolicy { .. } | BuildError::Policy(_) => {
-            ("--policy", &choice.policy, &places.policy)
+        BuildError::UnknownClassic { .. } | BuildError::NoSlot { slot: Slot::Classic, .. } => {
+            ("--classic", &choice.classic, &places.classic)
         }
+        BuildError::UnknownPolicy { .. }
+        | BuildError::Policy(_)
+        | BuildError::NoSlot { slot: Slot::Policy, .. } => ("--policy", &choice.policy, &places.policy),
         BuildError::Parameter(error) => return format!("--set param.{}", error.name()),
     };
     if asked.is_some() { flag.to_string() } else { place.clone() }
+}
+
+/// What each flow runs: what the scenario says, and the user's choice for the flows under test. A flag is left out
+/// where the algorithm takes none, if another flow's does; what a scenario says of its own algorithm is left out with
+/// an algorithm of the user's that takes none.
+pub fn resolve(scenario: &Scenario, choice: &Choice) -> Result<Vec<Choice>, FlowPlanError> {
+    let asked = *choice != Choice::default() || !scenario.params.is_empty();
+    if asked && !scenario.flows.iter().any(|flow| flow.under_test) {
+        return Err(FlowPlanError::NothingUnderTest(scenario.name.clone()));
+    }
+    let nothing = Choice::default();
+    let asked = |under_test: bool| if under_test { choice } else { &nothing };
+    let alg = |flow: &FlowSpec| asked(flow.under_test).alg.clone().unwrap_or_else(|| flow.alg.clone());
+    let algs: Vec<String> = scenario.flows.iter().map(alg).collect();
+    let tested = scenario.flows.iter().zip(&algs).filter(|(flow, _)| flow.under_test);
+    let flags = Slots { classic: choice.classic.clone(), policy: choice.policy.clone() };
+    let mut flags = flags.of_each(tested.map(|(_, alg)| alg.as_str())).into_iter();
+    let resolved = scenario.flows.iter().zip(&algs).map(|(flow, alg)| {
+        let given = if flow.under_test { flags.next().unwrap_or_default() } else { Slots::default() };
+        let own = Slots { classic: flow.classic.clone(), policy: flow.policy.clone() };
+        let own = if *alg == flow.alg { own } else { own.of(alg) };
+        let slots = Slots { classic: given.classic.or(own.classic), policy: given.policy.or(own.policy) };
+        slots.check(alg).map_err(|reason| FlowPlanError::Build {
+            place: place(&reason, asked(flow.under_test), &flow.places),
+            reason,
+        })?;
+        Ok(Choice { alg: Some(alg.clone()), classic: slots.classic, policy: slots.policy })
+    });
+    resolved.collect()
 }
 
 /// Chooses and checks the algorithm of every flow.
@@ -105,14 +136,11 @@ pub fn plan(
     policies: &Arc<dyn Policies>,
     seed: u64,
 ) -> Result<Vec<FlowPlan>, FlowPlanError> {
-    let asked = *choice != Choice::default() || !scenario.params.is_empty();
-    if asked && !scenario.flows.iter().any(|flow| flow.under_test) {
-        return Err(FlowPlanError::NothingUnderTest(scenario.name.clone()));
-    }
     let nothing = Choice::default();
-    let plans = scenario.flows.iter().enumerate().map(|(index, flow)| {
-        let choice = if flow.under_test { choice } else { &nothing };
-        let alg = choice.alg.clone().unwrap_or_else(|| flow.alg.clone());
+    let resolved = resolve(scenario, choice)?;
+    let plans = scenario.flows.iter().zip(resolved).enumerate().map(|(index, (flow, runs))| {
+        let Choice { alg, classic, policy } = runs;
+        let alg = alg.unwrap_or_default();
         if alg == NATIVE {
             return Ok(FlowPlan { alg, build: None });
         }
@@ -121,15 +149,80 @@ pub fn plan(
         }
         let build = Build {
             flow: FlowInfo { mss: scenario.mss, init_cwnd: INITIAL_WINDOW_PACKETS * scenario.mss },
-            classic: choice.classic.clone().or_else(|| flow.classic.clone()),
-            policy: choice.policy.clone().or_else(|| flow.policy.clone()),
+            classic,
+            policy,
             policies: Arc::clone(policies),
             params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
             seed: Stream::Algorithm(index).seed(seed),
         };
+        let choice = if flow.under_test { choice } else { &nothing };
         anole_algorithms::build(&alg, &build)
             .map_err(|reason| FlowPlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
         Ok(FlowPlan { alg, build: Some(build) })
     });
     plans.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"
+name = "two"
+duration_s = 1.0
+[[link]]
+name = "b"
+capacity_mbps = 10.0
+one_way_delay_ms = 5.0
+buffer_bdp = 1.0
+[[flow]]
+alg = "anole"
+policy = "none"
+under_test = true
+[[flow]]
+alg = "cubic"
+under_test = true
+"#;
+
+    fn scenario(text: &str) -> Scenario {
+        Scenario::parse(text, "two.toml", &[], &mut |_| Err(String::new())).unwrap()
+    }
+
+    fn choice(alg: Option<&str>, classic: Option<&str>, policy: Option<&str>) -> Choice {
+        let owned = |text: Option<&str>| text.map(String::from);
+        Choice { alg: owned(alg), classic: owned(classic), policy: owned(policy) }
+    }
+
+    fn refusal(text: &str, choice: &Choice) -> String {
+        plan(&scenario(text), choice, &shipped(), 1).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_flag_goes_to_the_flows_that_take_it_and_one_has_to() {
+        let resolved = resolve(&scenario(TWO), &choice(None, Some("reno"), Some("libra"))).unwrap();
+        let anole = choice(Some("anole"), Some("reno"), Some("libra"));
+        assert_eq!(resolved, [anole, choice(Some("cubic"), None, None)]);
+        let refused = refusal(TWO, &choice(Some("cubic"), None, Some("libra")));
+        assert!(
+            refused.starts_with("--policy: cubic takes no policy (\"libra\"); leave it out, or run"),
+            "{refused}"
+        );
+        let refused = refusal(TWO, &choice(Some("bbr"), Some("reno"), None));
+        assert!(refused.starts_with("--classic: bbr takes no rule-based candidate"), "{refused}");
+        assert!(
+            refusal(TWO, &choice(Some("native"), None, Some("libra")))
+                .starts_with("--policy: native takes no")
+        );
+    }
+
+    #[test]
+    fn what_the_scenario_says_of_its_own_algorithm_is_no_obstacle_to_another() {
+        assert_eq!(refusal(TWO, &choice(Some("cubic"), None, None)), "");
+        let wrong = TWO.replace("alg = \"cubic\"", "alg = \"cubic\"\nclassic = \"reno\"");
+        let refused = refusal(&wrong, &Choice::default());
+        assert!(
+            refused.starts_with("two.toml:15") && refused.contains("cubic takes no rule-based"),
+            "{refused}"
+        );
+    }
 }

@@ -5,7 +5,7 @@
 //! The argument for the bound stands in `algorithms/src/anole/confidence.rs`.
 
 use anole_model::{Dur, Time};
-use anole_policies::{Brain, Model, Policies, PolicyError, Schema};
+use anole_policies::{InferenceSession, Policies, Policy, PolicyError, Schema};
 use anole_sim::plan::{Choice, plan, shipped};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
@@ -113,17 +113,17 @@ impl Policies for Script {
         vec!["script".to_string()]
     }
 
-    fn find(&self, _name: &str) -> Result<Arc<dyn Model>, PolicyError> {
+    fn find(&self, _name: &str) -> Result<Arc<dyn Policy>, PolicyError> {
         Ok(Arc::new(self.clone()))
     }
 }
 
-impl Model for Script {
+impl Policy for Script {
     fn schema(&self) -> &Schema {
         &SHARED
     }
 
-    fn brain(&self) -> Box<dyn Brain> {
+    fn session(&self) -> Box<dyn InferenceSession> {
         let random = self.seed | 1;
         Box::new(Scripted {
             script: self.clone(),
@@ -190,7 +190,7 @@ impl Scripted {
     }
 }
 
-impl Brain for Scripted {
+impl InferenceSession for Scripted {
     fn ask(&mut self, now: Time, _deadline: Time, input: &[f32]) {
         let (rate, rtt_ratio) = (f64::from(input[0]).max(1e-6), f64::from(input[1]));
         self.seen.push(rate);

@@ -1,7 +1,7 @@
 //! Algorithms that a policy drives, with broken policies over a path that fails for three seconds: every
 //! flow comes back, and where no answer is usable the rule fills the link.
 
-use anole_algorithms::policy::Kind;
+use anole_algorithms::learned::FaultKind;
 use anole_policies::schema::builtin;
 use anole_sim::control::{Controlled, Pilot, PilotAnswer, Question};
 use anole_sim::plan::{Choice, plan, shipped};
@@ -37,7 +37,7 @@ under_test = true
 fn every_flow_comes_back_after_an_outage() {
     let scenario = Scenario::parse(OUTAGE, "outage", &[], &mut |_| Err(String::new())).unwrap();
     for alg in ["libra-rl", "orca", "sage", "spine"] {
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             let choice = Choice {
                 alg: Some(alg.to_string()),
                 policy: Some(kind.name().to_string()),
@@ -53,7 +53,7 @@ fn every_flow_comes_back_after_an_outage() {
             // Two packets in 50 ms.
             assert!(mbps > 0.4, "{what}");
             assert!(loss < 0.2, "{what}");
-            if matches!(kind, Kind::Nan | Kind::Absent) {
+            if matches!(kind, FaultKind::Nan | FaultKind::Absent) {
                 assert!(mbps > 0.7 * 20.0, "{what}");
             }
         }

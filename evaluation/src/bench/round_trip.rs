@@ -6,7 +6,7 @@ use crate::options::usage;
 use crate::output;
 use anole_inference::{Backend, Loader, Serving, Settings};
 use anole_model::{Dur, Time};
-use anole_policies::{Brain, Policies};
+use anole_policies::{InferenceSession, Policies};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -62,8 +62,8 @@ fn measure_all(policy: &Policy, backend: Backend, loader: &Loader, json: bool) -
     let model = loader.find(&policy.file.to_string_lossy()).map_err(|error| anyhow!("{error}"))?;
     let input = vec![0.25; model.schema().inputs()];
     for flows in FLOWS {
-        let brains = (0..flows).map(|_| model.brain()).collect();
-        let (times, absent) = measure(brains, &input);
+        let sessions = (0..flows).map(|_| model.session()).collect();
+        let (times, absent) = measure(sessions, &input);
         let figure = Figure {
             bench: "round-trip",
             policy: &policy.name,
@@ -82,8 +82,8 @@ fn measure_all(policy: &Policy, backend: Backend, loader: &Loader, json: bool) -
 }
 
 /// Sorted times to an answer, µs, and the number of questions that had none.
-fn measure(mut brains: Vec<Box<dyn Brain>>, input: &[f32]) -> (Vec<f64>, usize) {
-    let flows = u32::try_from(brains.len()).unwrap_or(u32::MAX);
+fn measure(mut sessions: Vec<Box<dyn InferenceSession>>, input: &[f32]) -> (Vec<f64>, usize) {
+    let flows = u32::try_from(sessions.len()).unwrap_or(u32::MAX);
     let (mut times, mut absent) = (Vec::new(), 0);
     // Flow and time of each question that waits.
     let mut waiting: Vec<(usize, Duration)> = Vec::new();
@@ -94,14 +94,14 @@ fn measure(mut brains: Vec<Box<dyn Brain>>, input: &[f32]) -> (Vec<f64>, usize) 
         // Evenly spread over the period.
         while asked < PERIODS * flows && now >= PERIOD * asked / flows {
             let flow = (asked % flows) as usize;
-            brains[flow].ask(at(now), at(now) + DEADLINE, input);
+            sessions[flow].ask(at(now), at(now) + DEADLINE, input);
             waiting.push((flow, now));
             asked += 1;
             now = began.elapsed();
         }
         waiting.retain(|&(flow, then)| {
             let counts = then >= PERIOD * WARM_UP;
-            if brains[flow].poll(at(now)).is_some() {
+            if sessions[flow].poll(at(now)).is_some() {
                 times.extend(counts.then(|| (now - then).as_secs_f64() * 1e6));
                 return false;
             }

@@ -4,7 +4,7 @@ use super::DatapathKind;
 use crate::options::usage;
 use anole_inference::{Loader, Settings};
 use anole_policies::Policies;
-use anole_sim::plan::{Choice, NATIVE, plan};
+use anole_sim::plan::{Choice, NATIVE, plan, resolve};
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -62,17 +62,13 @@ pub fn govern(
     loader: &Arc<Loader>,
     seed: u64,
 ) -> Result<Governed> {
-    let nothing = Choice::default();
-    let asked = |under_test: bool| if under_test { choice } else { &nothing };
-    let algs: Vec<String> = scenario
-        .flows
-        .iter()
-        .map(|flow| asked(flow.under_test).alg.clone().unwrap_or_else(|| flow.alg.clone()))
-        .collect();
-    check_names(scenario, choice, &algs, loader, seed)?;
+    let resolved = resolve(scenario, choice).map_err(usage)?;
+    let algs: Vec<String> = resolved.iter().filter_map(|runs| runs.alg.clone()).collect();
+    check_names(scenario, choice, &resolved, loader, seed)?;
     let mut agents: Vec<AgentSpec> = Vec::new();
     let mut governors = Vec::new();
-    for (flow, alg) in scenario.flows.iter().zip(&algs) {
+    for (flow, runs) in scenario.flows.iter().zip(&resolved) {
+        let alg = runs.alg.as_deref().unwrap_or_default();
         let transport = alg.split_once(':');
         governors.push(match (transport, datapath) {
             (Some(("quic", name)), DatapathKind::Quic) => FlowGovernor::Stack(stack(name)?),
@@ -92,12 +88,11 @@ pub fn govern(
             }
             _ if alg == NATIVE => FlowGovernor::Native,
             _ => {
-                let choice = asked(flow.under_test);
                 let spec = AgentSpec {
                     datapath,
-                    alg: alg.clone(),
-                    classic: choice.classic.clone().or_else(|| flow.classic.clone()),
-                    policy: choice.policy.clone().or_else(|| flow.policy.clone()),
+                    alg: alg.to_string(),
+                    classic: runs.classic.clone(),
+                    policy: runs.policy.clone(),
                     params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
                     policies: loader.settings().clone(),
                 };
@@ -116,17 +111,19 @@ pub fn govern(
 fn check_names(
     scenario: &Scenario,
     choice: &Choice,
-    algs: &[String],
+    resolved: &[Choice],
     loader: &Arc<Loader>,
     seed: u64,
 ) -> Result<()> {
     let mut ours = scenario.clone();
-    for (flow, alg) in ours.flows.iter_mut().zip(algs) {
+    for (flow, runs) in ours.flows.iter_mut().zip(resolved) {
+        let alg = runs.alg.clone().unwrap_or_default();
         let transport = alg.starts_with("quic:") || alg.starts_with("linux:");
-        flow.alg = if transport { NATIVE.to_string() } else { alg.clone() };
+        flow.alg = if transport { NATIVE.to_string() } else { alg };
+        (flow.classic, flow.policy) = (runs.classic.clone(), runs.policy.clone());
     }
-    let choice = Choice { alg: None, ..choice.clone() };
     let policies: Arc<dyn Policies> = loader.clone();
+    let choice = Choice { alg: None, ..choice.clone() };
     plan(&ours, &choice, &policies, seed).map_err(usage)?;
     Ok(())
 }

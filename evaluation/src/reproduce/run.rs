@@ -5,7 +5,7 @@ use super::packets::{self, Job};
 use crate::emulate::DatapathKind;
 use crate::options::usage;
 use crate::pool;
-use anole_algorithms::policy::Policies;
+use anole_algorithms::learned::Policies;
 use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::AgentScript;

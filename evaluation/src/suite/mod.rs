@@ -5,7 +5,8 @@ mod summary;
 use crate::options::usage;
 use crate::output::{self, VERSION};
 use crate::pool;
-use anole_algorithms::policy::Policies;
+use anole_algorithms::Slots;
+use anole_algorithms::learned::Policies;
 use anole_inference::{Loader, Serving, Settings};
 use anole_sim::AgentScript;
 use anole_sim::plan::{Choice, FlowPlan, plan};
@@ -149,22 +150,38 @@ fn name_of(ranges: &str) -> String {
 
 /// Every algorithm with every policy that it takes.
 fn contestants(args: &Args) -> Result<Vec<Contestant>> {
+    let with_own = |name: &'_ String| match name.split_once('+') {
+        Some((alg, own)) => (alg.to_string(), Some(own.to_string())),
+        None => (name.clone(), None),
+    };
+    let algs: Vec<(String, Option<String>)> = args.alg.iter().map(with_own).collect();
+    let classic = Slots { classic: args.classic.clone(), policy: None };
+    let classics = classic.of_each(algs.iter().map(|(alg, _)| alg.as_str()));
+    // Each policy goes to those that take one; the plan refuses what none of them takes.
+    let policies: Vec<Vec<Slots>> = args
+        .policy
+        .iter()
+        .map(|policy| Slots { classic: None, policy: Some(policy.clone()) })
+        .map(|policy| {
+            policy.of_each(algs.iter().filter(|(_, own)| own.is_none()).map(|(alg, _)| alg.as_str()))
+        })
+        .collect();
     let mut all: Vec<Contestant> = Vec::new();
-    for name in &args.alg {
-        let (alg, own) = name.split_once('+').map_or((name.as_str(), None), |(alg, own)| (alg, Some(own)));
-        // What is no algorithm of ours is refused by the plan, which knows what to say.
-        let takes_policy = anole_algorithms::find(alg).is_ok_and(|spec| spec.kind != "rule");
-        let policies: Vec<Option<String>> = match own {
-            Some(own) => vec![Some(own.to_string())],
-            None if takes_policy && !args.policy.is_empty() => {
-                args.policy.iter().cloned().map(Some).collect()
+    let mut place = 0;
+    for ((alg, own), Slots { classic, .. }) in algs.into_iter().zip(classics) {
+        let mut its: Vec<Option<String>> = match own {
+            Some(own) => vec![Some(own)],
+            None => {
+                place += 1;
+                policies.iter().map(|each| each[place - 1].policy.clone()).filter(Option::is_some).collect()
             }
-            None => vec![None],
         };
-        for policy in policies {
-            let label = policy.as_ref().map_or(alg.to_string(), |policy| format!("{alg}+{policy}"));
-            let classic = args.classic.clone().filter(|_| takes_policy);
-            let choice = Choice { alg: Some(alg.to_string()), classic, policy };
+        if its.is_empty() {
+            its.push(None);
+        }
+        for policy in its {
+            let label = policy.as_ref().map_or(alg.clone(), |policy| format!("{alg}+{policy}"));
+            let choice = Choice { alg: Some(alg.clone()), classic: classic.clone(), policy };
             all.push(Contestant { label, choice });
         }
     }

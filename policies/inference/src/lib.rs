@@ -2,13 +2,13 @@
 //! or by a policy server; at once for simulations, on a thread of its own for agents.
 //!
 //! ```text
-//!   Loader ── find ──▶ Model ── brain ──▶ Brain          one per flow, on the thread that serves reports
-//!                                          │ ask   ▲ poll
-//!                                          ▼       │
-//!                                         Slot ────┘
-//!                                          │ Queue
-//!                                          ▼
-//!                       local: batches to a Network │ server: STEP and RESULT
+//!   Loader ── find ──▶ Policy ── session ──▶ InferenceSession     one per flow, on the thread that serves reports
+//!                                               │ ask   ▲ poll
+//!                                               ▼       │
+//!                                             Request ──┘
+//!                                               │ Worker: a queue and a thread
+//!                                               ▼
+//!                             compute: batches to a Network │ server: STEP and RESULT
 //! ```
 //! Serving reports never waits: a lock is held only to copy a question or an answer. Whatever goes wrong
 //! on the other side, the flow sees no answer, and its algorithm goes on without.
@@ -16,14 +16,14 @@
 #![deny(unsafe_code)]
 
 mod complaints;
+mod compute;
 mod loader;
-mod local;
-mod queue;
+mod request;
 mod server;
-mod slot;
 #[cfg(test)]
 mod tests;
 mod threaded;
 mod torch;
+mod worker;
 
 pub use loader::{Backend, Loader, Serving, Settings, SettingsError};

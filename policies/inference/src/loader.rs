@@ -1,12 +1,13 @@
 //! Finds policies by name or file, and runs them as asked.
 
-use crate::local::{self, Local};
+use crate::compute;
 use crate::server::{self, Remote, RemoteNetwork};
-use crate::threaded::{Threaded, Worker};
+use crate::threaded::Threaded;
 use crate::torch::Torch;
+use crate::worker::Worker;
 use anole_policies::file::{MAX_DATA, MAX_HEADER};
 use anole_policies::{
-    Batch, Embedded, Immediate, Model, Network, Policies, PolicyError, PolicyFile, Schema, Shipped,
+    Batch, Embedded, Immediate, Network, Policies, Policy, PolicyError, PolicyFile, Schema, Shipped,
     StepError, schema,
 };
 use std::collections::BTreeMap;
@@ -75,13 +76,13 @@ pub struct Loader {
     serving: Serving,
     settings: Settings,
     torch: OnceLock<Result<Arc<Torch>, String>>,
-    local: OnceLock<Result<Arc<Worker<Local>>, String>>,
+    local: OnceLock<Result<Arc<Worker<Arc<dyn Network>>>, String>>,
     remote: OnceLock<Result<Arc<Worker<Arc<Remote>>>, String>>,
     known: Mutex<BTreeMap<String, Found>>,
     failure: Failure,
 }
 
-type Found = Result<Arc<dyn Model>, PolicyError>;
+type Found = Result<Arc<dyn Policy>, PolicyError>;
 
 impl Loader {
     /// Checks what was asked for; nothing is loaded yet.
@@ -182,7 +183,7 @@ impl Loader {
             }
             (Serving::Threaded, Backend::Embedded | Backend::Torch) => {
                 let network = self.network(name)?;
-                let start = || Worker::start(local::serve).map(Arc::new).map_err(no_thread);
+                let start = || Worker::start(compute::serve).map(Arc::new).map_err(no_thread);
                 let worker = self.local.get_or_init(start).clone().map_err(PolicyError::Refused)?;
                 Ok(Arc::new(Threaded::new(network.schema().clone(), network, worker)))
             }

@@ -1,9 +1,10 @@
 //! The thread that computes in this process.
 
-use crate::local::{self, Local};
-use crate::threaded::{Threaded, Worker};
+use crate::compute;
+use crate::threaded::Threaded;
+use crate::worker::Worker;
 use anole_model::{Dur, Time};
-use anole_policies::{Batch, Brain, Model, Network, Schema, StepError, schema};
+use anole_policies::{Batch, InferenceSession, Network, Policy, Schema, StepError, schema};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -63,7 +64,7 @@ impl Network for Fake {
 
 struct Bench {
     fake: Arc<Fake>,
-    model: Threaded<Local>,
+    policy: Threaded<Arc<dyn Network>>,
     started: Instant,
     /// Of the last question.
     deadline: Cell<Time>,
@@ -72,10 +73,10 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let fake = Fake::new();
-        let worker = Arc::new(Worker::start(local::serve).unwrap());
-        let network: Local = fake.clone();
+        let worker = Arc::new(Worker::start(compute::serve).unwrap());
+        let network: Arc<dyn Network> = fake.clone();
         Bench {
-            model: Threaded::new(fake.schema.clone(), network, worker),
+            policy: Threaded::new(fake.schema.clone(), network, worker),
             fake,
             started: Instant::now(),
             deadline: Cell::new(Time::ZERO),
@@ -86,18 +87,18 @@ impl Bench {
         Time::from_nanos(self.started.elapsed().as_nanos() as u64)
     }
 
-    fn ask(&self, brain: &mut dyn Brain, told: f32, within_ms: u64) {
+    fn ask(&self, session: &mut dyn InferenceSession, told: f32, within_ms: u64) {
         let mut input = vec![0.0; self.fake.schema.inputs()];
         input[0] = told;
         let now = self.now();
         self.deadline.set(now + Dur::from_millis(within_ms));
-        brain.ask(now, self.deadline.get(), &input);
+        session.ask(now, self.deadline.get(), &input);
     }
 
     /// The first two outputs, waited for until the deadline.
-    fn answer(&self, brain: &mut dyn Brain) -> Option<[f32; 2]> {
+    fn answer(&self, session: &mut dyn InferenceSession) -> Option<[f32; 2]> {
         while self.now() < self.deadline.get() {
-            if let Some(outputs) = brain.poll(self.now()) {
+            if let Some(outputs) = session.poll(self.now()) {
                 return Some([outputs[0], outputs[1]]);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -109,7 +110,7 @@ impl Bench {
 #[test]
 fn each_flow_has_its_state_and_each_answer_is_given_once() {
     let bench = Bench::new();
-    let (mut one, mut two) = (bench.model.brain(), bench.model.brain());
+    let (mut one, mut two) = (bench.policy.session(), bench.policy.session());
     for step in 0..3 {
         bench.ask(&mut *one, 5.0, PATIENT);
         assert_eq!(bench.answer(&mut *one), Some([5.0, step as f32]));
@@ -122,65 +123,65 @@ fn each_flow_has_its_state_and_each_answer_is_given_once() {
 #[test]
 fn an_answer_that_was_not_taken_leaves_the_state_where_it_was() {
     let bench = Bench::new();
-    let mut brain = bench.model.brain();
-    bench.ask(&mut *brain, 5.0, 5);
+    let mut session = bench.policy.session();
+    bench.ask(&mut *session, 5.0, 5);
     std::thread::sleep(Duration::from_millis(30));
-    assert_eq!(brain.poll(bench.now()), None, "too late");
-    bench.ask(&mut *brain, 5.0, PATIENT);
-    bench.ask(&mut *brain, 7.0, PATIENT);
-    assert_eq!(bench.answer(&mut *brain), Some([7.0, 0.0]), "the last question counts");
+    assert_eq!(session.poll(bench.now()), None, "too late");
+    bench.ask(&mut *session, 5.0, PATIENT);
+    bench.ask(&mut *session, 7.0, PATIENT);
+    assert_eq!(bench.answer(&mut *session), Some([7.0, 0.0]), "the last question counts");
     let wrong_width = [0.0; 3];
-    bench.ask(&mut *brain, 8.0, 200);
-    brain.ask(bench.now(), bench.deadline.get(), &wrong_width);
-    assert_eq!(bench.answer(&mut *brain), None);
+    bench.ask(&mut *session, 8.0, 200);
+    session.ask(bench.now(), bench.deadline.get(), &wrong_width);
+    assert_eq!(bench.answer(&mut *session), None);
 }
 
 #[test]
 fn what_goes_wrong_in_a_network_is_an_absent_answer() {
     let bench = Bench::new();
-    let mut brain = bench.model.brain();
+    let mut session = bench.policy.session();
     for trouble in [PANIC, FAIL, SHORT] {
-        bench.ask(&mut *brain, trouble, 200);
-        assert_eq!(bench.answer(&mut *brain), None);
-        bench.ask(&mut *brain, 5.0, PATIENT);
-        assert!(bench.answer(&mut *brain).is_some(), "after {trouble}");
+        bench.ask(&mut *session, trouble, 200);
+        assert_eq!(bench.answer(&mut *session), None);
+        bench.ask(&mut *session, 5.0, PATIENT);
+        assert!(bench.answer(&mut *session).is_some(), "after {trouble}");
     }
 }
 
 #[test]
 fn a_state_that_is_not_finite_is_not_adopted() {
     let bench = Bench::new();
-    let mut brain = bench.model.brain();
-    bench.ask(&mut *brain, 5.0, PATIENT);
-    bench.answer(&mut *brain).unwrap();
-    bench.ask(&mut *brain, NAN_STATE, PATIENT);
-    assert!(bench.answer(&mut *brain).unwrap()[0].is_nan());
-    bench.ask(&mut *brain, 5.0, PATIENT);
-    assert_eq!(bench.answer(&mut *brain), Some([5.0, 1.0]));
+    let mut session = bench.policy.session();
+    bench.ask(&mut *session, 5.0, PATIENT);
+    bench.answer(&mut *session).unwrap();
+    bench.ask(&mut *session, NAN_STATE, PATIENT);
+    assert!(bench.answer(&mut *session).unwrap()[0].is_nan());
+    bench.ask(&mut *session, 5.0, PATIENT);
+    assert_eq!(bench.answer(&mut *session), Some([5.0, 1.0]));
 }
 
 #[test]
 fn what_waits_is_computed_at_once_and_what_waited_too_long_not_at_all() {
     let bench = Bench::new();
-    let mut brains: Vec<_> = (0..600).map(|_| bench.model.brain()).collect();
+    let mut sessions: Vec<_> = (0..600).map(|_| bench.policy.session()).collect();
     let busy = bench.fake.busy.lock().unwrap();
-    bench.ask(&mut *brains[0], 1.0, PATIENT);
+    bench.ask(&mut *sessions[0], 1.0, PATIENT);
     // Time for the thread to take it and to find the network busy.
     std::thread::sleep(Duration::from_millis(50));
     // The network is busy until this thread says otherwise: if asking waited for it, nothing would go on.
-    for brain in &mut brains[300..] {
-        bench.ask(&mut **brain, 3.0, 10);
+    for session in &mut sessions[300..] {
+        bench.ask(&mut **session, 3.0, 10);
     }
-    for brain in &mut brains[1..300] {
-        bench.ask(&mut **brain, 2.0, PATIENT);
+    for session in &mut sessions[1..300] {
+        bench.ask(&mut **session, 2.0, PATIENT);
     }
     std::thread::sleep(Duration::from_millis(50));
     drop(busy);
-    assert!(bench.answer(&mut *brains[0]).is_some());
-    for brain in &mut brains[1..300] {
-        assert!(bench.answer(&mut **brain).is_some());
+    assert!(bench.answer(&mut *sessions[0]).is_some());
+    for session in &mut sessions[1..300] {
+        assert!(bench.answer(&mut **session).is_some());
     }
-    assert!(brains[300..].iter_mut().all(|brain| brain.poll(bench.now()).is_none()));
+    assert!(sessions[300..].iter_mut().all(|session| session.poll(bench.now()).is_none()));
     assert!(bench.fake.largest.load(Ordering::Relaxed) <= 256);
     // One for the first, two for the 299 that waited in time.
     assert!(bench.fake.steps.load(Ordering::Relaxed) <= 4, "{:?}", bench.fake.steps);
@@ -193,13 +194,13 @@ fn a_thread_that_fails_starts_again() {
         if failures.fetch_add(1, Ordering::Relaxed) == 0 {
             panic!("as the test asked");
         }
-        local::serve(queue, taken)
+        compute::serve(queue, taken)
     };
     let (fake, worker) = (Fake::new(), Arc::new(Worker::start(serve).unwrap()));
-    let network: Local = fake.clone();
-    let model = Threaded::new(fake.schema.clone(), network, worker);
-    let bench = Bench { fake, model, started: Instant::now(), deadline: Cell::new(Time::ZERO) };
-    let mut brain = bench.model.brain();
-    bench.ask(&mut *brain, 5.0, PATIENT);
-    assert!(bench.answer(&mut *brain).is_some());
+    let network: Arc<dyn Network> = fake.clone();
+    let policy = Threaded::new(fake.schema.clone(), network, worker);
+    let bench = Bench { fake, policy, started: Instant::now(), deadline: Cell::new(Time::ZERO) };
+    let mut session = bench.policy.session();
+    bench.ask(&mut *session, 5.0, PATIENT);
+    assert!(bench.answer(&mut *session).is_some());
 }

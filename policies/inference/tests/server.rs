@@ -5,7 +5,7 @@ mod support;
 
 use anole_inference::{Backend, Loader, Serving, Settings};
 use anole_model::{Dur, Time};
-use anole_policies::{Brain, Model, Policies};
+use anole_policies::{InferenceSession, Policies, Policy};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,14 +45,14 @@ fn loader(socket: &Path, serving: Serving) -> Loader {
 /// A flow's clock and its policy.
 struct Flow {
     started: Instant,
-    brain: Box<dyn Brain>,
+    session: Box<dyn InferenceSession>,
     input: Vec<f32>,
 }
 
 impl Flow {
-    fn new(model: &Arc<dyn Model>) -> Flow {
+    fn new(model: &Arc<dyn Policy>) -> Flow {
         let input = vec![0.5; model.schema().inputs()];
-        Flow { started: Instant::now(), brain: model.brain(), input }
+        Flow { started: Instant::now(), session: model.session(), input }
     }
 
     fn now(&self) -> Time {
@@ -64,11 +64,11 @@ impl Flow {
         let asked = self.now();
         let deadline = asked + Dur::from_nanos(within.as_nanos() as u64);
         let timed = Instant::now();
-        self.brain.ask(asked, deadline, &self.input);
+        self.session.ask(asked, deadline, &self.input);
         assert!(timed.elapsed() < Duration::from_millis(20), "asking took {:?}", timed.elapsed());
         while self.now() < deadline {
             let (now, timed) = (self.now(), Instant::now());
-            let answer = self.brain.poll(now).map(<[f32]>::to_vec);
+            let answer = self.session.poll(now).map(<[f32]>::to_vec);
             assert!(timed.elapsed() < Duration::from_millis(20), "polling took {:?}", timed.elapsed());
             if answer.is_some() {
                 return answer;
@@ -183,14 +183,14 @@ fn a_simulation_waits_for_answers_and_learns_of_failures() {
     let place = Place::new();
     let server = place.server(Manner::Good);
     let loader = loader(&place.socket(), Serving::Immediate);
-    let mut brain = loader.find("spine").unwrap().brain();
+    let mut session = loader.find("spine").unwrap().session();
     let input = vec![0.5; widths("spine")[0] as usize];
-    brain.ask(Time::ZERO, Time::ZERO, &input);
-    assert_eq!(brain.poll(Time::ZERO).unwrap(), [0.25; 5]);
+    session.ask(Time::ZERO, Time::ZERO, &input);
+    assert_eq!(session.poll(Time::ZERO).unwrap(), [0.25; 5]);
     assert_eq!(loader.failure(), None);
     drop(server);
-    brain.ask(Time::ZERO, Time::ZERO, &input);
-    assert_eq!(brain.poll(Time::ZERO), None);
+    session.ask(Time::ZERO, Time::ZERO, &input);
+    assert_eq!(session.poll(Time::ZERO), None);
     let failure = loader.failure().unwrap();
     assert!(failure.contains("spine") && failure.contains("policy.sock"), "{failure}");
 }

@@ -2,8 +2,8 @@
 
 use super::linear::Linear;
 use super::math::{logistic, tanh};
+use crate::error::PolicyError;
 use crate::file::{Tensor, Tensors};
-use crate::model::PolicyError;
 use crate::schema::Activation;
 
 /// The tensor `name`.

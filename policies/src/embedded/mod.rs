@@ -6,8 +6,9 @@ mod math;
 #[cfg(test)]
 mod tests;
 
+use crate::error::PolicyError;
 use crate::file::{PolicyFile, Tensors};
-use crate::model::{Batch, Network, PolicyError, StepError};
+use crate::network::{Batch, Network, StepError};
 use crate::schema::{self, Activation, Head, Schema};
 use layers::{Gru, Lstm, activate, dense};
 use linear::Linear;
@@ -32,7 +33,7 @@ enum Layer {
     Gru(Gru),
 }
 
-/// See [`schema::Network::Hierarchical`].
+/// See [`schema::Architecture::Hierarchical`].
 #[derive(Clone, Debug)]
 struct Hierarchical {
     watcher: Lstm,
@@ -49,11 +50,11 @@ impl Embedded {
     pub fn new(file: &PolicyFile) -> Result<Embedded, PolicyError> {
         let tensors = &file.tensors;
         let shape = match &file.schema.network {
-            schema::Network::Sequential { layer, head } => {
+            schema::Architecture::Sequential { layer, head } => {
                 let layers = layer.iter().enumerate().map(|(n, layer)| Layer::new(tensors, n, *layer));
                 Shape::Sequential(layers.collect::<Result<_, _>>()?, *head)
             }
-            &schema::Network::Hierarchical { watcher, generator, outputs } => {
+            &schema::Architecture::Hierarchical { watcher, generator, outputs } => {
                 Shape::Hierarchical(Box::new(Hierarchical {
                     watcher: Lstm::new(tensors, "watcher")?,
                     trigger: dense(tensors, "trigger")?,

@@ -2,7 +2,7 @@
 
 use super::Embedded;
 use crate::file::{Origin, PolicyFile, Tensor, Tensors};
-use crate::model::{Batch, Network};
+use crate::network::{Batch, Network};
 use crate::schema::{self, Schema};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
@@ -78,7 +78,7 @@ impl Reference {
 
     fn step(&self, input: &[f64], mut state: &mut [f64]) -> Vec<f64> {
         match &self.schema.network {
-            schema::Network::Sequential { layer, head } => {
+            schema::Architecture::Sequential { layer, head } => {
                 let mut x = input.to_vec();
                 for (n, layer) in layer.iter().enumerate() {
                     let name = format!("layers.{n}");
@@ -108,7 +108,7 @@ impl Reference {
                     schema::Head::Mixture => vec![x[x.len() / 3 + largest(&x[..x.len() / 3])]],
                 }
             }
-            &schema::Network::Hierarchical { watcher, generator, .. } => {
+            &schema::Architecture::Hierarchical { watcher, generator, .. } => {
                 let (watch, rest) = state.split_at_mut(2 * watcher);
                 let (generate, last) = rest.split_at_mut(2 * generator);
                 let (h, c) = watch.split_at_mut(watcher);
@@ -208,8 +208,8 @@ fn argmax_and_mixture_choose_as_the_definition_does() {
 #[test]
 fn a_hierarchical_network_agrees_and_triggers_now_and_then() {
     let action = "kind = \"parameters\"\nprogram = \"spine\"\n\
-                  [[action.parameter]]\nname = \"a\"\nlow = 0.0\nhigh = 1.0\n\
-                  [[action.parameter]]\nname = \"b\"\nlow = 0.0\nhigh = 1.0";
+                  [[action.parameter]]\nname = \"alpha_thr\"\nlow = 0.0\nhigh = 1.0\n\
+                  [[action.parameter]]\nname = \"alpha_lat\"\nlow = 0.0\nhigh = 1.0";
     let network = "kind = \"hierarchical\"\nwatcher = 24\ngenerator = 32\noutputs = 2\n";
     let outputs = agrees(&schema(network, action), 5);
     let triggered = outputs.iter().filter(|outputs| outputs[2] == 1.0).count();

@@ -9,8 +9,9 @@ mod peers;
 mod tests;
 
 use crate::embedded::Embedded;
+use crate::error::PolicyError;
 use crate::file::{Origin, PolicyFile, Tensor};
-use crate::model::{Batch, Network as _, PolicyError};
+use crate::network::{Batch, Network as _};
 use crate::schema;
 pub use peers::PEERS;
 

@@ -1,6 +1,8 @@
 //! What a schema must be beyond well-formed TOML.
 
-use super::{Action, Head, Layer, Network, Schema, Signal};
+use super::{Action, AlgorithmTable, Architecture, Head, Layer, ParameterRange, Schema, Signal};
+use anole_model::names::nearest;
+use anole_programs::Program;
 
 /// Largest width of a layer.
 const MAX_UNITS: usize = 8192;
@@ -21,7 +23,7 @@ pub(super) struct Broken {
     table: &'static str,
     /// Which of the tables with this header, from 0.
     nth: usize,
-    key: &'static str,
+    key: String,
     pub(super) message: String,
 }
 
@@ -43,10 +45,10 @@ impl Broken {
 }
 
 /// The place where a rule may be broken.
-type Place = (&'static str, usize, &'static str);
+type Place<'a> = (&'static str, usize, &'a str);
 
 fn require(met: bool, (table, nth, key): Place, message: impl FnOnce() -> String) -> Result<(), Broken> {
-    if met { Ok(()) } else { Err(Broken { table, nth, key, message: message() }) }
+    if met { Ok(()) } else { Err(Broken { table, nth, key: key.to_string(), message: message() }) }
 }
 
 /// The first rule that the schema breaks.
@@ -66,6 +68,7 @@ pub(super) fn check(schema: &Schema) -> Result<(), Broken> {
         format!("rtts = {} is outside [0, 100]", interval.rtts)
     })?;
     action(&schema.action)?;
+    algorithm(&schema.algorithm, &schema.action)?;
     features(schema)?;
     network(schema)
 }
@@ -96,16 +99,92 @@ fn action(action: &Action) -> Result<(), Broken> {
                 "a factor is to be 0 or more, and both numbers finite".to_string()
             })
         }
-        Action::Parameters { parameter, .. } => {
-            require(!parameter.is_empty(), ("[action]", 0, "parameter"), || "no parameter".to_string())?;
-            parameter.iter().enumerate().try_for_each(|(n, p)| {
-                let finite = p.low.is_finite() && p.high.is_finite();
-                require(finite && p.low < p.high, ("[[action.parameter]]", n, "low"), || {
-                    format!("{}: low = {} is to be below high = {}", p.name, p.low, p.high)
-                })
-            })
-        }
+        Action::Parameters { program, parameter } => parameters(program, parameter),
     }
+}
+
+/// "; did you mean …?", or what there is.
+fn instead(name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => format!("; there are {}", known.join(", ")),
+    }
+}
+
+/// The registers are those of a program that policies can ask for reports.
+fn parameters(program: &str, parameter: &[ParameterRange]) -> Result<(), Broken> {
+    let known: Vec<&str> = anole_programs::ALL.iter().map(|program| program.name).collect();
+    let place = ("[action]", 0, "program");
+    let found = anole_programs::find(program);
+    require(found.is_some(), place, || {
+        format!("no fold program is named \"{program}\"{}", instead(program, &known))
+    })?;
+    let Some(program) = found else { return Ok(()) };
+    require(program.control(INTERVAL).is_some(), place, || {
+        format!("{} has no register {INTERVAL}, so no policy can say when it reports", program.name)
+    })?;
+    require(!parameter.is_empty(), ("[action]", 0, "parameter"), || "no parameter".to_string())?;
+    for (n, range) in parameter.iter().enumerate() {
+        register(program, range, n)?;
+        let twice = parameter[..n].iter().any(|before| before.name == range.name);
+        require(!twice, ("[[action.parameter]]", n, "name"), || format!("{} is set twice", range.name))?;
+    }
+    Ok(())
+}
+
+/// The registers that an agent sets for every policy.
+const INTERVAL: &str = "interval_us";
+const MSS: &str = "mss";
+
+fn register(program: &Program, range: &ParameterRange, n: usize) -> Result<(), Broken> {
+    let place = |key| ("[[action.parameter]]", n, key);
+    let ParameterRange { name, low, high, scale } = range;
+    let settable = |name: &&str| ![INTERVAL, MSS].contains(name);
+    let known: Vec<&str> = program.controls.iter().map(|register| register.name).filter(settable).collect();
+    require(known.contains(&name.as_str()), place("name"), || {
+        format!("{} has no register \"{name}\" for a policy{}", program.name, instead(name, &known))
+    })?;
+    require(low.is_finite() && high.is_finite() && low < high, place("low"), || {
+        format!("{name}: low = {low} is to be below high = {high}")
+    })?;
+    let fits = *scale > 0.0 && *low >= 0.0 && high * scale <= f64::from(u32::MAX);
+    require(fits, place(if *low < 0.0 { "low" } else { "scale" }), || {
+        format!("{name}: {low} to {high} times scale = {scale} is no range of a register of 32 bits")
+    })
+}
+
+/// What the table says is about registers that the action sets, within their ranges.
+fn algorithm(table: &AlgorithmTable, action: &Action) -> Result<(), Broken> {
+    let none = Vec::new();
+    let ranges = match action {
+        Action::Parameters { parameter, .. } => parameter,
+        _ => &none,
+    };
+    let known: Vec<&str> = ranges.iter().map(|range| range.name.as_str()).collect();
+    let check = |place: Place, name: &str, values: &[f64]| {
+        let range = ranges.iter().find(|range| range.name == name);
+        require(range.is_some(), place, || {
+            format!("\"{name}\" is no register that the action sets{}", instead(name, &known))
+        })?;
+        let within =
+            |range: &ParameterRange| values.iter().all(|value| (range.low..=range.high).contains(value));
+        require(range.is_some_and(within), place, || {
+            format!("{name}: {values:?} is outside the action's range")
+        })
+    };
+    for (name, value) in &table.startup {
+        check(("[algorithm.startup]", 0, name), name, &[*value])?;
+    }
+    for (n, own) in table.parameters.iter().enumerate() {
+        check(("[[algorithm.parameter]]", n, "register"), &own.register, &[own.low, own.default, own.high])?;
+        let sorted = own.low <= own.default && own.default <= own.high;
+        require(sorted, ("[[algorithm.parameter]]", n, "default"), || {
+            format!("{}: default = {} is outside [{}, {}]", own.name, own.default, own.low, own.high)
+        })?;
+    }
+    let Some(rule) = &table.rule else { return Ok(()) };
+    check(("[algorithm.rule]", 0, "growth"), &rule.growth, &[])?;
+    rule.set.iter().try_for_each(|(name, value)| check(("[algorithm.rule]", 0, "set"), name, &[*value]))
 }
 
 fn features(schema: &Schema) -> Result<(), Broken> {
@@ -142,8 +221,8 @@ fn network(schema: &Schema) -> Result<(), Broken> {
         })
     };
     let (layer, head) = match &schema.network {
-        Network::Sequential { layer, head } => (layer, *head),
-        &Network::Hierarchical { watcher, generator, outputs } => {
+        Architecture::Sequential { layer, head } => (layer, *head),
+        &Architecture::Hierarchical { watcher, generator, outputs } => {
             units(watcher, ("[network]", 0, "watcher"))?;
             units(generator, ("[network]", 0, "generator"))?;
             return require(outputs == width, ("[network]", 0, "outputs"), || {

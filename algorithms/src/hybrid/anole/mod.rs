@@ -56,7 +56,7 @@ mod verdict;
 use super::interval::{MonitorInterval, Phase};
 use super::slot::{LearnedSlot, RuleSlot};
 use crate::{
-    Algorithm, Applied, Build, BuildError, Commands, Explanation, FlowInfo, Report, Spec, Telemetry, policy,
+    Algorithm, Applied, Build, BuildError, Commands, Explanation, FlowInfo, Report, Spec, Telemetry, learned,
 };
 use acceleration::Acceleration;
 use anole_laws::Feedback;
@@ -83,7 +83,9 @@ pub(crate) const SPEC: Spec = Spec {
     programs: &[&anole_cycle::PROGRAM, &ramp_program::PROGRAM],
     parameters: Params::PARAMETERS,
     source: "Han et al., IEEE TC 2025, doi 10.1109/TC.2025.3566872",
-    build,
+    takes_classic: true,
+    takes_policy: true,
+    builder: &build,
 };
 
 /// The rule slot when nothing is named (Anole §IV).
@@ -101,9 +103,9 @@ const LOST_AFTER_REPORTS: u32 = 4;
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = Params::with(&what.params)?;
     let rule = RuleSlot::build(what.classic.as_deref().unwrap_or(DEFAULT_RULE), what.flow, what.seed)?;
-    let policy =
-        policy::build(what.policy.as_deref().unwrap_or(policy::DEFAULT), &*what.policies, what.seed)?;
-    Ok(Box::new(Anole::new(what.flow, params, rule, LearnedSlot::new(policy))))
+    let policy = what.policy.as_deref().unwrap_or(learned::DEFAULT);
+    let policy = LearnedSlot::build(policy, &*what.policies, what.seed)?;
+    Ok(Box::new(Anole::new(what.flow, params, rule, policy)))
 }
 
 /// What the flow does now.

@@ -12,7 +12,7 @@ use super::super::interval::MonitorInterval;
 use super::super::slot::Proposal;
 use super::Anole;
 use super::Stage;
-use crate::policy::Observation;
+use crate::learned::Observation;
 use anole_model::{Dur, Time};
 use anole_programs::Commands;
 use std::task::Poll;

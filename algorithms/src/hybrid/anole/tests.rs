@@ -2,7 +2,8 @@
 
 use super::drain::Reason;
 use super::*;
-use crate::policy::{Observation, Policy};
+use crate::learned::{Answer, FlowPolicy, Observation, Shipped};
+use anole_policies::Decision;
 
 const MSS: u32 = 1000;
 const RTT: Dur = Dur::from_millis(50);
@@ -11,15 +12,17 @@ const RATE_MBPS: f64 = 40.0;
 /// A policy that always answers this share of the rate in force.
 struct Scale {
     factor: f64,
-    answer: Option<f64>,
+    asked: bool,
 }
 
-impl Policy for Scale {
-    fn ask(&mut self, _now: Time, seen: &Observation) {
-        self.answer = Some(self.factor * seen.rate.bytes_per_s());
+impl FlowPolicy for Scale {
+    fn observe(&mut self, _seen: &Observation) {}
+    fn ask(&mut self, _now: Time, _deadline: Time) {
+        self.asked = true;
     }
-    fn poll(&mut self, _now: Time) -> Option<f64> {
-        self.answer.take()
+    fn poll(&mut self, _now: Time, seen: &Observation) -> Option<Answer> {
+        let decision = Decision::Rate(self.factor * seen.rate.bytes_per_s());
+        std::mem::take(&mut self.asked).then_some(Answer::Decided { decision, fresh: true })
     }
 }
 
@@ -47,11 +50,11 @@ struct Bench {
 
 impl Bench {
     /// Anole at 40 Mbps, in its first probing stage.
-    fn probing(policy: Option<Box<dyn Policy>>) -> Bench {
+    fn probing(learned: LearnedSlot) -> Bench {
         let flow = FlowInfo { mss: MSS, init_cwnd: 10 * MSS };
         let rule = RuleSlot::build("reno", flow, 1).unwrap();
         let mut bench = Bench {
-            anole: Anole::new(flow, Params::default(), rule, LearnedSlot::new(policy)),
+            anole: Anole::new(flow, Params::default(), rule, learned),
             now: Time::ZERO,
             out: Commands::default(),
         };
@@ -125,8 +128,8 @@ impl Bench {
     }
 }
 
-fn scale(factor: f64) -> Option<Box<dyn Policy>> {
-    Some(Box::new(Scale { factor, answer: None }))
+fn scale(factor: f64) -> LearnedSlot {
+    LearnedSlot::new(Some(Box::new(Scale { factor, asked: false })))
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn starts_in_slow_start_and_adopts_a_running_flow_gently() {
 
 #[test]
 fn no_queue_stands_yet_for_a_flow_that_starts_late() {
-    let mut bench = Bench::probing(None);
+    let mut bench = Bench::probing(LearnedSlot::new(None));
     let start = Time::ZERO + Dur::from_secs_f64(100.0);
     bench.anole.start(start, &mut bench.out);
     assert!(!bench.anole.queue_stands(start + Dur::from_millis(500)));
@@ -152,7 +155,7 @@ fn no_queue_stands_yet_for_a_flow_that_starts_late() {
 
 #[test]
 fn a_ramp_goes_on_until_it_ends() {
-    let mut bench = Bench::probing(None);
+    let mut bench = Bench::probing(LearnedSlot::new(None));
     bench.anole.start(bench.now, &mut bench.out);
     bench.ramp_report(0);
     assert!(matches!(bench.anole.stage, Stage::Ramp(_)));
@@ -174,7 +177,7 @@ fn probing_ends_in_an_evaluation_of_both_candidates_lower_first() {
 
 #[test]
 fn an_absent_policy_leaves_its_place_to_the_rate_in_force() {
-    let mut bench = Bench::probing(None);
+    let mut bench = Bench::probing(LearnedSlot::new(None));
     bench.window(quiet(2));
     assert!(matches!(bench.anole.stage, Stage::Evaluation(_)));
     assert!((bench.mbps("low") - RATE_MBPS).abs() < 0.1 || (bench.mbps("high") - RATE_MBPS).abs() < 0.1);
@@ -182,14 +185,17 @@ fn an_absent_policy_leaves_its_place_to_the_rate_in_force() {
 
 /// Answers with the rate in force, but not before the next report.
 #[derive(Default)]
-struct Late(Option<(Time, f64)>);
+struct Late(Option<Time>);
 
-impl Policy for Late {
-    fn ask(&mut self, now: Time, seen: &Observation) {
-        self.0 = Some((now, 1.1 * seen.rate.bytes_per_s()));
+impl FlowPolicy for Late {
+    fn observe(&mut self, _seen: &Observation) {}
+    fn ask(&mut self, now: Time, _deadline: Time) {
+        self.0 = Some(now);
     }
-    fn poll(&mut self, now: Time) -> Option<f64> {
-        self.0.take_if(|(asked, _)| *asked < now).map(|(_, rate)| rate)
+    fn poll(&mut self, now: Time, seen: &Observation) -> Option<Answer> {
+        self.0.take_if(|asked| *asked < now)?;
+        let decision = Decision::Rate(1.1 * seen.rate.bytes_per_s());
+        Some(Answer::Decided { decision, fresh: true })
     }
 }
 
@@ -201,7 +207,7 @@ impl Bench {
 
 #[test]
 fn a_silent_policy_is_waited_for_until_its_deadline_and_then_hardly() {
-    let mut bench = Bench::probing(policy::build("fault:absent", &policy::Shipped, 1).unwrap());
+    let mut bench = Bench::probing(LearnedSlot::build("fault:absent", &Shipped, 1).unwrap());
     // Each window of the test spans a round trip; the first one asks about 100 ms.
     let verdict_of_the_stage = Seen { rtt_ms: 52.0, ..quiet(2) };
     bench.window(verdict_of_the_stage);
@@ -226,7 +232,7 @@ fn a_silent_policy_is_waited_for_until_its_deadline_and_then_hardly() {
 #[test]
 fn a_late_answer_is_taken_after_one_short_hold_even_from_one_that_was_silent() {
     for was_silent in [false, true] {
-        let mut bench = Bench::probing(Some(Box::new(Late::default())));
+        let mut bench = Bench::probing(LearnedSlot::new(Some(Box::new(Late::default()))));
         bench.anole.learned.answered(!was_silent);
         bench.window(quiet(2));
         assert!(bench.is_waiting());
@@ -239,7 +245,7 @@ fn a_late_answer_is_taken_after_one_short_hold_even_from_one_that_was_silent() {
 
 #[test]
 fn an_answer_that_is_no_rate_costs_confidence_until_the_policy_is_deprecated() {
-    let mut bench = Bench::probing(policy::build("fault:nan", &policy::Shipped, 1).unwrap());
+    let mut bench = Bench::probing(LearnedSlot::build("fault:nan", &Shipped, 1).unwrap());
     for _ in 0..10 {
         bench.window(quiet(2));
         bench.window(quiet(0));
@@ -444,7 +450,7 @@ fn a_host_that_stood_still_costs_one_drain_and_nothing_of_the_rate() {
 
 #[test]
 fn drains_that_change_nothing_end_with_a_longer_base_round_trip_time() {
-    let mut bench = Bench::probing(None);
+    let mut bench = Bench::probing(LearnedSlot::new(None));
     bench.window(quiet(2));
     bench.window(Seen { rtt_ms: 90.0, ..quiet(0) });
     bench.window(Seen { rtt_ms: 90.0, ..quiet(1) });
@@ -472,7 +478,7 @@ fn drains_that_change_nothing_end_with_a_longer_base_round_trip_time() {
 #[test]
 fn a_ramp_ends_on_loss_and_on_a_plateau_but_not_on_a_little_loss() {
     let end_of = |acked: &[u64], lost: u64| {
-        let mut bench = Bench::probing(None);
+        let mut bench = Bench::probing(LearnedSlot::new(None));
         bench.anole.start(bench.now, &mut bench.out);
         for (i, &acked) in acked.iter().enumerate() {
             bench.now += RTT;

@@ -10,9 +10,9 @@
 
 use super::Remote;
 use super::connection::Connection;
-use super::session::{Asked, Session};
+use super::exchange::{Asked, Exchange};
 use crate::complaints::Complaints;
-use crate::queue::{Queue, Woken};
+use crate::worker::{Queue, Woken};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ enum Link {
     /// lasts.
     Apart { until: Instant, wait: Duration },
     /// There is one.
-    Connected(Box<Session>),
+    Connected(Box<Exchange>),
 }
 
 /// Serves questions through the server at `path` until the queue is closed.
@@ -38,7 +38,7 @@ pub fn serve(path: &Path, queue: &Queue<Arc<Remote>>, taken: &mut Vec<Asked>) {
     loop {
         let (socket, timeout) = match &link {
             Link::Apart { .. } => (None, None),
-            Link::Connected(session) => (Some(session.fd()), session.patience(taken)),
+            Link::Connected(exchange) => (Some(exchange.fd()), exchange.patience(taken)),
         };
         if queue.wait(taken, socket, timeout) == Woken::Closed {
             return;
@@ -50,17 +50,17 @@ pub fn serve(path: &Path, queue: &Queue<Arc<Remote>>, taken: &mut Vec<Asked>) {
                 (true, wait) => match Connection::open(path) {
                     Ok(connection) => {
                         tracing::info!(server = %path.display(), "connected to the policy server");
-                        let mut session = Session::new(connection, now);
-                        let told = session.tell(taken, now, &mut complaints);
-                        link = Link::Connected(Box::new(session));
+                        let mut exchange = Exchange::new(connection, now);
+                        let told = exchange.tell(taken, now, &mut complaints);
+                        link = Link::Connected(Box::new(exchange));
                         (told, FIRST_WAIT)
                     }
                     Err(errno) => (Err(format!("cannot connect: {}", errno.desc())), wait),
                 },
             },
-            Link::Connected(session) => {
-                let heard = session.hear(now, &mut complaints);
-                (heard.and_then(|()| session.tell(taken, now, &mut complaints)), FIRST_WAIT)
+            Link::Connected(exchange) => {
+                let heard = exchange.hear(now, &mut complaints);
+                (heard.and_then(|()| exchange.tell(taken, now, &mut complaints)), FIRST_WAIT)
             }
         };
         if let Err(why) = done {
@@ -68,7 +68,7 @@ pub fn serve(path: &Path, queue: &Queue<Arc<Remote>>, taken: &mut Vec<Asked>) {
             link = Link::Apart { until: now + wait, wait: (wait * 2).min(LONGEST_WAIT) };
         }
         if matches!(link, Link::Apart { .. }) {
-            taken.drain(..).for_each(|slot| slot.forget());
+            taken.drain(..).for_each(|request| request.forget());
         }
     }
 }

@@ -2,9 +2,9 @@
 
 mod client;
 mod connection;
+mod exchange;
 mod protocol;
 mod remote;
-mod session;
 
 pub use client::serve;
 pub use remote::{Remote, RemoteNetwork};

@@ -140,7 +140,7 @@ pub fn floats(bytes: &[u8], outputs: &mut [f32], state: &mut [f32]) -> Option<()
         return None;
     }
     let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    outputs.iter_mut().chain(state).zip(values).for_each(|(slot, value)| *slot = value);
+    outputs.iter_mut().chain(state).zip(values).for_each(|(place, value)| *place = value);
     Some(())
 }
 

@@ -48,11 +48,11 @@ impl Remote {
 pub struct RemoteNetwork {
     remote: Remote,
     path: PathBuf,
-    session: Mutex<Session>,
+    caller: Mutex<Caller>,
 }
 
 #[derive(Debug)]
-struct Session {
+struct Caller {
     connection: Connection,
     model: u32,
     id: u64,
@@ -66,13 +66,13 @@ impl RemoteNetwork {
     pub fn open(path: &Path, remote: Remote) -> Result<RemoteNetwork, String> {
         let connection = Connection::open(path)
             .map_err(|errno| format!("cannot connect: {}; is anole-policy-server running?", errno.desc()))?;
-        let mut session = Session { connection, model: 0, id: 0, packet: Vec::new(), failed: None };
-        protocol::open(session.id, &remote.schema_sha256, &remote.name, &mut session.packet);
-        session.model = session.exchange(|answer| match answer {
+        let mut caller = Caller { connection, model: 0, id: 0, packet: Vec::new(), failed: None };
+        protocol::open(caller.id, &remote.schema_sha256, &remote.name, &mut caller.packet);
+        caller.model = caller.exchange(|answer| match answer {
             Answer::Opened(opened) => remote.check(opened).map_err(|e| format!("model {}: {e}", remote.name)),
             Answer::Result(..) => Err("the server answered a question that was not asked".to_string()),
         })?;
-        Ok(RemoteNetwork { remote, path: path.to_path_buf(), session: Mutex::new(session) })
+        Ok(RemoteNetwork { remote, path: path.to_path_buf(), caller: Mutex::new(caller) })
     }
 
     /// The model.
@@ -81,7 +81,7 @@ impl RemoteNetwork {
     }
 }
 
-impl Session {
+impl Caller {
     /// Sends the packet that is ready and waits for its answer.
     fn exchange<R>(&mut self, take: impl FnOnce(Answer<'_>) -> Result<R, String>) -> Result<R, String> {
         let gone = |trouble| match trouble {
@@ -120,19 +120,19 @@ impl Network for RemoteNetwork {
     }
 
     fn step(&self, batch: &mut Batch) -> Result<(), StepError> {
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut caller = self.caller.lock().unwrap_or_else(PoisonError::into_inner);
         let (inputs, outputs) = (self.remote.schema.inputs(), self.remote.schema.outputs());
         let width = self.remote.schema.state();
-        if let Some(error) = &session.failed {
+        if let Some(error) = &caller.failed {
             return Err(StepError(error.clone()));
         }
         for row in 0..batch.rows {
             let input = &batch.inputs[row * inputs..][..inputs];
             let state = &mut batch.states[row * width..][..width];
             let outputs = &mut batch.outputs[row * outputs..][..outputs];
-            if let Err(error) = session.step(input, state, outputs) {
+            if let Err(error) = caller.step(input, state, outputs) {
                 let error = format!("policy server {}: {error}", self.path.display());
-                session.failed = Some(error.clone());
+                caller.failed = Some(error.clone());
                 return Err(StepError(error));
             }
         }

@@ -1,8 +1,8 @@
 //! The thread that computes with a network of this process: embedded or LibTorch's.
 
 use crate::complaints::Complaints;
-use crate::queue::{Queue, Woken};
-use crate::slot::Slot;
+use crate::request::Request;
+use crate::worker::{Queue, Woken};
 use anole_policies::{Batch, Network};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,14 +11,11 @@ use std::time::Instant;
 /// Rows computed at once; more would keep the first ones waiting.
 const MAX_ROWS: usize = 256;
 
-/// What computes: a network with its weights.
-pub type Local = Arc<dyn Network>;
-
 /// Answers questions until the queue is closed: all that wait for the same network in one batch.
-pub fn serve(queue: &Queue<Local>, taken: &mut Vec<Arc<Slot<Local>>>) {
+pub fn serve(queue: &Queue<Arc<dyn Network>>, taken: &mut Vec<Arc<Request<Arc<dyn Network>>>>) {
     let (mut rows, mut complaints) = (Rows::default(), Complaints::default());
     while queue.wait(taken, None, None) == Woken::Look {
-        let identity = |slot: &Arc<Slot<Local>>| Arc::as_ptr(&slot.target).cast::<()>();
+        let identity = |request: &Arc<Request<Arc<dyn Network>>>| Arc::as_ptr(&request.target).cast::<()>();
         taken.sort_by_key(identity);
         for same in taken.chunk_by(|a, b| identity(a) == identity(b)) {
             for chunk in same.chunks(MAX_ROWS) {
@@ -33,20 +30,20 @@ pub fn serve(queue: &Queue<Local>, taken: &mut Vec<Arc<Slot<Local>>>) {
 #[derive(Default)]
 struct Rows {
     batch: Batch,
-    /// Slot, by its place in the chunk, and number of the question of each row.
+    /// Request, by its place in the chunk, and number of the question of each row.
     asked: Vec<(usize, u64)>,
 }
 
 impl Rows {
     /// Answers the questions of a chunk, all for the same network.
-    fn answer(&mut self, chunk: &[Arc<Slot<Local>>], complaints: &mut Complaints) {
+    fn answer(&mut self, chunk: &[Arc<Request<Arc<dyn Network>>>], complaints: &mut Complaints) {
         let Rows { batch, asked } = self;
-        let Some(network) = chunk.first().map(|slot| &slot.target) else { return };
+        let Some(network) = chunk.first().map(|request| &request.target) else { return };
         batch.inputs.clear();
         batch.states.clear();
         asked.clear();
-        for (index, slot) in chunk.iter().enumerate() {
-            let taken = slot.take(Instant::now(), &mut batch.inputs, &mut batch.states);
+        for (index, request) in chunk.iter().enumerate() {
+            let taken = request.take(Instant::now(), &mut batch.inputs, &mut batch.states);
             asked.extend(taken.map(|(number, _)| (index, number)));
         }
         if asked.is_empty() {

@@ -1,7 +1,7 @@
 //! Where a flow's question waits for its answer.
 //!
-//! A slot is shared by the flow's [`Brain`](anole_policies::Brain) and the thread that computes. Its lock
-//! is held to copy a few kilobytes at most, never while anything is computed, sent or received.
+//! A request is shared by the flow's [`InferenceSession`](anole_policies::InferenceSession) and the thread that
+//! computes. Its lock is held to copy a few kilobytes at most, never while anything is computed, sent or received.
 //!
 //! ```text
 //!            ask                 take                  answer                poll
@@ -15,9 +15,9 @@ use anole_policies::Schema;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// The slot of one flow; `T` says what computes its answers.
+/// The request of one flow; `T` says what computes its answers.
 #[derive(Debug)]
-pub struct Slot<T> {
+pub struct Request<T> {
     /// What computes.
     pub target: T,
     inner: Mutex<Inner>,
@@ -38,9 +38,9 @@ struct Inner {
     next_state: Vec<f32>,
 }
 
-impl<T> Slot<T> {
-    /// The slot of a new flow: its state is zero.
-    pub fn new(target: T, schema: &Schema) -> Slot<T> {
+impl<T> Request<T> {
+    /// The request of a new flow: its state is zero.
+    pub fn new(target: T, schema: &Schema) -> Request<T> {
         let inner = Inner {
             number: 0,
             question: None,
@@ -50,7 +50,7 @@ impl<T> Slot<T> {
             outputs: vec![0.0; schema.outputs()],
             next_state: vec![0.0; schema.state()],
         };
-        Slot { target, inner: Mutex::new(inner) }
+        Request { target, inner: Mutex::new(inner) }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -58,7 +58,7 @@ impl<T> Slot<T> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a question; true when none was waiting, so that the slot has to be queued. An input of the
+    /// Puts a question; true when none was waiting, so that the request has to be queued. An input of the
     /// wrong width is no question, but ends the one before.
     pub fn ask(&self, input: &[f32], deadline: Instant) -> bool {
         let mut inner = self.inner();

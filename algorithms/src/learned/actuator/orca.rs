@@ -1,4 +1,4 @@
-//! Orca's drive: CUBIC moves the window per ACK (`orca.ccp`), the policy multiplies it at each decision.
+//! Orca's actuator: CUBIC moves the window per ACK (`orca.ccp`), the policy multiplies it at each decision.
 //!
 //! Abbasloo et al., *Classic Meets Modern: A Pragmatic Learning-Based Congestion Control for the Internet*,
 //! SIGCOMM 2020, and its released code. Until the first loss the window grows by a tenth at each decision,
@@ -10,10 +10,11 @@
 //! long ago may bring back. As in Linux, CUBIC's clock goes on when the policy sets the window; with
 //! `rebase` = 1 an epoch begins there instead.
 
-use super::drive::{Drive, FIRST_INTERVAL, PACING_GAIN, rate_of};
-use super::measure::{Measured, Sample};
+use super::{Actuator, FIRST_INTERVAL, PACING_GAIN, rate_of, start_up_is_over};
+use crate::learned::monitor::Monitor;
+use crate::learned::report::{Reader, Sample};
 use crate::offload::cubic::{Epoch, Grown, Growth, Next};
-use crate::{Commands, FlowInfo, Program};
+use crate::{Commands, FlowInfo, Report};
 use anole_laws::cubic::Params as CubicParams;
 use anole_model::{Bounds, Rate, Time};
 use anole_policies::Decision;
@@ -21,12 +22,11 @@ use anole_programs::orca::{self, control};
 
 /// Growth at each decision in start-up (released code).
 const STEP_UP: f64 = 1.1;
-/// Round-trip time over the smallest one at which start-up ends without a loss.
-pub(super) const FULL_RTT_RATIO: u64 = 2;
 
 /// CUBIC's window, multiplied.
-pub(super) struct Orca {
+pub(in crate::learned) struct Orca {
     flow: FlowInfo,
+    reader: Reader,
     rebase: bool,
     starting: bool,
     /// In force at the last report or command, bytes.
@@ -38,7 +38,8 @@ impl Orca {
     /// Slow start from the initial window. With `rebase` an epoch begins at each decision.
     pub fn new(flow: FlowInfo, rebase: bool) -> Orca {
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
-        Orca { flow, rebase, starting: true, cwnd, growth: Growth::new(flow, CubicParams::default()) }
+        let (reader, growth) = (Reader::new(&orca::PROGRAM), Growth::new(flow, CubicParams::default()));
+        Orca { flow, reader, rebase, starting: true, cwnd, growth }
     }
 
     fn begin(&mut self, epoch: Epoch, out: &mut Commands) {
@@ -53,20 +54,7 @@ impl Orca {
     }
 }
 
-/// True when the last loss, or a queue as long as the path, says that a start-up has found its rate.
-pub(super) fn start_up_is_over(sample: &Sample, measured: &Measured) -> bool {
-    let full = match (measured.srtt(), measured.min_rtt()) {
-        (Some(srtt), Some(min_rtt)) => srtt >= min_rtt * FULL_RTT_RATIO,
-        _ => false,
-    };
-    full || sample.lost > 0 || sample.timeout
-}
-
-impl Drive for Orca {
-    fn program(&self) -> &'static Program {
-        &orca::PROGRAM
-    }
-
+impl Actuator for Orca {
     fn start(&mut self, interval_us: u32, out: &mut Commands) {
         out.run(&orca::PROGRAM)
             .cwnd(self.cwnd)
@@ -75,15 +63,15 @@ impl Drive for Orca {
             .set(control::INTERVAL_US, interval_us);
     }
 
-    fn read(&self, values: &[u64]) -> Option<Sample> {
-        orca::Report::read(values).map(Sample::from)
+    fn read(&mut self, now: Time, report: &Report<'_>) -> Option<Sample> {
+        self.reader.read(now, report)
     }
 
     fn set_interval(&mut self, us: u32, out: &mut Commands) {
         out.set(control::INTERVAL_US, us);
     }
 
-    fn on_report(&mut self, now: Time, sample: &Sample, measured: &Measured, out: &mut Commands) {
+    fn on_report(&mut self, now: Time, sample: &Sample, monitor: &Monitor, out: &mut Commands) {
         let cwnd = sample.cwnd.unwrap_or(0);
         self.cwnd = Bounds::DEFAULT.cwnd(cwnd, self.flow.mss);
         let grown = Grown {
@@ -101,7 +89,7 @@ impl Drive for Orca {
             }
             Next::Same => {}
         }
-        if self.starting && start_up_is_over(sample, measured) {
+        if self.starting && start_up_is_over(sample, monitor) {
             self.starting = false;
         }
     }
@@ -115,15 +103,15 @@ impl Drive for Orca {
         out.cwnd(self.cwnd);
     }
 
-    fn in_force(&self, measured: &Measured) -> (Rate, u64) {
+    fn in_force(&self, monitor: &Monitor) -> (Rate, u64) {
         // The released features hold the pacing rate.
-        let srtt = measured.srtt().unwrap_or(FIRST_INTERVAL);
+        let srtt = monitor.srtt().unwrap_or(FIRST_INTERVAL);
         (rate_of(self.cwnd, srtt) * PACING_GAIN, u64::from(self.cwnd))
     }
 
-    fn apply(&mut self, decision: &Decision, ceiling: Rate, measured: &Measured, out: &mut Commands) {
+    fn apply(&mut self, decision: &Decision, ceiling: Rate, monitor: &Monitor, out: &mut Commands) {
         let Decision::Cwnd(bytes) = *decision else { return };
-        let highest = ceiling.bytes_in(measured.srtt().unwrap_or(FIRST_INTERVAL));
+        let highest = ceiling.bytes_in(monitor.srtt().unwrap_or(FIRST_INTERVAL));
         self.cwnd = Bounds::DEFAULT.cwnd(bytes.min(highest) as u64, self.flow.mss);
         if self.rebase {
             let epoch = self.growth.restart(u64::from(self.cwnd));
@@ -138,7 +126,7 @@ impl Drive for Orca {
         _now: Time,
         cwnd: u32,
         timeout: bool,
-        _measured: &Measured,
+        _monitor: &Monitor,
         out: &mut Commands,
     ) {
         // CUBIC has answered the timeout itself.
@@ -148,7 +136,7 @@ impl Drive for Orca {
         }
     }
 
-    fn follow_rule(&mut self, _now: Time, _sample: &Sample, _measured: &Measured, _out: &mut Commands) {}
+    fn follow_rule(&mut self, _now: Time, _sample: &Sample, _monitor: &Monitor, _out: &mut Commands) {}
 }
 
 #[cfg(test)]
@@ -165,7 +153,7 @@ mod tests {
         let mut out = Commands::default();
         let sample =
             Sample { lost, cwnd: Some(cwnd), rtt_us: 50_000, min_rtt_us: 50_000, ..Sample::default() };
-        orca.on_report(Time::from_micros(1_000_000), &sample, &Measured::new(FLOW.mss), &mut out);
+        orca.on_report(Time::from_micros(1_000_000), &sample, &Monitor::new(FLOW.mss), &mut out);
         out
     }
 
@@ -187,7 +175,7 @@ mod tests {
             report(&mut orca, 1, 100_000);
             let decision = Decision::Cwnd(35_000.0);
             let ceiling = Rate::from_bytes_per_s(1e9);
-            orca.apply(&decision, ceiling, &Measured::new(FLOW.mss), &mut out);
+            orca.apply(&decision, ceiling, &Monitor::new(FLOW.mss), &mut out);
             assert_eq!(field(&out, "Cwnd"), Some(35_000));
             // With an epoch of its own, the program begins its estimate of Reno there.
             assert_eq!(field(&out, "friendly"), (!rebase).then_some(35_000));

@@ -4,7 +4,7 @@ use super::Remote;
 use super::connection::{Connection, Trouble};
 use super::protocol::{self, Answer, Status};
 use crate::complaints::Complaints;
-use crate::slot::Slot;
+use crate::request::Request;
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// Packets taken in a row before questions are sent again.
 const TAKE_AT_ONCE: usize = 256;
 
-/// A slot with a question.
-pub type Asked = Arc<Slot<Arc<Remote>>>;
+/// A request with a question.
+pub type Asked = Arc<Request<Arc<Remote>>>;
 
 /// One connection, from its beginning to its end.
-pub struct Session {
+pub struct Exchange {
     connection: Connection,
     models: Vec<ModelHere>,
     /// Questions that were sent, by id.
@@ -57,15 +57,15 @@ enum Opening {
 }
 
 struct Sent {
-    slot: Asked,
+    request: Asked,
     number: u64,
     deadline: Instant,
 }
 
-impl Session {
+impl Exchange {
     /// Nothing is opened or asked yet.
-    pub fn new(connection: Connection, now: Instant) -> Session {
-        Session {
+    pub fn new(connection: Connection, now: Instant) -> Exchange {
+        Exchange {
             connection,
             models: Vec::new(),
             sent: HashMap::new(),
@@ -106,15 +106,15 @@ impl Session {
             match protocol::read(packet)? {
                 (id, Answer::Result(status, floats)) => {
                     // Of a question that was swept away, or never asked.
-                    let Some(Sent { slot, number, deadline }) = self.sent.remove(&id) else { continue };
-                    let remote = &slot.target;
+                    let Some(Sent { request, number, deadline }) = self.sent.remove(&id) else { continue };
+                    let remote = &request.target;
                     if status == Status::Done {
                         self.outputs.resize(remote.schema.outputs(), 0.0);
                         self.states.resize(remote.schema.state(), 0.0);
                         protocol::floats(floats, &mut self.outputs, &mut self.states)
                             .ok_or("an answer of the wrong size")?;
                         if now <= deadline {
-                            slot.answer(number, &self.outputs, &self.states);
+                            request.answer(number, &self.outputs, &self.states);
                         }
                         continue;
                     }
@@ -155,26 +155,26 @@ impl Session {
         complaints: &mut Complaints,
     ) -> Result<(), String> {
         let mut result = Ok(());
-        taken.retain(|slot| {
+        taken.retain(|request| {
             if result.is_err() {
-                slot.forget();
+                request.forget();
                 return false;
             }
-            match self.model(&slot.target, now) {
+            match self.model(&request.target, now) {
                 Ok(Opening::Sent(..)) => true,
                 Ok(Opening::Refused(_)) => {
-                    slot.forget();
+                    request.forget();
                     false
                 }
                 Ok(Opening::Open(model)) => {
-                    if let Err(why) = self.send_question(slot, model, now, complaints) {
+                    if let Err(why) = self.send_question(request, model, now, complaints) {
                         result = Err(why);
                     }
                     false
                 }
                 Err(why) => {
                     result = Err(why);
-                    slot.forget();
+                    request.forget();
                     false
                 }
             }
@@ -210,14 +210,14 @@ impl Session {
 
     fn send_question(
         &mut self,
-        slot: &Asked,
+        request: &Asked,
         model: u32,
         now: Instant,
         complaints: &mut Complaints,
     ) -> Result<(), String> {
         self.inputs.clear();
         self.states.clear();
-        let Some((number, deadline)) = slot.take(now, &mut self.inputs, &mut self.states) else {
+        let Some((number, deadline)) = request.take(now, &mut self.inputs, &mut self.states) else {
             return Ok(());
         };
         let id = self.new_id();
@@ -225,9 +225,9 @@ impl Session {
         protocol::step(model, id, budget_us, &self.inputs, &self.states, &mut self.packet);
         match self.send(now) {
             Ok(()) => {
-                self.sent.insert(id, Sent { slot: Arc::clone(slot), number, deadline });
+                self.sent.insert(id, Sent { request: Arc::clone(request), number, deadline });
             }
-            Err(Trouble::NotNow) => complaints.say(&slot.target.name, "the server does not read"),
+            Err(Trouble::NotNow) => complaints.say(&request.target.name, "the server does not read"),
             Err(Trouble::Over(errno)) => return Err(format!("cannot send: {}", errno.desc())),
         }
         Ok(())

@@ -5,20 +5,24 @@
 //! sends per round trip, the ratio of Linux, so that its growth leaves no burst. The rule is CUBIC, told of
 //! each report.
 
-use super::drive::{Drive, FIRST_INTERVAL, MIN_CWND_PACKETS, PACING_GAIN, rate_of};
-use super::measure::{Measured, Sample};
-use crate::{BuildError, Commands, FlowInfo, Program};
+use super::{Actuator, FIRST_INTERVAL, PACING_GAIN, rate_of};
+use crate::learned::monitor::Monitor;
+use crate::learned::report::{Reader, Sample};
+use crate::{Commands, FlowInfo, Report};
 use anole_laws::{Control, Cubic, Feedback, Law};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_policies::Decision;
 use anole_programs::rate_hold::{self, control};
 
+/// The least window while ACKs come: delayed ACKs keep flowing, as in BBR.
+const MIN_CWND_PACKETS: u64 = 4;
 /// Window over bandwidth-delay product of a rate.
 const CWND_GAIN: f64 = 2.0;
 
 /// A rate or a window that is held.
-pub(super) struct Hold {
+pub(in crate::learned) struct Hold {
     flow: FlowInfo,
+    reader: Reader,
     /// In force, bytes.
     cwnd: u32,
     /// In force; zero before the first round-trip time.
@@ -28,9 +32,10 @@ pub(super) struct Hold {
 
 impl Hold {
     /// The initial window.
-    pub fn new(flow: FlowInfo) -> Result<Hold, BuildError> {
+    pub fn new(flow: FlowInfo) -> Hold {
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
-        Ok(Hold { flow, cwnd, rate: Rate::ZERO, rule: Cubic::new(flow.mss, cwnd) })
+        let reader = Reader::new(&rate_hold::PROGRAM);
+        Hold { flow, reader, cwnd, rate: Rate::ZERO, rule: Cubic::new(flow.mss, cwnd) }
     }
 
     fn hold_window(&mut self, bytes: u64, srtt: Dur, out: &mut Commands) {
@@ -39,12 +44,12 @@ impl Hold {
         out.cwnd(self.cwnd).rate(Bounds::DEFAULT.clamp(self.rate * PACING_GAIN));
     }
 
-    fn hold_rate(&mut self, rate: Rate, measured: &Measured, out: &mut Commands) {
+    fn hold_rate(&mut self, rate: Rate, monitor: &Monitor, out: &mut Commands) {
         // The least window, sent once per round trip: a policy may not stop a flow.
         let slowest =
-            rate_of(Bounds::DEFAULT.cwnd(0, self.flow.mss), measured.srtt().unwrap_or(FIRST_INTERVAL));
+            rate_of(Bounds::DEFAULT.cwnd(0, self.flow.mss), monitor.srtt().unwrap_or(FIRST_INTERVAL));
         self.rate = Bounds::DEFAULT.clamp(rate.max(slowest));
-        let rtt = measured.recent_rtt().unwrap_or(FIRST_INTERVAL);
+        let rtt = monitor.recent_rtt().unwrap_or(FIRST_INTERVAL);
         let least = MIN_CWND_PACKETS * u64::from(self.flow.mss);
         let window = (self.rate.bytes_in(rtt) * CWND_GAIN) as u64;
         self.cwnd = Bounds::DEFAULT.cwnd(window.max(least), self.flow.mss);
@@ -52,17 +57,13 @@ impl Hold {
     }
 }
 
-impl Drive for Hold {
-    fn program(&self) -> &'static Program {
-        &rate_hold::PROGRAM
-    }
-
+impl Actuator for Hold {
     fn start(&mut self, interval_us: u32, out: &mut Commands) {
         out.run(&rate_hold::PROGRAM).cwnd(self.cwnd).set(control::INTERVAL_US, interval_us);
     }
 
-    fn read(&self, values: &[u64]) -> Option<Sample> {
-        rate_hold::Report::read(values).map(Sample::from)
+    fn read(&mut self, now: Time, report: &Report<'_>) -> Option<Sample> {
+        self.reader.read(now, report)
     }
 
     fn on_first_rtt(&mut self, srtt: Dur, out: &mut Commands) {
@@ -71,15 +72,15 @@ impl Drive for Hold {
         out.rate(Bounds::DEFAULT.clamp(self.rate * PACING_GAIN));
     }
 
-    fn in_force(&self, _measured: &Measured) -> (Rate, u64) {
+    fn in_force(&self, _monitor: &Monitor) -> (Rate, u64) {
         (self.rate, u64::from(self.cwnd))
     }
 
-    fn apply(&mut self, decision: &Decision, ceiling: Rate, measured: &Measured, out: &mut Commands) {
-        let srtt = measured.srtt().unwrap_or(FIRST_INTERVAL);
+    fn apply(&mut self, decision: &Decision, ceiling: Rate, monitor: &Monitor, out: &mut Commands) {
+        let srtt = monitor.srtt().unwrap_or(FIRST_INTERVAL);
         match *decision {
             Decision::Rate(rate) => {
-                self.hold_rate(Rate::from_bytes_per_s(rate).min(ceiling), measured, out);
+                self.hold_rate(Rate::from_bytes_per_s(rate).min(ceiling), monitor, out);
             }
             Decision::Cwnd(bytes) => {
                 let highest = ceiling.bytes_in(srtt);
@@ -89,23 +90,16 @@ impl Drive for Hold {
         }
     }
 
-    fn yield_to_rule(
-        &mut self,
-        now: Time,
-        cwnd: u32,
-        timeout: bool,
-        measured: &Measured,
-        out: &mut Commands,
-    ) {
+    fn yield_to_rule(&mut self, now: Time, cwnd: u32, timeout: bool, monitor: &Monitor, out: &mut Commands) {
         self.rule.resume(now, Control::window(u64::from(cwnd)));
         if timeout {
             self.rule.on_timeout(now);
         }
-        self.hold_window(self.rule.cwnd(), measured.srtt().unwrap_or(FIRST_INTERVAL), out);
+        self.hold_window(self.rule.cwnd(), monitor.srtt().unwrap_or(FIRST_INTERVAL), out);
     }
 
-    fn follow_rule(&mut self, now: Time, sample: &Sample, measured: &Measured, out: &mut Commands) {
-        let srtt = measured.srtt().unwrap_or(FIRST_INTERVAL);
+    fn follow_rule(&mut self, now: Time, sample: &Sample, monitor: &Monitor, out: &mut Commands) {
+        let srtt = monitor.srtt().unwrap_or(FIRST_INTERVAL);
         let rtt = Some(srtt);
         let (acked, lost, timeout) = (sample.acked, sample.lost, sample.timeout);
         let seen = Feedback { acked, lost, timeout, rtt, min_rtt: rtt, samples: 1, ..Feedback::default() };
@@ -126,18 +120,19 @@ mod tests {
     const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
 
     /// A path of 50 ms, with one sample of it.
-    fn measured() -> Measured {
-        let mut measured = Measured::new(FLOW.mss);
+    fn monitor() -> Monitor {
+        let mut monitor = Monitor::new(FLOW.mss);
         let values = [1000, 0, 0, 50_000, 50_000, 50_000, 1, 0, 3125, 0, 0, 3125 * 3125, 0, 0];
-        let report = rate_hold::Report::read(&values).unwrap();
-        measured.add(Time::ZERO, &Sample::from(report));
-        measured
+        let report = Report { program: &rate_hold::PROGRAM, values: &values };
+        let sample = Reader::new(report.program).read(Time::ZERO, &report).unwrap();
+        monitor.add(Time::ZERO, &sample);
+        monitor
     }
 
     fn applied(decision: Decision, ceiling: f64) -> Vec<(Register, u32)> {
         let mut out = Commands::default();
-        let mut hold = Hold::new(FLOW).unwrap();
-        hold.apply(&decision, Rate::from_bytes_per_s(ceiling), &measured(), &mut out);
+        let mut hold = Hold::new(FLOW);
+        hold.apply(&decision, Rate::from_bytes_per_s(ceiling), &monitor(), &mut out);
         out.fields().to_vec()
     }
 
@@ -158,12 +153,12 @@ mod tests {
 
     #[test]
     fn the_rule_goes_on_from_the_window_given() {
-        let (mut hold, mut out) = (Hold::new(FLOW).unwrap(), Commands::default());
-        hold.yield_to_rule(Time::ZERO, 70_000, false, &measured(), &mut out);
+        let (mut hold, mut out) = (Hold::new(FLOW), Commands::default());
+        hold.yield_to_rule(Time::ZERO, 70_000, false, &monitor(), &mut out);
         assert_eq!(out.fields()[0], (CWND, 70_000));
         out.clear();
         let lost = Sample { lost: 1, ..Sample::default() };
-        hold.follow_rule(Time::from_micros(1), &lost, &measured(), &mut out);
+        hold.follow_rule(Time::from_micros(1), &lost, &monitor(), &mut out);
         assert_eq!(out.fields()[0], (CWND, 49_000));
     }
 }

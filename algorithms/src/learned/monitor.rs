@@ -1,20 +1,18 @@
-//! From reports to observations: what several reports told between two decisions, and what a flow
+//! Monitor intervals: what several reports told between two decisions becomes one observation, with what a flow
 //! remembers of its path.
 //!
 //! Reports come more often than decisions (a loss, a timeout, a late answer), so that their sums are
 //! brought to one origin and added. With t the arrival times and y the round-trip times of n ACKs the
 //! slope of the round-trip time is (n·Σty − Σt·Σy)/(n·Σtt − (Σt)²).
 
+use super::report::{LONGEST_RTT_US, Sample, UNIT_S};
 use anole_model::{Dur, Rate, Time};
 use anole_policies::Observation;
-use anole_programs::{orca, rate_hold, spine};
 
-/// The unit in which the programs take the times of their sums, seconds.
-const UNIT_S: f64 = 16e-6;
 /// Fewer samples than this have no slope worth naming.
 const MIN_SAMPLES: f64 = 5.0;
 /// No round-trip time is longer; a larger figure is no measurement.
-const LONGEST_RTT: Dur = Dur::from_millis(60_000);
+const LONGEST_RTT: Dur = Dur::from_micros(LONGEST_RTT_US);
 /// What a sample leaves of the smoothed round-trip time (RFC 6298: 1 − 1/8) …
 const SRTT_KEEPS: f64 = 7.0 / 8.0;
 /// … and of its deviation (1 − 1/4).
@@ -22,59 +20,9 @@ const RTTVAR_KEEPS: f64 = 3.0 / 4.0;
 /// A recent smallest round-trip time is at most twice this old: BBR's ten seconds.
 const RECENT: Dur = Dur::from_millis(5_000);
 
-/// One report, of whichever program.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sample {
-    /// Bytes acknowledged.
-    pub acked: u64,
-    /// Packets found lost.
-    pub lost: u64,
-    /// A retransmission timeout happened.
-    pub timeout: bool,
-    /// Time since the report before.
-    pub elapsed: Dur,
-    /// Last round-trip time of the flow, us; 0 before the first.
-    pub rtt_us: u64,
-    /// Smallest round-trip time since the report before, us.
-    pub min_rtt_us: u64,
-    /// Bytes in flight.
-    pub inflight: u64,
-    /// Last delivery rate, bytes/s, which spans about a round trip.
-    pub rate_in: u64,
-    /// Window at the report, bytes; `None` where only the agent moves it.
-    pub cwnd: Option<u64>,
-    /// n, Σt, Σy, Σtt, Σty, Σyy.
-    pub sums: [f64; 6],
-}
-
-macro_rules! sample_of {
-    ($program:ident, $cwnd:expr) => {
-        impl From<$program::Report> for Sample {
-            fn from(seen: $program::Report) -> Sample {
-                let sums = [seen.n, seen.sum_t, seen.sum_rtt, seen.sum_tt, seen.sum_trtt, seen.sum_rttrtt];
-                Sample {
-                    acked: seen.acked,
-                    lost: seen.lost,
-                    timeout: seen.timeout > 0,
-                    elapsed: Dur::from_micros(seen.elapsed_us),
-                    rtt_us: seen.rtt_us,
-                    min_rtt_us: seen.min_rtt_us,
-                    inflight: seen.inflight,
-                    rate_in: seen.rate_in,
-                    cwnd: $cwnd(&seen),
-                    sums: sums.map(|sum| sum as f64),
-                }
-            }
-        }
-    };
-}
-sample_of!(rate_hold, |_: &rate_hold::Report| None);
-sample_of!(orca, |seen: &orca::Report| Some(seen.cwnd));
-sample_of!(spine, |seen: &spine::Report| Some(seen.cwnd));
-
-/// What was measured since the last decision, and what is known of the path.
+/// The monitor interval that is open, and what is known of the path.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Measured {
+pub(super) struct Monitor {
     mss: u32,
     srtt: Option<Dur>,
     rtt_var: Dur,
@@ -91,10 +39,10 @@ pub(super) struct Measured {
     sums: [f64; 6],
 }
 
-impl Measured {
+impl Monitor {
     /// Nothing is known yet.
-    pub fn new(mss: u32) -> Measured {
-        Measured { mss: mss.max(1), ..Measured::default() }
+    pub fn new(mss: u32) -> Monitor {
+        Monitor { mss: mss.max(1), ..Monitor::default() }
     }
 
     /// The smoothed round-trip time, once there is one.
@@ -169,7 +117,7 @@ impl Measured {
     }
 
     /// What was measured since the last decision, with the rate and the window that were in force; the
-    /// next one begins. `None` while no round-trip time was ever measured.
+    /// next one begins. `None` while no round-trip time was ever monitor.
     pub fn observe(&mut self, rate: Rate, cwnd: u64) -> Option<Observation> {
         let (srtt, min_rtt) = (self.srtt?, self.min_rtt?);
         let [n, _, y, ..] = self.sums;
@@ -219,29 +167,27 @@ mod tests {
     use super::*;
 
     fn sample(times_us: impl Iterator<Item = (u64, u64)>, elapsed_us: u64) -> Sample {
-        let mut report = rate_hold::Report { elapsed_us, min_rtt_us: u64::MAX, ..Default::default() };
+        let mut sample =
+            Sample { elapsed: Dur::from_micros(elapsed_us), min_rtt_us: u64::MAX, ..Sample::default() };
         for (at, rtt) in times_us {
-            let (t, y) = (at / 16, rtt / 16);
-            report.acked += 1000;
-            report.n += 1;
-            report.rtt_us = rtt;
-            report.min_rtt_us = report.min_rtt_us.min(rtt);
-            report.sum_t += t;
-            report.sum_rtt += y;
-            report.sum_tt += t * t;
-            report.sum_trtt += t * y;
-            report.sum_rttrtt += y * y;
+            let (t, y) = ((at / 16) as f64, (rtt / 16) as f64);
+            sample.acked += 1000;
+            sample.rtt_us = rtt;
+            sample.min_rtt_us = sample.min_rtt_us.min(rtt);
+            for (sum, more) in sample.sums.iter_mut().zip([1.0, t, y, t * t, t * y, y * y]) {
+                *sum += more;
+            }
         }
-        report.into()
+        sample
     }
 
     /// Round-trip times that rise by a fifth of the time that passes, in one report and in three.
     #[test]
     fn reports_add_up_to_the_observation_of_one() {
         let line = |from: u64, to: u64| (from..to).map(move |i| ((i - from) * 1600, 48_000 + i * 320));
-        let mut whole = Measured::new(1000);
+        let mut whole = Monitor::new(1000);
         whole.add(Time::ZERO, &sample(line(0, 60), 96_000));
-        let mut parts = Measured::new(1000);
+        let mut parts = Monitor::new(1000);
         for part in 0..3 {
             parts.add(Time::ZERO, &sample(line(20 * part, 20 * part + 20), 32_000));
         }
@@ -255,28 +201,28 @@ mod tests {
 
     #[test]
     fn an_observation_begins_anew_and_remembers_the_path() {
-        let mut measured = Measured::new(1000);
-        assert!(measured.observe(Rate::ZERO, 0).is_none());
-        measured.add(Time::ZERO, &sample([(0, 32_000), (1600, 48_000)].into_iter(), 60_000));
-        let first = measured.observe(Rate::ZERO, 0).unwrap();
+        let mut monitor = Monitor::new(1000);
+        assert!(monitor.observe(Rate::ZERO, 0).is_none());
+        monitor.add(Time::ZERO, &sample([(0, 32_000), (1600, 48_000)].into_iter(), 60_000));
+        let first = monitor.observe(Rate::ZERO, 0).unwrap();
         assert_eq!((first.acks, first.rtt), (2, Dur::from_millis(40)));
-        measured.add(Time::ZERO, &Sample { lost: 3, acked: 7000, elapsed: first.rtt, ..Sample::default() });
-        let second = measured.observe(Rate::ZERO, 0).unwrap();
+        monitor.add(Time::ZERO, &Sample { lost: 3, acked: 7000, elapsed: first.rtt, ..Sample::default() });
+        let second = monitor.observe(Rate::ZERO, 0).unwrap();
         assert_eq!((second.acks, second.rtt, second.lost), (0, second.srtt, 3));
         assert!((second.loss_rate - 0.3).abs() < 1e-12);
         assert_eq!(second.min_rtt, Dur::from_millis(32));
-        assert_eq!(measured.max_delivery(), Rate::from_bytes_per_s(7000.0 / 0.04));
+        assert_eq!(monitor.max_delivery(), Rate::from_bytes_per_s(7000.0 / 0.04));
     }
 
     #[test]
     fn a_path_that_became_longer_is_believed_within_ten_seconds() {
-        let mut measured = Measured::new(1000);
+        let mut monitor = Monitor::new(1000);
         for second in 0..20u64 {
             let rtt = if second < 2 { 20_000 } else { 80_000 };
             let at = Time::from_micros(second * 1_000_000);
-            measured.add(at, &sample([(0, rtt)].into_iter(), 1_000_000));
+            monitor.add(at, &sample([(0, rtt)].into_iter(), 1_000_000));
         }
-        assert_eq!(measured.recent_rtt(), Some(Dur::from_millis(80)));
-        assert_eq!(measured.min_rtt(), Some(Dur::from_millis(20)));
+        assert_eq!(monitor.recent_rtt(), Some(Dur::from_millis(80)));
+        assert_eq!(monitor.min_rtt(), Some(Dur::from_millis(20)));
     }
 }

@@ -1,14 +1,14 @@
 //! The shape of a policy's network: its layers, and what follows from them (widths, tensors, the
 //! manifest's description).
 
-use super::{Action, Schema};
+use super::Schema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The network between input and output.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Network {
+pub enum Architecture {
     /// Layers one after the other, then a head.
     Sequential {
         /// Layers.
@@ -29,7 +29,7 @@ pub enum Network {
     },
 }
 
-/// A layer of [`Network::Sequential`]. Tensors are named `layers.N.weight`, `.bias` (dense) and
+/// A layer of [`Architecture::Sequential`]. Tensors are named `layers.N.weight`, `.bias` (dense) and
 /// `layers.N.weight_ih`, `.weight_hh`, `.bias_ih`, `.bias_hh` (recurrent), shaped as PyTorch shapes them.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -98,9 +98,9 @@ impl Schema {
     /// Width of the network's output.
     pub fn outputs(&self) -> usize {
         match &self.network {
-            Network::Sequential { head: Head::Argmax | Head::Mixture, .. } => 1,
-            Network::Sequential { layer, head: Head::Direct } => layer.last().map_or(0, Layer::units),
-            Network::Hierarchical { outputs, .. } => outputs + 1,
+            Architecture::Sequential { head: Head::Argmax | Head::Mixture, .. } => 1,
+            Architecture::Sequential { layer, head: Head::Direct } => layer.last().map_or(0, Layer::units),
+            Architecture::Hierarchical { outputs, .. } => outputs + 1,
         }
     }
 
@@ -109,15 +109,17 @@ impl Schema {
     /// flow's state is all zeros.
     pub fn state(&self) -> usize {
         match &self.network {
-            Network::Sequential { layer, .. } => layer.iter().map(Layer::state).sum(),
-            Network::Hierarchical { watcher, generator, outputs } => 2 * watcher + 2 * generator + outputs,
+            Architecture::Sequential { layer, .. } => layer.iter().map(Layer::state).sum(),
+            Architecture::Hierarchical { watcher, generator, outputs } => {
+                2 * watcher + 2 * generator + outputs
+            }
         }
     }
 
     /// The tensors that a policy file of this schema holds, and no others.
     pub fn tensors(&self) -> Vec<TensorShape> {
         match &self.network {
-            Network::Sequential { layer, .. } => {
+            Architecture::Sequential { layer, .. } => {
                 let mut inputs = self.inputs();
                 let mut tensors = Vec::new();
                 for (n, layer) in layer.iter().enumerate() {
@@ -126,7 +128,7 @@ impl Schema {
                 }
                 tensors
             }
-            &Network::Hierarchical { watcher, generator, outputs } => {
+            &Architecture::Hierarchical { watcher, generator, outputs } => {
                 let mut tensors = Vec::new();
                 Layer::Lstm { units: watcher }.tensors("watcher", self.inputs() + generator, &mut tensors);
                 let dense = |units| Layer::Dense { units, activation: Activation::None };
@@ -142,7 +144,7 @@ impl Schema {
     pub fn network_json(&self) -> Value {
         let (inputs, outputs, state) = (self.inputs(), self.outputs(), self.state());
         match &self.network {
-            Network::Sequential { layer, head } => {
+            Architecture::Sequential { layer, head } => {
                 let mut width = inputs;
                 let layers = layer.iter().map(|layer| {
                     let before = std::mem::replace(&mut width, layer.units());
@@ -152,7 +154,7 @@ impl Schema {
                 json!({"kind": "sequential", "inputs": inputs, "outputs": outputs, "state": state,
                        "layers": layers, "head": head})
             }
-            Network::Hierarchical { watcher, generator, .. } => {
+            Architecture::Hierarchical { watcher, generator, .. } => {
                 json!({"kind": "hierarchical", "inputs": inputs, "outputs": outputs, "state": state,
                        "watcher": watcher, "generator": generator})
             }
@@ -201,29 +203,6 @@ impl Layer {
             }
             Layer::Lstm { units } => json!({"kind": "lstm", "inputs": inputs, "units": units}),
             Layer::Gru { units } => json!({"kind": "gru", "inputs": inputs, "units": units}),
-        }
-    }
-}
-
-impl Action {
-    /// Its `kind` in a schema.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Action::RateExp { .. } => "rate-exp",
-            Action::RateStep { .. } => "rate-step",
-            Action::CwndExp { .. } => "cwnd-exp",
-            Action::CwndStep { .. } => "cwnd-step",
-            Action::CubicCwndExp { .. } => "cubic-cwnd-exp",
-            Action::CwndTable { .. } => "cwnd-table",
-            Action::Parameters { .. } => "parameters",
-        }
-    }
-
-    /// How many numbers of a network it takes (a hierarchical network's trigger is not one).
-    pub fn width(&self) -> usize {
-        match self {
-            Action::Parameters { parameter, .. } => parameter.len(),
-            _ => 1,
         }
     }
 }

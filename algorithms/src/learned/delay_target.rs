@@ -6,8 +6,9 @@
 //! worked off over 1/g round trips. With no queue at all it asks for more than the path has delivered,
 //! which is how it finds new capacity.
 
-use super::{Observation, Policy};
+use super::flow_policy::{Answer, FlowPolicy};
 use anole_model::Time;
+use anole_policies::Observation;
 
 /// Target queueing delay as a share of the smallest round-trip time: half of what Anole's utility
 /// tolerates (its µ is 0.2).
@@ -19,20 +20,25 @@ const MAX_STEP: f64 = 0.25;
 
 /// The rule.
 #[derive(Debug, Default)]
-pub struct DelayTarget {
-    answer: Option<f64>,
+pub(super) struct DelayTarget {
+    rate: f64,
+    asked: bool,
 }
 
-impl Policy for DelayTarget {
-    fn ask(&mut self, _now: Time, seen: &Observation) {
+impl FlowPolicy for DelayTarget {
+    fn observe(&mut self, seen: &Observation) {
         let (srtt, min_rtt) = (seen.srtt.as_secs_f64(), seen.min_rtt.as_secs_f64());
         let error = (1.0 + TARGET_SHARE) * min_rtt - srtt;
         let step = if srtt > 0.0 { (error / (srtt * ROUNDS)).clamp(-MAX_STEP, MAX_STEP) } else { 0.0 };
-        self.answer = Some(seen.delivery_rate.bytes_per_s() * (1.0 + step));
+        self.rate = seen.delivery_rate.bytes_per_s() * (1.0 + step);
     }
 
-    fn poll(&mut self, _now: Time) -> Option<f64> {
-        self.answer.take()
+    fn ask(&mut self, _now: Time, _deadline: Time) {
+        self.asked = true;
+    }
+
+    fn poll(&mut self, _now: Time, _seen: &Observation) -> Option<Answer> {
+        std::mem::take(&mut self.asked).then(|| Answer::rate(self.rate))
     }
 }
 
@@ -40,6 +46,7 @@ impl Policy for DelayTarget {
 mod tests {
     use super::*;
     use anole_model::{Dur, Rate};
+    use anole_policies::Decision;
 
     fn ask(srtt_ms: u64) -> f64 {
         let mut policy = DelayTarget::default();
@@ -48,10 +55,15 @@ mod tests {
             min_rtt: Dur::from_millis(100),
             ..Observation::quiet(Rate::from_bytes_per_s(1000.0))
         };
-        policy.ask(Time::ZERO, &seen);
-        let answer = policy.poll(Time::ZERO).unwrap();
-        assert_eq!(policy.poll(Time::ZERO), None);
-        answer
+        policy.observe(&seen);
+        assert_eq!(policy.poll(Time::ZERO, &seen), None);
+        policy.ask(Time::ZERO, Time::ZERO);
+        let answer = policy.poll(Time::ZERO, &seen);
+        assert_eq!(policy.poll(Time::ZERO, &seen), None);
+        let Some(Answer::Decided { decision: Decision::Rate(rate), .. }) = answer else {
+            panic!("{answer:?}")
+        };
+        rate
     }
 
     #[test]

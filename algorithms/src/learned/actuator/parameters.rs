@@ -1,0 +1,308 @@
+//! A policy that sets registers of a fold program, which moves the window per ACK by itself.
+//!
+//! Spine is one: Tian et al., *Spine: An Efficient DRL-based Congestion Control with Ultra-low Overhead*, CoNEXT
+//! 2022, whose executor is `spine.ccp`. Which program, which registers, their values in start-up and the rule inside
+//! the program are the schema's.
+//!
+//! A program without a rule of its own leaves the flow to `rate-hold` with CUBIC's window, and comes back, from that
+//! window, with the policy's next decision.
+//!
+//! Deviation from Spine: start-up also ends when the round-trip time has doubled (see [`super::Orca`]).
+
+use super::{Actuator, FIRST_INTERVAL, Hold, rate_of, start_up_is_over};
+use crate::learned::monitor::Monitor;
+use crate::learned::report::{Reader, Sample};
+use crate::{Commands, FlowInfo, Program, Report};
+use anole_model::{Bounds, Rate, Time};
+use anole_policies::Decision;
+use anole_policies::schema::ParameterRange;
+use anole_programs::Register;
+
+/// Pacing rate over window per round-trip time where growth may be slow start's (Linux, tcp_pacing_ss_ratio).
+const PACING_GAIN: f64 = 2.0;
+/// Growth of one packet per packet acknowledged: slow start.
+const SLOW_START: f64 = 1.0;
+
+/// A register with its range and scale.
+#[derive(Clone, Debug)]
+pub(in crate::learned) struct Setting {
+    pub register: Register,
+    pub range: ParameterRange,
+}
+
+/// Reno inside the program (see [`anole_policies::schema::ProgramRule`]).
+#[derive(Clone, Debug)]
+pub(in crate::learned) struct Reno {
+    pub growth: Setting,
+    pub others: Vec<(Register, u32)>,
+}
+
+impl Reno {
+    /// Sets the registers, at windows of `cwnd` and `ssthresh` bytes.
+    fn deploy(&self, cwnd: u32, ssthresh: u32, mss: u32, out: &mut Commands) {
+        let growth = if cwnd < ssthresh { SLOW_START } else { f64::from(mss) / f64::from(cwnd.max(1)) };
+        out.set(self.growth.register, self.growth.range.register(growth));
+        for &(register, value) in &self.others {
+            out.set(register, value);
+        }
+    }
+}
+
+/// The rule that governs while the policy may not.
+enum Rule {
+    /// Registers of the program make it; with the slow-start threshold, bytes.
+    Within(Reno, u32),
+    /// Another program holds its window; true while that one runs.
+    Held(Box<Hold>, bool),
+}
+
+/// A fold program and its registers.
+pub(in crate::learned) struct Parameters {
+    flow: FlowInfo,
+    program: &'static Program,
+    reader: Reader,
+    /// What the policy sets, in the order of its outputs.
+    settings: Vec<Setting>,
+    /// Register values of the start-up; none without one.
+    startup: Vec<(Register, u32)>,
+    rule: Rule,
+    starting: bool,
+    /// In force at the last report or command, bytes.
+    cwnd: u32,
+    /// The program sets no pacing rate, and one that held the rule's window has left its own.
+    paced: bool,
+}
+
+impl Parameters {
+    /// The initial window, with the program's own register values where `startup` gives none.
+    pub fn new(
+        flow: FlowInfo,
+        program: &'static Program,
+        settings: Vec<Setting>,
+        startup: Vec<(Register, u32)>,
+        rule: Option<Reno>,
+    ) -> Parameters {
+        let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
+        let rule = match rule {
+            Some(reno) => Rule::Within(reno, cwnd),
+            None => Rule::Held(Box::new(Hold::new(flow)), false),
+        };
+        let (reader, starting) = (Reader::new(program), !startup.is_empty());
+        Parameters { flow, program, reader, settings, startup, rule, starting, cwnd, paced: false }
+    }
+
+    /// The program begins at the window in force.
+    fn run(&self, out: &mut Commands) {
+        out.run(self.program).cwnd(self.cwnd);
+        if let Some(mss) = self.program.control("mss") {
+            out.set(mss, self.flow.mss);
+        }
+    }
+
+    /// The rule that runs in another program now.
+    fn held(&self) -> Option<&Hold> {
+        match &self.rule {
+            Rule::Held(hold, true) => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// The program takes over from the one that held the rule's window.
+    fn take_back(&mut self, monitor: &Monitor, out: &mut Commands) {
+        let Rule::Held(hold, engaged @ true) = &mut self.rule else { return };
+        *engaged = false;
+        let (_, cwnd) = hold.in_force(monitor);
+        self.cwnd = Bounds::DEFAULT.cwnd(cwnd, self.flow.mss);
+        self.run(out);
+        self.paced = !self.program.paces();
+        self.pace(monitor, out);
+    }
+
+    /// A pacing rate can't be taken back from a transport: the one left there follows the window.
+    fn pace(&self, monitor: &Monitor, out: &mut Commands) {
+        if self.paced && self.held().is_none() {
+            let rate = rate_of(self.cwnd, monitor.srtt().unwrap_or(FIRST_INTERVAL)) * PACING_GAIN;
+            out.rate(Bounds::DEFAULT.clamp(rate));
+        }
+    }
+}
+
+impl Actuator for Parameters {
+    fn start(&mut self, interval_us: u32, out: &mut Commands) {
+        self.run(out);
+        for &(register, value) in &self.startup {
+            out.set(register, value);
+        }
+        self.set_interval(interval_us, out);
+    }
+
+    fn read(&mut self, now: Time, report: &Report<'_>) -> Option<Sample> {
+        match &mut self.rule {
+            Rule::Held(hold, true) => hold.read(now, report),
+            _ => self.reader.read(now, report),
+        }
+    }
+
+    fn set_interval(&mut self, us: u32, out: &mut Commands) {
+        match &mut self.rule {
+            Rule::Held(hold, true) => hold.set_interval(us, out),
+            _ => {
+                if let Some(interval) = self.program.control("interval_us") {
+                    out.set(interval, us);
+                }
+            }
+        }
+    }
+
+    fn on_report(&mut self, _now: Time, sample: &Sample, monitor: &Monitor, out: &mut Commands) {
+        if let Some(cwnd) = sample.cwnd {
+            self.cwnd = Bounds::DEFAULT.cwnd(cwnd, self.flow.mss);
+        }
+        self.pace(monitor, out);
+        if self.starting && start_up_is_over(sample, monitor) {
+            self.starting = false;
+        }
+    }
+
+    fn is_starting(&self) -> bool {
+        self.starting
+    }
+
+    fn in_force(&self, monitor: &Monitor) -> (Rate, u64) {
+        match self.held() {
+            Some(hold) => hold.in_force(monitor),
+            None => (rate_of(self.cwnd, monitor.srtt().unwrap_or(FIRST_INTERVAL)), u64::from(self.cwnd)),
+        }
+    }
+
+    fn apply(&mut self, decision: &Decision, ceiling: Rate, monitor: &Monitor, out: &mut Commands) {
+        let Decision::Parameters(values) = decision else { return };
+        self.take_back(monitor, out);
+        for (Setting { register, range }, &value) in self.settings.iter().zip(values) {
+            out.set(*register, range.register(range.bound(value)));
+        }
+        let highest = ceiling.bytes_in(monitor.srtt().unwrap_or(FIRST_INTERVAL)) as u64;
+        if u64::from(self.cwnd) > highest {
+            self.cwnd = Bounds::DEFAULT.cwnd(highest, self.flow.mss);
+            out.cwnd(self.cwnd);
+        }
+    }
+
+    fn yield_to_rule(&mut self, now: Time, cwnd: u32, timeout: bool, monitor: &Monitor, out: &mut Commands) {
+        match &mut self.rule {
+            Rule::Held(hold, engaged) => {
+                if !std::mem::replace(engaged, true) {
+                    hold.start(FIRST_INTERVAL.as_micros() as u32, out);
+                }
+                hold.yield_to_rule(now, cwnd, timeout, monitor, out);
+            }
+            Rule::Within(reno, ssthresh) => {
+                *ssthresh = cwnd;
+                let start = if timeout { Bounds::DEFAULT.cwnd(0, self.flow.mss) } else { cwnd };
+                if start < self.cwnd {
+                    self.cwnd = start;
+                    out.cwnd(start);
+                }
+                reno.deploy(self.cwnd, *ssthresh, self.flow.mss, out);
+            }
+        }
+    }
+
+    fn follow_rule(&mut self, now: Time, sample: &Sample, monitor: &Monitor, out: &mut Commands) {
+        let (reno, ssthresh) = match &mut self.rule {
+            Rule::Held(hold, _) => return hold.follow_rule(now, sample, monitor, out),
+            Rule::Within(reno, ssthresh) => (reno, ssthresh),
+        };
+        let least = Bounds::DEFAULT.cwnd(0, self.flow.mss);
+        if sample.timeout {
+            // Another one before the window grew is the same congestion (RFC 5681 §3.1).
+            if self.cwnd > least {
+                *ssthresh = self.cwnd / 2;
+            }
+            self.cwnd = least;
+            out.cwnd(least);
+        } else if sample.lost > 0 {
+            *ssthresh = self.cwnd;
+        }
+        reno.deploy(self.cwnd, *ssthresh, self.flow.mss, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_programs::{rate_hold, reno, spine};
+
+    const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
+    const CEILING: f64 = 1e9;
+
+    fn setting(program: &Program, name: &str, high: f64, scale: f64) -> Setting {
+        let range = ParameterRange { name: name.to_string(), low: 0.0, high, scale };
+        Setting { register: program.control(name).unwrap(), range }
+    }
+
+    /// Spine's executor with two of its registers and a rule within.
+    fn spine() -> Parameters {
+        let growth = setting(&spine::PROGRAM, "alpha_thr", 0.5, 65_536.0);
+        let loss = setting(&spine::PROGRAM, "alpha_loss", 1.0, 65_536.0);
+        let reno = Reno { growth: growth.clone(), others: vec![(loss.register, 32_768)] };
+        Parameters::new(FLOW, &spine::PROGRAM, vec![growth, loss], Vec::new(), Some(reno))
+    }
+
+    fn fields(out: &Commands) -> Vec<(&'static str, u32)> {
+        out.fields().iter().map(|&(register, value)| (register.name, value)).collect()
+    }
+
+    fn apply(actuator: &mut Parameters, values: Vec<f64>, out: &mut Commands) {
+        let ceiling = Rate::from_bytes_per_s(CEILING);
+        actuator.apply(&Decision::Parameters(values), ceiling, &Monitor::new(FLOW.mss), out);
+    }
+
+    #[test]
+    fn values_are_set_in_fixed_point_within_their_ranges() {
+        let (mut actuator, mut out) = (spine(), Commands::default());
+        apply(&mut actuator, vec![0.25, f64::INFINITY], &mut out);
+        assert_eq!(fields(&out), [("alpha_thr", 16_384), ("alpha_loss", 65_536)]);
+        apply(&mut actuator, vec![-1.0, 0.5], &mut out);
+        assert_eq!(fields(&out), [("alpha_thr", 0), ("alpha_loss", 32_768)]);
+    }
+
+    #[test]
+    fn a_rule_within_the_program_is_reno() {
+        let (mut actuator, mut out) = (spine(), Commands::default());
+        actuator.cwnd = 100_000;
+        actuator.yield_to_rule(Time::ZERO, 50_000, false, &Monitor::new(FLOW.mss), &mut out);
+        // One packet in fifty, and a half on a loss.
+        assert_eq!(fields(&out), [("Cwnd", 50_000), ("alpha_thr", 1_311), ("alpha_loss", 32_768)]);
+        out.clear();
+        let timeout = Sample { timeout: true, ..Sample::default() };
+        actuator.follow_rule(Time::ZERO, &timeout, &Monitor::new(FLOW.mss), &mut out);
+        assert_eq!(fields(&out)[..2], [("Cwnd", 2_000), ("alpha_thr", 65_536)]);
+    }
+
+    #[test]
+    fn without_one_another_program_holds_the_rules_window_until_the_next_decision() {
+        let threshold = setting(&reno::PROGRAM, "ssthresh", 1e6, 1.0);
+        let mut actuator = Parameters::new(FLOW, &reno::PROGRAM, vec![threshold], Vec::new(), None);
+        let (mut out, monitor) = (Commands::default(), Monitor::new(FLOW.mss));
+        actuator.start(1000, &mut out);
+        assert_eq!(fields(&out), [("Cwnd", 10_000), ("mss", 1000), ("interval_us", 1000)]);
+        out.clear();
+        actuator.yield_to_rule(Time::ZERO, 70_000, false, &monitor, &mut out);
+        assert_eq!(out.program().map(|program| program.name), Some("rate-hold"));
+        assert_eq!(fields(&out)[0], ("Cwnd", 70_000));
+        let report = |program, values| Report { program, values };
+        let late = report(&reno::PROGRAM, &[0; 6]);
+        assert!(actuator.read(Time::ZERO, &late).is_none());
+        let lost = actuator
+            .read(Time::ZERO, &report(&rate_hold::PROGRAM, &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        out.clear();
+        actuator.follow_rule(Time::from_micros(1), &lost.unwrap(), &monitor, &mut out);
+        assert_eq!(fields(&out)[0], ("Cwnd", 49_000));
+        out.clear();
+        apply(&mut actuator, vec![30_000.0], &mut out);
+        assert_eq!(out.program().map(|program| program.name), Some("reno"));
+        assert_eq!(fields(&out), [("Cwnd", 49_000), ("mss", 1000), ("Rate", 980_000), ("ssthresh", 30_000)]);
+        assert!(actuator.read(Time::ZERO, &late).is_some());
+    }
+}

@@ -1,0 +1,78 @@
+//! How a flow gets its answers: a [`Policy`] is shared, each flow asks it through an [`InferenceSession`] of its
+//! own, and [`Policies`] finds policies by name.
+
+use crate::error::PolicyError;
+use crate::network::{Batch, Network};
+use crate::schema::Schema;
+use anole_model::Time;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A trained policy that is ready to serve flows: its schema, and weights in some backend.
+pub trait Policy: Debug + Send + Sync {
+    /// What it sees and does.
+    fn schema(&self) -> &Schema;
+
+    /// The session of a new flow.
+    fn session(&self) -> Box<dyn InferenceSession>;
+}
+
+/// One flow's use of a policy: the recurrent state, and the question that waits for its answer.
+pub trait InferenceSession: Send {
+    /// Asks. An answer after `deadline` counts as none. A question asked before the last one was
+    /// answered replaces it; the state then stays that before the question replaced.
+    fn ask(&mut self, now: Time, deadline: Time, input: &[f32]);
+
+    /// The answer to the last question, once: the network's outputs, unchecked. `None` while there is
+    /// none.
+    fn poll(&mut self, now: Time) -> Option<&[f32]>;
+}
+
+/// Finds trained policies.
+pub trait Policies: Debug + Send + Sync {
+    /// Names that `find` knows without a file.
+    fn names(&self) -> Vec<String>;
+
+    /// The policy with this name, or in this file.
+    fn find(&self, name: &str) -> Result<Arc<dyn Policy>, PolicyError>;
+}
+
+/// A policy that answers at once, on the thread that asks: for simulations, where this takes no virtual time.
+#[derive(Clone, Debug)]
+pub struct Immediate(pub Arc<dyn Network>);
+
+impl Policy for Immediate {
+    fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    fn session(&self) -> Box<dyn InferenceSession> {
+        let schema = self.0.schema();
+        let batch = Batch {
+            rows: 1,
+            inputs: vec![0.0; schema.inputs()],
+            states: vec![0.0; schema.state()],
+            outputs: vec![0.0; schema.outputs()],
+        };
+        Box::new(ImmediateSession { network: Arc::clone(&self.0), batch, answered: false })
+    }
+}
+
+struct ImmediateSession {
+    network: Arc<dyn Network>,
+    batch: Batch,
+    answered: bool,
+}
+
+impl InferenceSession for ImmediateSession {
+    fn ask(&mut self, _now: Time, _deadline: Time, input: &[f32]) {
+        self.answered = input.len() == self.batch.inputs.len() && {
+            self.batch.inputs.copy_from_slice(input);
+            self.network.step(&mut self.batch).is_ok()
+        };
+    }
+
+    fn poll(&mut self, _now: Time) -> Option<&[f32]> {
+        std::mem::take(&mut self.answered).then_some(self.batch.outputs.as_slice())
+    }
+}

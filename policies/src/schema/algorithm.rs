@@ -1,0 +1,53 @@
+//! How a policy runs a flow by itself: a schema's table `[algorithm]`.
+//!
+//! The table is no part of the schema's hash, and no policy file carries it: it belongs to the algorithm in whose
+//! name a policy runs, whichever weights it has.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The table `[algorithm]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AlgorithmTable {
+    /// Name of the algorithm; the schema's if left out.
+    pub name: Option<String>,
+    /// Of an action that sets registers: their values until the first loss, or until the round-trip time has
+    /// doubled. The policy only watches meanwhile. Without any it decides from the first round-trip time on.
+    pub startup: BTreeMap<String, f64>,
+    /// Values of the start-up that a user may change.
+    #[serde(rename = "parameter")]
+    pub parameters: Vec<StartupParameter>,
+    /// Of an action that sets registers: the rule inside the program that governs while the policy may not.
+    /// Without one the flow is given to CUBIC, whose window a program holds that does nothing else.
+    pub rule: Option<ProgramRule>,
+}
+
+/// A register's value in start-up, as a parameter of the algorithm.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartupParameter {
+    /// Name of the parameter.
+    pub name: String,
+    /// The register.
+    pub register: String,
+    /// Value if the user says nothing.
+    pub default: f64,
+    /// Smallest value allowed.
+    pub low: f64,
+    /// Largest value allowed.
+    pub high: f64,
+    /// Meaning, unit and source.
+    pub doc: String,
+}
+
+/// Reno in a program that decreases its window on a loss by itself.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramRule {
+    /// The register with the growth per byte acknowledged: 1 in slow start, a packet per window above it.
+    pub growth: String,
+    /// Values of other registers while the rule governs.
+    #[serde(default)]
+    pub set: BTreeMap<String, f64>,
+}
