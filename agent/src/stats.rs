@@ -1,7 +1,7 @@
 //! One JSON line per ended flow, for whoever measures.
 
-use anole_algorithms::Telemetry;
-use anole_model::{Dur, Time};
+use anole_algorithms::{Metrics, Shares};
+use anole_model::Time;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -37,28 +37,32 @@ pub struct FlowLine {
     pub applied: Option<Shares>,
 }
 
-/// Shares of time, 0 to 1.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[allow(missing_docs, reason = "as in the algorithms' telemetry")]
-pub struct Shares {
-    pub rule: f64,
-    pub learned: f64,
-    pub inferred: f64,
-    pub previous: f64,
-}
+impl FlowLine {
+    /// A flow that begins, with its source and destination port.
+    pub fn new(flow: u32, (src_port, dst_port): (u32, u32), now: Time) -> FlowLine {
+        FlowLine {
+            algorithm: "",
+            flow,
+            src_port,
+            dst_port,
+            start_s: seconds(now),
+            end_s: seconds(now),
+            end: "dropped",
+            reports: 0,
+            updates: 0,
+            decisions: 0,
+            inferences: 0,
+            applied: None,
+        }
+    }
 
-impl Shares {
-    /// The shares, when any time was told.
-    pub fn of(telemetry: &Telemetry) -> Option<Shares> {
-        let applied = &telemetry.applied;
-        let total = applied.rule + applied.learned + applied.inferred + applied.previous;
-        let share = |part: Dur| part.as_secs_f64() / total.as_secs_f64();
-        (!total.is_zero()).then(|| Shares {
-            rule: share(applied.rule),
-            learned: share(applied.learned),
-            inferred: share(applied.inferred),
-            previous: share(applied.previous),
-        })
+    /// What its session did.
+    pub fn note(&mut self, metrics: &Metrics) {
+        self.reports = metrics.reports;
+        self.updates = metrics.updates;
+        self.decisions = metrics.telemetry.decisions;
+        self.inferences = metrics.telemetry.inferences;
+        self.applied = metrics.telemetry.applied.shares();
     }
 }
 
@@ -111,33 +115,12 @@ impl Stats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anole_algorithms::Telemetry;
 
     fn line() -> FlowLine {
-        FlowLine {
-            algorithm: "reno",
-            flow: 1,
-            src_port: 2,
-            dst_port: 3,
-            start_s: 0.5,
-            end_s: 1.5,
-            end: "closed",
-            reports: 10,
-            updates: 9,
-            decisions: 0,
-            inferences: 0,
-            applied: None,
-        }
-    }
-
-    #[test]
-    fn shares_add_up_and_are_absent_when_nothing_was_told() {
-        let mut telemetry = Telemetry::default();
-        assert!(Shares::of(&telemetry).is_none());
-        telemetry.applied.rule = Dur::from_millis(1);
-        telemetry.applied.previous = Dur::from_millis(3);
-        let shares = Shares::of(&telemetry).unwrap();
-        assert_eq!((shares.rule, shares.learned, shares.inferred, shares.previous), (0.25, 0.0, 0.0, 0.75));
+        let mut line = FlowLine::new(1, (2, 3), Time::ZERO);
+        line.algorithm = "reno";
+        line.note(&Metrics { reports: 10, updates: 9, ..Metrics::default() });
+        line
     }
 
     #[test]

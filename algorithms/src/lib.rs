@@ -2,7 +2,7 @@
 //!
 //! An [`Algorithm`] is pure: it is told the time, takes the datapath's reports and fills in commands.
 //! It reads no clock, socket, file or environment, and its randomness comes from the seed it was built
-//! with. The same value drives a simulated flow and a real one.
+//! with. A [`Session`] is one in service, the same for a simulated flow and a real one.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,9 @@ mod hybrid;
 pub mod learned;
 mod offload;
 mod registry;
+pub mod session;
 mod slots;
+mod telemetry;
 
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
@@ -20,9 +22,11 @@ pub use explain::{Explanation, Judged};
 pub use hybrid::rule_names;
 pub use learned::{FlowPolicy, Observation, Watch};
 pub use registry::{Build, BuildError, Builder, Spec, all, build, find};
+pub use session::Session;
 pub use slots::{Slot, Slots};
+pub use telemetry::{Applied, Metrics, Shares, Telemetry};
 
-use anole_model::{Dur, Time};
+use anole_model::Time;
 
 /// What an algorithm knows of its flow at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,30 +51,6 @@ pub struct Report<'a> {
     pub program: &'static Program,
     /// Its report registers in wire order; read with the program's typed `Report::read`.
     pub values: &'a [u64],
-}
-
-/// What an algorithm did so far, for results.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Telemetry {
-    /// Time during which each kind of rate was in force.
-    pub applied: Applied,
-    /// Decisions taken.
-    pub decisions: u64,
-    /// Runs of the learned policy.
-    pub inferences: u64,
-}
-
-/// Time during which each kind of rate was in force.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Applied {
-    /// The rule-based candidate's.
-    pub rule: Dur,
-    /// The learned candidate's.
-    pub learned: Dur,
-    /// An inferred one.
-    pub inferred: Dur,
-    /// The one before, kept.
-    pub previous: Dur,
 }
 
 /// A congestion control algorithm for one flow.

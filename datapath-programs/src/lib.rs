@@ -1,5 +1,5 @@
-//! The fold programs of anole-ccp: source, byte code, typed bindings, and the commands that an
-//! algorithm gives to the datapath that runs them.
+//! The fold programs of anole-ccp: source, byte code, typed bindings, the commands that an algorithm
+//! gives to the datapath that runs them, and the messages that carry both.
 //!
 //! One file per program under `programs/`; the build compiles each with portus's compiler and
 //! generates a module of the same name here, so that no register is named in two places.
@@ -7,8 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod installed;
 
 pub use commands::Commands;
+pub use installed::Installed;
+
+use anole_datapath::wire::FieldUpdate;
+use anole_datapath::{CWND_INDEX, RATE_INDEX, RegisterKind};
 
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
@@ -46,6 +51,11 @@ impl Program {
     pub fn report(&self, name: &str) -> Option<usize> {
         self.reports.iter().position(|known| known.strip_prefix("Report.") == Some(name))
     }
+
+    /// Whether an agent may set this register while the program runs.
+    pub fn takes(&self, register: Register) -> bool {
+        register == CWND || register == RATE || self.controls.get(register.index as usize) == Some(&register)
+    }
 }
 
 /// A register that an agent may set.
@@ -59,10 +69,17 @@ pub struct Register {
     pub index: u32,
 }
 
+impl Register {
+    /// Sets this register, as a message carries it.
+    pub fn update(self, value: u32) -> FieldUpdate {
+        FieldUpdate { kind: self.kind, index: self.index, value: u64::from(value) }
+    }
+}
+
 /// The congestion window, bytes.
-pub const CWND: Register = Register { name: "Cwnd", kind: 2, index: 4 };
+pub const CWND: Register = Register { name: "Cwnd", kind: RegisterKind::Implicit as u8, index: CWND_INDEX };
 /// The pacing rate, bytes/s; 0 leaves pacing to the transport.
-pub const RATE: Register = Register { name: "Rate", kind: 2, index: 5 };
+pub const RATE: Register = Register { name: "Rate", kind: RegisterKind::Implicit as u8, index: RATE_INDEX };
 
 /// The program with this name.
 pub fn find(name: &str) -> Option<&'static Program> {

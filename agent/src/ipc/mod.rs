@@ -2,8 +2,8 @@
 //!
 //! A [`Transport`] moves datagrams. The [`Endpoint`] around it is what portus runs on: it checks every
 //! datagram ([`guard`]), keeps the table of datapaths and flows ([`peers`]), hands portus one good
-//! message at a time, answers reports that an algorithm leaves unanswered, and keeps every failure to
-//! itself, since an error would end portus's loop.
+//! message at a time, sends what the flows answer, speaks for those that stop reporting before their
+//! session does, and keeps every failure to itself, since an error would end portus's loop.
 //!
 //! Sends never block. What a full socket does not take waits here for a while, in order; that is the
 //! rule rather than the exception when programs are installed, since Linux lets only ten datagrams
@@ -145,12 +145,11 @@ impl<T: Transport> Endpoint<T> {
     fn next(&self, out: &mut [u8]) -> (usize, Peer) {
         let state = &mut *self.state.borrow_mut();
         loop {
+            self.send_answers(state);
             if let Some((peer, message)) = state.peers.deliveries.pop_front() {
-                if let Message::Create(sid, create) = &message {
-                    self.shared.asked((peer, *sid), create.algorithm);
-                }
                 // The guard admits nothing larger than portus's buffer, and the table adds nothing larger.
                 let bytes = encoded(&message);
+                self.tell_the_flow(peer, message);
                 if let Some(room) = out.get_mut(..bytes.len()) {
                     room.copy_from_slice(&bytes);
                     return (bytes.len(), peer);
@@ -170,6 +169,22 @@ impl<T: Transport> Endpoint<T> {
             if state.peers.deliveries.is_empty() && !self.receive(state, now) {
                 return (0, Peer::SELF);
             }
+        }
+    }
+
+    /// Leaves for the adapter what portus will not tell it.
+    fn tell_the_flow(&self, peer: Peer, message: Message<'static>) {
+        match message {
+            Message::Create(sid, create) => self.shared.asked((peer, sid), create.algorithm),
+            Message::Measure { sid, uid, values } => self.shared.reported((peer, sid), uid, values),
+            _ => {}
+        }
+    }
+
+    fn send_answers(&self, state: &mut State<T::Addr>) {
+        while let Some((key, message)) = self.shared.take_answer() {
+            state.peers.answered(key);
+            self.post(state, key.0, encoded(&message));
         }
     }
 
@@ -266,6 +281,7 @@ impl<T: Transport> Endpoint<T> {
         if let Some(at) = state.expected.iter().position(same) {
             let program = state.expected.swap_remove(at);
             state.peers.know_program(install.uid, program.reports.len());
+            self.shared.install(install.uid, program);
         }
     }
 
@@ -296,9 +312,6 @@ impl<T: Transport> portus::ipc::Ipc for Endpoint<T> {
         if *to == Peer::SELF {
             self.install(state, message);
         } else {
-            if let Some(sid) = answered_flow(message) {
-                state.peers.answered((*to, sid));
-            }
             self.post(state, *to, message.to_vec());
         }
         Ok(())
@@ -317,11 +330,4 @@ impl<T: Transport> portus::ipc::Ipc for Endpoint<T> {
 fn encoded(message: &Message<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(guard::MAX_DATAGRAM_BYTES);
     wire::encode(message, &mut bytes).map_or_else(|_| Vec::new(), |()| bytes)
-}
-
-/// The flow that a message of portus answers: UPDATE and CHANGE_PROG do, INSTALL belongs to none.
-fn answered_flow(message: &[u8]) -> Option<u32> {
-    let (header, _) = message.split_first_chunk::<8>()?;
-    let [kind, _, _, _, sid @ ..] = header;
-    matches!(kind, 3 | 4).then(|| u32::from_le_bytes(*sid))
 }

@@ -6,9 +6,9 @@
 //! programs), MEASURE without values when a flow is over although nobody said so, CREATE when a
 //! flow that this agent does not know goes on reporting.
 //!
-//! Answers: a datapath takes its agent for lost when a report has waited for 500 ms. An algorithm may
-//! well have nothing to say, so a report that stays unanswered for [`ANSWER_WITHIN`] gets an empty
-//! UPDATE.
+//! Answers: a datapath takes its agent for lost when a report has waited for 500 ms. A flow's session sees
+//! to it at each report; when the reports stop, one that has waited for [`HEARTBEAT`] gets an empty
+//! UPDATE from here, where the timers are.
 //!
 //! Adoption: our own runtime announces its flows again when the agent is lost, with the present
 //! window. A datapath that never does is recognised by reports that go on for [`ADOPT_AFTER`]; its
@@ -16,6 +16,7 @@
 
 use super::guard::Refusal;
 use crate::flow_key::{FlowKey, Peer};
+use anole_algorithms::session::HEARTBEAT;
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Message};
 use anole_model::{Dur, Time};
 use std::collections::{HashMap, VecDeque};
@@ -28,8 +29,6 @@ const MAX_PEERS: usize = 4096;
 const MAX_FLOWS: usize = 65_536;
 /// Unknown flows watched at once, until they are adopted or fall silent.
 const MAX_STRANGERS: usize = 4096;
-/// How long a report may stay unanswered: a fifth of the 500 ms after which an agent counts as lost.
-const ANSWER_WITHIN: Dur = Dur::from_millis(100);
 /// How long an unknown flow has to go on reporting. Longer than our own runtime needs to announce it
 /// by itself with the true window: 4 RTT of up to 400 ms, and a repetition every 250 ms.
 const ADOPT_AFTER: Dur = Dur::from_millis(2_000);
@@ -187,7 +186,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
                 flow.last_heard = now;
                 if flow.waiting.is_none() {
                     flow.waiting = Some(now);
-                    self.due.push_back((now + ANSWER_WITHIN, key));
+                    self.due.push_back((now + HEARTBEAT, key));
                 }
                 self.deliveries.push_back((key.0, Message::Measure { sid: key.1, uid, values }));
                 Ok(())
@@ -243,7 +242,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         while let Some(&(due, key)) = self.due.front() {
             // A flow that was answered and has reported again has a later entry of its own.
             let waiting = self.flows.get(&key).and_then(|flow| flow.waiting);
-            if waiting.is_some_and(|since| since + ANSWER_WITHIN == due) {
+            if waiting.is_some_and(|since| since + HEARTBEAT == due) {
                 return Some(due);
             }
             self.due.pop_front();

@@ -5,11 +5,12 @@
 pub mod by_hand;
 
 use anole_algorithms::learned::{Policies, Shipped};
-use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report, Telemetry};
-use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message, decode, encode};
+use anole_algorithms::session::Answer;
+use anole_algorithms::{Algorithm, Build, FlowInfo, Session, Telemetry};
+use anole_datapath::wire::{AlgorithmName, CreateMessage, Message, decode, encode};
 use anole_datapath::{AckSample, Control, Datapath, FlowId};
 use anole_model::{Bounds, Dur, Rate, Time};
-use anole_programs::{ALL, Program};
+use anole_programs::Installed;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
@@ -51,7 +52,8 @@ pub struct World {
     datapath: Datapath,
     flow: FlowId,
     outbox: Vec<Vec<u8>>,
-    algorithm: Box<dyn Algorithm>,
+    installed: Installed,
+    session: Session,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     counter: u64,
     /// When the link has sent everything that is queued.
@@ -91,20 +93,16 @@ impl World {
         let create = CreateMessage::without_addresses(INIT_CWND, MSS, AlgorithmName::NONE);
         let flow = datapath.open(Time::ZERO, create, &mut outbox).unwrap();
         outbox.clear();
-        for (index, program) in ALL.iter().enumerate() {
-            let (expressions, instructions) = program.code.split_at(16 * program.expressions as usize);
-            let install = Install { uid: index as u32 + 1, expressions, instructions };
-            let mut bytes = Vec::new();
-            encode(&Message::Install(install), &mut bytes).unwrap();
-            datapath.receive(Time::ZERO, &bytes).unwrap();
-        }
+        let installed = Installed::all();
+        installed.installs().for_each(|install| deliver(&mut datapath, Time::ZERO, &install));
         let mut world = World {
             path,
             random: Pcg64Mcg::seed_from_u64(1),
             datapath,
             flow,
             outbox,
-            algorithm,
+            installed,
+            session: Session::new(algorithm),
             events: BinaryHeap::new(),
             counter: 0,
             free_at: Time::ZERO,
@@ -116,9 +114,7 @@ impl World {
             lost: 0,
             last_rtt: Dur::ZERO,
         };
-        let mut commands = Commands::default();
-        world.algorithm.start(Time::ZERO, &mut commands);
-        world.command(Time::ZERO, &commands);
+        world.answer(Time::ZERO, |session, _| session.start(Time::ZERO));
         world.schedule_send(Time::ZERO);
         world
     }
@@ -136,20 +132,12 @@ impl World {
         }
     }
 
-    fn command(&mut self, now: Time, commands: &Commands) {
-        let field = |&(register, value): &(anole_programs::Register, u32)| FieldUpdate {
-            kind: register.kind,
-            index: register.index,
-            value: u64::from(value),
-        };
-        let updates = commands.fields().iter().map(field).collect();
-        let message = match commands.program() {
-            Some(program) => Message::ChangeProgram { sid: self.flow.0, uid: uid(program), updates },
-            None => Message::Update(self.flow.0, updates),
-        };
-        let mut bytes = Vec::new();
-        encode(&message, &mut bytes).unwrap();
-        self.datapath.receive(now, &bytes).unwrap();
+    /// Lets the session act and delivers its answer.
+    fn answer(&mut self, now: Time, act: impl for<'a> FnOnce(&'a mut Session, &Installed) -> Answer<'a>) {
+        let answer = act(&mut self.session, &self.installed).unwrap();
+        if let Some(message) = answer.and_then(|commands| self.installed.message(self.flow.0, commands)) {
+            deliver(&mut self.datapath, now, &message);
+        }
     }
 
     fn tell(&mut self, now: Time, sample: AckSample) {
@@ -157,10 +145,9 @@ impl World {
         assert!(self.control.cwnd >= 2 * MSS, "{:?}", self.control);
         for bytes in std::mem::take(&mut self.outbox) {
             if let Ok((Message::Measure { uid, values, .. }, _)) = decode(&bytes) {
-                let program = ALL[uid as usize - 1];
-                let mut commands = Commands::default();
-                self.algorithm.on_report(now, &Report { program, values: &values }, &mut commands);
-                self.command(now, &commands);
+                self.answer(now, |session, installed| {
+                    session.on_report(now, installed.program(uid).unwrap(), &values)
+                });
             }
         }
     }
@@ -237,7 +224,7 @@ impl World {
     /// What the algorithm did so far.
     #[allow(dead_code, reason = "not every test needs it")]
     pub fn telemetry(&self) -> Telemetry {
-        self.algorithm.telemetry()
+        self.session.metrics().telemetry
     }
 
     #[allow(dead_code, reason = "not every test needs it")]
@@ -261,13 +248,15 @@ impl World {
         }
         let aborts = self.datapath.flow(self.flow).unwrap().stats().aborts;
         assert_eq!(aborts, 0, "a fold program was aborted");
-        writeln!(text, "{:?}", self.algorithm.telemetry()).unwrap();
+        writeln!(text, "{:?}", self.session.metrics().telemetry).unwrap();
         text
     }
 }
 
-fn uid(program: &'static Program) -> u32 {
-    1 + ALL.iter().position(|known| known.name == program.name).unwrap() as u32
+fn deliver(datapath: &mut Datapath, now: Time, message: &Message<'_>) {
+    let mut bytes = Vec::new();
+    encode(message, &mut bytes).unwrap();
+    datapath.receive(now, &bytes).unwrap();
 }
 
 /// Compares a trajectory with `golden/NAME.txt`.

@@ -3,6 +3,7 @@
 //! A figure that could not be measured is null, never 0. Times are in seconds or milliseconds and rates
 //! in Mbps (10^6 bits per second), as the names say.
 
+use anole_algorithms::{Explanation, Shares};
 use serde::Serialize;
 
 /// One run.
@@ -107,7 +108,7 @@ pub struct FlowResult {
     /// Flow completion time of a flow with a size.
     pub fct_s: Option<f64>,
     /// Share of time in which each kind of rate was in force.
-    pub applied: Option<Applied>,
+    pub applied: Option<Shares>,
     /// Decisions of the algorithm.
     pub decisions: Option<u64>,
     /// Runs of the learned policy.
@@ -120,20 +121,7 @@ pub struct FlowResult {
     pub series: Series,
     /// Why it went as it did, of algorithms that explain themselves; no part of the JSON.
     #[serde(skip)]
-    pub explained: Vec<anole_algorithms::Explanation>,
-}
-
-/// Shares of time, of those in which a candidate or something else was in force.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Applied {
-    /// The rule-based candidate.
-    pub rule: f64,
-    /// The learned candidate.
-    pub learned: f64,
-    /// An inferred rate.
-    pub inferred: f64,
-    /// The rate before.
-    pub previous: f64,
+    pub explained: Vec<Explanation>,
 }
 
 /// Values over time, from the start of the run.

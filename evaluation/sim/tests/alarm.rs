@@ -1,12 +1,11 @@
 //! The alarm of Anole's cycle, in the datapath: what lasts is told at once, what has passed is not.
 
-use anole_datapath::wire::{self, AlgorithmName, CreateMessage, FieldUpdate, Install, Message};
+use anole_datapath::wire::{self, AlgorithmName, CreateMessage, Message};
 use anole_datapath::{AckSample, Datapath, FlowId};
 use anole_model::{Bounds, Dur, Time};
-use anole_programs::Register;
 use anole_programs::anole_cycle::{PROGRAM, Report, control};
+use anole_programs::{Commands, Installed};
 
-const PROGRAM_ID: u32 = 1;
 /// A quarter of it is how long an alarm lasts before it is told.
 const HOLD_US: u32 = 150_000;
 const ALARM_US: u32 = 90_000;
@@ -30,22 +29,18 @@ impl Flow {
     /// A flow that holds its rate, with the alarm armed.
     fn new() -> Flow {
         let mut datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(10_000));
-        let (expressions, instructions) = PROGRAM.code.split_at(16 * PROGRAM.expressions as usize);
-        deliver(&mut datapath, &Message::Install(Install { uid: PROGRAM_ID, expressions, instructions }));
+        let installed = Installed::all();
+        installed.installs().for_each(|install| deliver(&mut datapath, &install));
         let create = CreateMessage::without_addresses(15_000, 1_500, AlgorithmName::NONE);
         let id = datapath.open(Time::ZERO, create, &mut Vec::new()).unwrap();
-        let set = |register: Register, value: u32| FieldUpdate {
-            kind: register.kind,
-            index: register.index,
-            value: u64::from(value),
-        };
-        let updates = vec![
-            set(control::PHASE, 2),
-            set(control::WINDOW_US, 0),
-            set(control::HOLD_US, HOLD_US),
-            set(control::ALARM_US, ALARM_US),
-        ];
-        deliver(&mut datapath, &Message::ChangeProgram { sid: id.0, uid: PROGRAM_ID, updates });
+        let mut commands = Commands::default();
+        commands
+            .run(&PROGRAM)
+            .set(control::PHASE, 2)
+            .set(control::WINDOW_US, 0)
+            .set(control::HOLD_US, HOLD_US)
+            .set(control::ALARM_US, ALARM_US);
+        deliver(&mut datapath, &installed.message(id.0, &commands).unwrap());
         Flow { datapath, id }
     }
 

@@ -4,8 +4,8 @@ use super::DatapathKind;
 use super::bpf_fs::BpfFs;
 use super::govern::AgentSpec;
 use crate::options::usage;
+use anole_algorithms::Shares;
 use anole_inference::Settings;
-use anole_sim::result::Applied;
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -37,21 +37,6 @@ pub struct FlowLine {
     pub decisions: u64,
     pub inferences: u64,
     pub applied: Option<Shares>,
-}
-
-/// Shares of time, 0 to 1.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Shares {
-    rule: f64,
-    learned: f64,
-    inferred: f64,
-    previous: f64,
-}
-
-impl From<Shares> for Applied {
-    fn from(s: Shares) -> Applied {
-        Applied { rule: s.rule, learned: s.learned, inferred: s.inferred, previous: s.previous }
-    }
 }
 
 /// The names of the congestion controls that this machine's kernel has.

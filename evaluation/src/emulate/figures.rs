@@ -109,7 +109,7 @@ fn flow_result(
             end.snapshot.sent_packets.saturating_sub(warm.sent_packets),
         ),
         fct_s: end.complete.then(|| ended.since(spec.start).as_secs_f64()),
-        applied: line.and_then(|line| line.applied).map(Into::into),
+        applied: line.and_then(|line| line.applied),
         decisions: line.map(|line| line.decisions),
         inferences: line.map(|line| line.inferences),
         reports: *reports,

@@ -84,6 +84,16 @@ pub struct Install<'a> {
     pub instructions: &'a [u8],
 }
 
+impl<'a> Install<'a> {
+    /// The program whose byte code begins with this number of expressions. Code that is shorter than its
+    /// expressions has no instructions.
+    pub fn of_code(uid: u32, expressions: u32, code: &'a [u8]) -> Install<'a> {
+        let end = code.len().min(super::EXPRESSION_BYTES.saturating_mul(expressions as usize));
+        let (expressions, instructions) = code.split_at(end);
+        Install { uid, expressions, instructions }
+    }
+}
+
 /// Any message, as read from bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<'a> {

@@ -2,8 +2,8 @@
 //! every report.
 #![allow(dead_code, reason = "every test file is a crate of its own and uses a part of this")]
 
-use anole_datapath::wire::{self, FieldUpdate, Install, Message};
-use anole_programs::{CWND, RATE, rate_hold};
+use anole_datapath::wire::{self, Message};
+use anole_programs::{Commands, Installed, RATE, rate_hold};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -76,23 +76,20 @@ fn answer(
         // The datapath may be gone.
         let _ = socket.send_to(&bytes, datapath);
     };
-    let program = &rate_hold::PROGRAM;
-    let (expressions, instructions) = program.code.split_at(16 * program.expressions as usize);
+    let mut installed = Installed::default();
+    installed.insert(UID, &rate_hold::PROGRAM);
     match message {
         Message::Ready(_) => {
             seen.ready.fetch_add(1, Relaxed);
-            send(&Message::Install(Install { uid: UID, expressions, instructions }));
+            installed.installs().for_each(|install| send(&install));
         }
         Message::Create(sid, create) => {
             seen.created.fetch_add(1, Relaxed);
             *seen.algorithm.lock().unwrap() = create.algorithm.as_str().to_string();
-            let updates = [(CWND, cwnd), (RATE, rate)].map(|(register, value)| FieldUpdate {
-                kind: register.kind,
-                index: register.index,
-                value: value.into(),
-            });
-            send(&Message::Install(Install { uid: UID, expressions, instructions }));
-            send(&Message::ChangeProgram { sid: *sid, uid: UID, updates: updates.to_vec() });
+            installed.installs().for_each(|install| send(&install));
+            let mut commands = Commands::default();
+            commands.run(&rate_hold::PROGRAM).cwnd(cwnd).set(RATE, rate);
+            send(&installed.message(*sid, &commands).unwrap());
         }
         Message::Measure { values, .. } if values.is_empty() => {
             seen.closed.fetch_add(1, Relaxed);

@@ -1,26 +1,20 @@
 //! The agent inside the simulation: the real algorithms, reached by the real messages.
 //!
-//! READY is answered with every fold program (INSTALL), CREATE with the algorithm's start (CHANGE_PROG),
-//! MEASURE with its decision (UPDATE or CHANGE_PROG). A decision without commands is answered by an
-//! empty UPDATE at most every 100 ms, as the agent process does, so that the datapath knows that
-//! somebody is there.
+//! READY is answered with every fold program (INSTALL), CREATE with the start of a session and MEASURE with what
+//! the session makes of it (CHANGE_PROG or UPDATE).
 //!
 //! Messages take a constant time each way. The agent can be absent for parts of a run, as if it had been
 //! started late, killed or restarted: meanwhile messages to it are refused, and when it returns it
 //! knows nothing.
 
 use crate::plan::FlowPlan;
-use anole_algorithms::{Algorithm, Commands, Explanation, FlowInfo, Report, Telemetry};
-use anole_datapath::wire::{self, CreateMessage, FieldUpdate, Install, Message};
+use anole_algorithms::session::{Answer, Session};
+use anole_algorithms::{Explanation, FlowInfo, Metrics};
+use anole_datapath::wire::{self, CreateMessage, Message};
 use anole_datapath::{Outbox, SendError};
 use anole_model::{Dur, Time};
-use anole_programs::Program;
+use anole_programs::Installed;
 use std::collections::{BTreeMap, VecDeque};
-
-/// Time between two empty answers to one flow; well below the datapath's default patience of 500 ms.
-const HEARTBEAT: Dur = Dur::from_millis(100);
-/// libccp and portus give the first program of an agent the id 1, which clears the table of programs.
-const FIRST_PROGRAM: u32 = 1;
 
 /// How the agent behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,26 +46,21 @@ impl AgentScript {
 /// A message on its way.
 type Letter = (Time, Vec<u8>);
 
-struct Session {
-    algorithm: Box<dyn Algorithm>,
-    flow: usize,
-    answered_at: Time,
-}
-
 /// The agent and the messages on their way from and to it.
 pub(super) struct Agent {
     script: AgentScript,
     /// Absences that are not over yet begin here.
     absences_over: usize,
     plans: Vec<FlowPlan>,
-    sessions: BTreeMap<u32, Session>,
+    installed: Installed,
+    /// Sessions, with the flow that each belongs to, by the datapath's id.
+    sessions: BTreeMap<u32, (usize, Session)>,
     /// What the sessions that are over did, by flow.
-    past: Vec<Telemetry>,
+    past: Vec<Metrics>,
     /// Why each flow went as it did.
     explained: Vec<Vec<Explanation>>,
     to_agent: VecDeque<Letter>,
     to_datapath: VecDeque<Letter>,
-    commands: Commands,
 }
 
 /// What the agent needs from the simulation.
@@ -103,13 +92,13 @@ impl Agent {
         Agent {
             script,
             absences_over: 0,
-            past: vec![Telemetry::default(); plans.len()],
+            installed: Installed::all(),
+            past: vec![Metrics::default(); plans.len()],
             explained: vec![Vec::new(); plans.len()],
             plans,
             sessions: BTreeMap::new(),
             to_agent: VecDeque::new(),
             to_datapath: VecDeque::new(),
-            commands: Commands::default(),
         }
     }
 
@@ -140,10 +129,14 @@ impl Agent {
         &self.plans[flow]
     }
 
-    /// What the algorithms of a flow did, all sessions together.
-    pub fn telemetry(&self, flow: usize) -> Telemetry {
-        let current = self.sessions.values().filter(|s| s.flow == flow).map(|s| s.algorithm.telemetry());
-        current.fold(self.past[flow], add)
+    /// What a flow's sessions did, all together.
+    pub fn metrics(&self, flow: usize) -> Metrics {
+        let mut sum = self.past[flow];
+        self.sessions
+            .values()
+            .filter(|(of, _)| *of == flow)
+            .for_each(|(_, session)| sum += *session.metrics());
+        sum
     }
 
     /// Why a flow went as it did, in order; taken once.
@@ -152,8 +145,8 @@ impl Agent {
     }
 
     fn die(&mut self) {
-        for session in std::mem::take(&mut self.sessions).into_values() {
-            self.past[session.flow] = add(self.past[session.flow], session.algorithm.telemetry());
+        for (flow, session) in std::mem::take(&mut self.sessions).into_values() {
+            self.past[flow] += *session.metrics();
         }
     }
 
@@ -172,9 +165,8 @@ impl Agent {
     }
 
     fn install(&mut self, now: Time) {
-        for (program, uid) in anole_programs::ALL.iter().zip(FIRST_PROGRAM..) {
-            let (expressions, instructions) = program.code.split_at(16 * program.expressions as usize);
-            self.send(now, &Message::Install(Install { uid, expressions, instructions }));
+        for message in self.installed.installs().collect::<Vec<_>>() {
+            self.send(now, &message);
         }
     }
 
@@ -184,43 +176,30 @@ impl Agent {
         let info = FlowInfo { mss: create.mss, init_cwnd: create.init_cwnd };
         self.close(sid);
         let Some(algorithm) = self.plans.get(flow).and_then(|plan| plan.algorithm(info)) else { return };
-        self.sessions.insert(sid, Session { algorithm, flow, answered_at: now });
-        self.decide(now, sid, |algorithm, commands| algorithm.start(now, commands));
+        self.sessions.insert(sid, (flow, Session::new(algorithm)));
+        self.answer(now, sid, |session| session.start(now));
     }
 
     fn measure(&mut self, now: Time, sid: u32, uid: u32, values: &[u64]) {
-        let index = uid.wrapping_sub(FIRST_PROGRAM) as usize;
-        let Some(program) = anole_programs::ALL.get(index) else { return };
-        self.decide(now, sid, |algorithm, commands| {
-            algorithm.on_report(now, &Report { program, values }, commands);
-        });
+        let Some(program) = self.installed.program(uid) else { return };
+        self.answer(now, sid, |session| session.on_report(now, program, values));
     }
 
-    /// Lets an algorithm decide and sends its commands.
-    fn decide(&mut self, now: Time, sid: u32, decision: impl FnOnce(&mut dyn Algorithm, &mut Commands)) {
-        let Some(session) = self.sessions.get_mut(&sid) else { return };
-        let mut commands = std::mem::take(&mut self.commands);
-        decision(session.algorithm.as_mut(), &mut commands);
-        self.explained[session.flow].extend(session.algorithm.explain());
-        if !commands.is_empty() || now.since(session.answered_at) >= HEARTBEAT {
-            session.answered_at = now;
-            let updates = commands
-                .fields()
-                .iter()
-                .map(|(r, value)| FieldUpdate { kind: r.kind, index: r.index, value: u64::from(*value) })
-                .collect();
-            match commands.program().and_then(uid_of) {
-                Some(uid) => self.send(now, &Message::ChangeProgram { sid, uid, updates }),
-                None => self.send(now, &Message::Update(sid, updates)),
-            }
+    /// Lets a session act and sends its answer; one that errs is over, as it is with the agent process.
+    fn answer(&mut self, now: Time, sid: u32, act: impl for<'a> FnOnce(&'a mut Session) -> Answer<'a>) {
+        let Some((flow, session)) = self.sessions.get_mut(&sid) else { return };
+        let message = act(session).map(|commands| self.installed.message(sid, commands?));
+        self.explained[*flow].extend(session.explain());
+        match message {
+            Ok(Some(message)) => self.send(now, &message),
+            Ok(None) => {}
+            Err(_) => self.close(sid),
         }
-        commands.clear();
-        self.commands = commands;
     }
 
     fn close(&mut self, sid: u32) {
-        if let Some(session) = self.sessions.remove(&sid) {
-            self.past[session.flow] = add(self.past[session.flow], session.algorithm.telemetry());
+        if let Some((flow, session)) = self.sessions.remove(&sid) {
+            self.past[flow] += *session.metrics();
         }
     }
 
@@ -236,19 +215,4 @@ impl Agent {
 
 fn take_due(letters: &mut VecDeque<Letter>, now: Time) -> Option<Letter> {
     letters.front().is_some_and(|&(at, _)| at <= now).then(|| letters.pop_front())?
-}
-
-fn uid_of(program: &'static Program) -> Option<u32> {
-    let index = anole_programs::ALL.iter().position(|known| known.name == program.name)?;
-    Some(FIRST_PROGRAM + index as u32)
-}
-
-fn add(mut sum: Telemetry, other: Telemetry) -> Telemetry {
-    sum.applied.rule += other.applied.rule;
-    sum.applied.learned += other.applied.learned;
-    sum.applied.inferred += other.applied.inferred;
-    sum.applied.previous += other.applied.previous;
-    sum.decisions += other.decisions;
-    sum.inferences += other.inferences;
-    sum
 }

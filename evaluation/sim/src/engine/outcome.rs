@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::setup::jain_index;
-use crate::result::{Applied, FlowResult, LinkResult, RunResult};
+use crate::result::{FlowResult, LinkResult, RunResult};
 use anole_model::{Dur, Rate, Time};
 
 impl Simulation<'_> {
@@ -57,7 +57,7 @@ impl Simulation<'_> {
         // Packets on their way when counting begins or ends are counted where their fate is known.
         let settled = lost + flow.measure.one_way_delay.len();
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-        let (stats, telemetry) = (flow.stats(&self.datapath), self.agent.telemetry(index));
+        let (stats, telemetry) = (flow.stats(&self.datapath), self.agent.metrics(index).telemetry);
         let has_agent = stats.updates > 0;
         FlowResult {
             alg: self.agent.plan(index).alg.clone(),
@@ -73,7 +73,7 @@ impl Simulation<'_> {
             loss_rate: share(lost, settled),
             retransmit_rate: share(retransmitted - before.retransmitted, sent),
             fct_s: complete.then(|| ended.since(flow.start).as_secs_f64()),
-            applied: applied(&telemetry.applied),
+            applied: telemetry.applied.shares(),
             decisions: has_agent.then_some(telemetry.decisions),
             inferences: has_agent.then_some(telemetry.inferences),
             reports: has_agent.then_some(stats.reports),
@@ -91,11 +91,4 @@ impl Simulation<'_> {
         let goodputs: Vec<f64> = goodputs.collect::<Option<_>>()?;
         jain_index(&goodputs)
     }
-}
-
-fn applied(times: &anole_algorithms::Applied) -> Option<Applied> {
-    let seconds = [times.rule, times.learned, times.inferred, times.previous].map(Dur::as_secs_f64);
-    let total: f64 = seconds.iter().sum();
-    let [rule, learned, inferred, previous] = seconds.map(|s| s / total);
-    (total > 0.0).then_some(Applied { rule, learned, inferred, previous })
 }

@@ -3,20 +3,21 @@
 
 use super::setup::AGENT_TIMEOUT;
 use anole_algorithms::Watch;
-use anole_datapath::wire::{self, AlgorithmName, CreateMessage, FieldUpdate, Install, Message};
+use anole_datapath::wire::{self, AlgorithmName, CreateMessage, Message};
 use anole_datapath::{AckSample, Control, Datapath, FlowId};
 use anole_model::{Bounds, Rate, Time};
 use anole_policies::Schema;
 use anole_programs::rate_hold::{PROGRAM, control};
+use anole_programs::{Commands, Installed};
 
-/// Number of the only program.
-const PROGRAM_ID: u32 = 1;
 /// The first report comes with the first ACK.
 const FIRST_REPORT_US: u32 = 1_000;
 
 pub(super) struct Tap {
     datapath: Datapath,
     flow: FlowId,
+    installed: Installed,
+    commands: Commands,
     watch: Watch,
     /// The input of the question that waits to be told.
     due: Option<Vec<f32>>,
@@ -26,20 +27,23 @@ impl Tap {
     /// Of a flow that begins.
     pub fn new(now: Time, mss: u32, init_cwnd: u32, schema: &Schema) -> Option<Tap> {
         let mut datapath = Datapath::new(Bounds::DEFAULT, AGENT_TIMEOUT);
-        let (expressions, instructions) = PROGRAM.code.split_at(16 * PROGRAM.expressions as usize);
-        let install = Install { uid: PROGRAM_ID, expressions, instructions };
-        deliver(&mut datapath, now, &Message::Install(install));
+        let installed = Installed::all();
+        installed.installs().for_each(|install| deliver(&mut datapath, now, &install));
         let create = CreateMessage::without_addresses(init_cwnd, mss, AlgorithmName::NONE);
         let flow = datapath.open(now, create, &mut Vec::new()).ok()?;
-        let mut tap = Tap { datapath, flow, watch: Watch::new(mss, schema), due: None };
-        let updates = interval(FIRST_REPORT_US);
-        let sid = tap.sid();
-        deliver(&mut tap.datapath, now, &Message::ChangeProgram { sid, uid: PROGRAM_ID, updates });
+        let mut commands = Commands::default();
+        commands.run(&PROGRAM).set(control::INTERVAL_US, FIRST_REPORT_US);
+        let mut tap = Tap { datapath, flow, installed, commands, watch: Watch::new(mss, schema), due: None };
+        tap.command(now);
         Some(tap)
     }
 
-    fn sid(&self) -> u32 {
-        self.flow.0
+    /// Has the commands obeyed.
+    fn command(&mut self, now: Time) {
+        if let Some(message) = self.installed.message(self.flow.0, &self.commands) {
+            deliver(&mut self.datapath, now, &message);
+        }
+        self.commands.clear();
     }
 
     /// Hears what the flow's datapath heard, and what it made of it.
@@ -49,8 +53,8 @@ impl Tap {
         for message in sent {
             let Ok((Message::Measure { values, .. }, _)) = wire::decode(&message) else { continue };
             let next = self.watch.report(now, &values);
-            let update = Message::Update(self.sid(), interval(next.as_micros() as u32));
-            deliver(&mut self.datapath, now, &update);
+            self.commands.set(control::INTERVAL_US, next.as_micros() as u32);
+            self.command(now);
         }
         if let Some(control) = in_force {
             let rate = Rate::from_bytes_per_s(f64::from(control.rate));
@@ -64,11 +68,6 @@ impl Tap {
     pub fn take(&mut self) -> Option<Vec<f32>> {
         self.due.take()
     }
-}
-
-fn interval(us: u32) -> Vec<FieldUpdate> {
-    let register = control::INTERVAL_US;
-    vec![FieldUpdate { kind: register.kind, index: register.index, value: u64::from(us) }]
 }
 
 /// The messages are well-formed, and about what is there.

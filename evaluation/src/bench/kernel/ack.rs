@@ -11,8 +11,8 @@ use super::{Length, Spread, leave_out, print, wait_for_name};
 use crate::output;
 use anole_bpf::bench::{CUBIC, NOTHING, Peers, Runs, Statistics, runs};
 use anole_bpf::{BpfDatapath, Error, Mode};
-use anole_datapath::wire::{self, FieldUpdate, Install, Message};
-use anole_programs::{CWND, RATE, Register};
+use anole_datapath::wire::{self, Install, Message};
+use anole_programs::{CWND, RATE};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -34,9 +34,6 @@ const SETTLE: Duration = Duration::from_millis(200);
 const SPAN: Duration = Duration::from_millis(25);
 /// ACKs that such a span needs to count.
 const FEW: u64 = 200;
-
-/// Of an expression in INSTALL.
-const EXPRESSION_BYTES: usize = 16;
 
 /// What handles the ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,9 +299,7 @@ impl Agent {
         let governs = source.is_some();
         if let Some(source) = source {
             let compiled = anole_lang::compile(&source)?;
-            let (expressions, instructions) =
-                compiled.code.split_at(compiled.expressions as usize * EXPRESSION_BYTES);
-            let install = Install { uid: Agent::UID, expressions, instructions };
+            let install = Install::of_code(Agent::UID, compiled.expressions, &compiled.code);
             datapath.send(&encoded(&Message::Install(install))?)?;
         }
         Ok(Agent { datapath, governs, window })
@@ -329,9 +324,7 @@ impl Agent {
             let (message, _) = wire::decode(&buffer[..length.min(buffer.len())])?;
             let answer = match message {
                 Message::Create(sid, create) => {
-                    let set = |to: Register, value| FieldUpdate { kind: to.kind, index: to.index, value };
-                    let cwnd = u64::from(self.window * create.mss);
-                    let updates = vec![set(CWND, cwnd), set(RATE, 0)];
+                    let updates = vec![CWND.update(self.window * create.mss), RATE.update(0)];
                     Message::ChangeProgram { sid, uid: Agent::UID, updates }
                 }
                 Message::Measure { sid, values, .. } if !values.is_empty() => {

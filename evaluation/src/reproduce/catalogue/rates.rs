@@ -6,7 +6,8 @@ use crate::reproduce::experiment::{
 };
 use crate::reproduce::measure::inferences_per_s;
 use crate::reproduce::picture::{Panel, PanelKind};
-use anole_sim::result::{Applied, RunResult};
+use anole_algorithms::Shares;
+use anole_sim::result::RunResult;
 
 /// Settings, and the paper's shares of the rule-based, the learned and the inferred rate.
 const SETTINGS: [(&str, [&str; 3]); 3] = [
@@ -16,7 +17,7 @@ const SETTINGS: [(&str, [&str; 3]); 3] = [
 ];
 
 /// A kind of rate, and its share.
-type ShareOf = (&'static str, fn(&Applied) -> f64);
+type ShareOf = (&'static str, fn(&Shares) -> f64);
 
 const KINDS: [ShareOf; 4] = [
     ("rule-based", |share| share.rule),
@@ -25,7 +26,7 @@ const KINDS: [ShareOf; 4] = [
     ("the one before", |share| share.previous),
 ];
 
-fn percent(results: &Results, setting: &str, of: fn(&Applied) -> f64) -> Vec<f64> {
+fn percent(results: &Results, setting: &str, of: fn(&Shares) -> f64) -> Vec<f64> {
     results.each(setting, TESTED, |run| Some(100.0 * of(run.flows.first()?.applied.as_ref()?)))
 }
 
