@@ -216,7 +216,7 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     let lab = match supported(Path::new("/sys/kernel/btf/vmlinux")).and_then(|()| Lab::new()) {
         Ok(lab) => lab,
         Err(reason) => {
-            eprintln!("skipped: {reason}");
+            anole_testing::skip!("{reason}");
             return;
         }
     };

@@ -215,7 +215,7 @@ pub fn registered_in(directory: &Path, mode: Mode) -> Option<(BpfDatapath, Mutex
     match open(directory, mode) {
         Ok(datapath) => Some((datapath, guard)),
         Err(error) if error.is_out_of_reach() => {
-            eprintln!("skipped: {error}");
+            anole_testing::skip!("{error}");
             None
         }
         Err(error) => panic!("{error}"),
