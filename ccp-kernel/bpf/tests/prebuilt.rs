@@ -13,7 +13,8 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bpf");
 
 /// Of every file in `folder` whose name has one of these endings, in the order of their names.
 fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
-    let wanted = |path: &PathBuf| path.extension().is_some_and(|end| endings.iter().any(|known| end == *known));
+    let wanted =
+        |path: &PathBuf| path.extension().is_some_and(|end| endings.iter().any(|known| end == *known));
     let mut files: Vec<_> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(wanted).collect();
     files.sort();
@@ -58,7 +59,11 @@ fn the_sources_compile_to_the_same_objects() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (rebuilt, recorded) = (manifest(&out), manifest(&Path::new(FOLDER).join("prebuilt")));
     if rebuilt[0] != recorded[0] {
-        anole_testing::skip!("not compared: the objects are of {}, and this is {}", recorded[0].1, rebuilt[0].1);
+        anole_testing::skip!(
+            "not compared: the objects are of {}, and this is {}",
+            recorded[0].1,
+            rebuilt[0].1
+        );
         return;
     }
     assert_eq!(rebuilt, recorded, "run ccp-kernel/bpf/rebuild.sh");

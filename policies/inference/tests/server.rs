@@ -59,7 +59,7 @@ impl Flow {
         Time::from_nanos(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// Asks and polls until the deadline; neither may ever take long.
+    /// Asks and polls until the deadline. Neither waits for an answer; that shows where the server never gives one.
     fn decide(&mut self, within: Duration) -> Option<Vec<f32>> {
         let asked = self.now();
         let deadline = asked + Dur::from_nanos(within.as_nanos() as u64);
