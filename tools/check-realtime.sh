@@ -15,15 +15,14 @@ export ANOLE_SKIPS=$PWD/target/test/skips.txt
 
 cargo build --locked --workspace --bins
 # One crate after the other, and one test at a time: they would disturb each other.
-tests() { # PACKAGE TEST...
-    local package=$1
-    shift
-    cargo test --locked --package "$package" "${@/#/--test=}" -- --test-threads 1
+tests() { # PACKAGE OPTIONS...
+    cargo test --locked --package "$@" -- --test-threads 1
 }
-tests anole-agent agent bpf
-tests anole-bpf loopback
-tests anole-quic outage transfer
-tests anole-eval emulate kernel policies bench
+tests anole-emulator --lib
+tests anole-agent --test agent --test bpf
+tests anole-bpf --test loopback
+tests anole-quic --test outage --test transfer
+tests anole-eval --test emulate --test kernel --test policies --test bench
 
 # The kernel's CUBIC against the simulator's, on a link that software emulation is quick enough for.
 slow=(evaluation/scenarios/anole-normal.toml --alg cubic --set bottleneck.capacity_mbps=8)
