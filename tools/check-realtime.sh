@@ -14,15 +14,10 @@ export ANOLE_SKIPS=$PWD/target/test/skips.txt
 : >"$ANOLE_SKIPS"
 
 cargo build --locked --workspace --bins
-# One crate after the other, and one test at a time: they would disturb each other.
-tests() { # PACKAGE OPTIONS...
-    cargo test --locked --package "$@" -- --test-threads 1
-}
-tests anole-emulator --lib
-tests anole-agent --test agent --test bpf
-tests anole-bpf --test loopback
-tests anole-quic --test outage --test transfer
-tests anole-eval --test emulate --test kernel --test policies --test bench
+# One test at a time: they would disturb each other.
+cargo test --locked --workspace --lib -- --test-threads 1 an_overloaded_link
+noting=(agent bpf loopback outage transfer emulate kernel policies bench)
+cargo test --locked --workspace "${noting[@]/#/--test=}" -- --test-threads 1
 
 # The kernel's CUBIC against the simulator's, on a link that software emulation is quick enough for.
 slow=(evaluation/scenarios/anole-normal.toml --alg cubic --set bottleneck.capacity_mbps=8)

@@ -86,12 +86,10 @@ done
 
 step "programs and tests are built"
 cargo build --locked --workspace --bins
-cargo test --locked --workspace --no-run
+built=$(cargo test --locked --workspace --no-run --message-format json-render-diagnostics)
+BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
 
 virtual_machines() {
-    local tests
-    tests=$(cargo test --locked --package anole-bpf --test loopback --no-run --message-format json)
-    BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$tests")
     export BPF_TEST AGENT=$PWD/target/debug/anole-ccp
     # 77: something is missing; the script says what.
     for kernel in oldest newest; do
