@@ -3,6 +3,7 @@
 #   make         builds ./anole-ccp (the agent), ./anole-eval (evaluation), ./anole-quic (bulk transfers), ./anole-policy
 #   make demo    builds, runs real QUIC transfers under Anole, CUBIC and BBR, writes out/demo/index.html
 #   make test    everything that CI runs
+#   make check-realtime  figures over real packets, which depend on the host: no part of make test
 #   make bench   figures: packets per second, ns per ACK beside libccp
 #   make fuzz    coverage-guided fuzzing of the wire codec and the installer (nightly Rust, cargo-fuzz)
 #   make policy-server  builds LibTorch's library and server, where --backend torch and server find them
@@ -12,7 +13,7 @@
 PREFIX ?= /usr/local
 BINARIES = anole-ccp anole-eval anole-quic anole-policy
 
-.PHONY: all setup demo policy-server train test lint bench fuzz install clean
+.PHONY: all setup demo policy-server train test check-realtime lint bench fuzz install clean
 
 all: setup
 	cargo build --locked --release --bins
@@ -36,6 +37,10 @@ train:
 test:
 	@tools/setup.sh test
 	tools/test.sh
+
+check-realtime:
+	@tools/setup.sh test
+	tools/check-realtime.sh
 
 lint:
 	@tools/setup.sh test

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that CI runs of this folder: format, build with warnings as errors, tests with each LibTorch
 # that is there, tests under address, undefined-behaviour and thread sanitizers. What is missing is skipped
-# with the reason; with CI set, a missing Debian LibTorch is an error.
+# with the reason (tools/skips.sh).
 #
 #   ANOLE_TORCH_PYTHON=PYTHON    a Python with the package torch, for the second LibTorch
 #   BUILD=FOLDER                 where to build [../target/policy-server]
@@ -11,6 +11,10 @@ cd "$(dirname "$0")"
 
 build=${BUILD:-../target/policy-server}
 jobs=${JOBS:-$(nproc)}
+
+skip() {
+    ../tools/skips.sh add "policy-server/test.sh::$1" "$2"
+}
 
 step() {
     printf '\n== policy-server: %s (%d s)\n' "$1" "$SECONDS"
@@ -37,7 +41,7 @@ step "format"
 if command -v clang-format >/dev/null; then
     clang-format --dry-run -Werror include/*.h library/*.{h,cpp,c} server/*.{h,cpp} tests/*.{h,cpp} bench/*.cpp
 else
-    echo "skipped: clang-format is not installed (apt install clang-format)"
+    skip format "clang-format is not installed (apt install clang-format)"
 fi
 
 debian=/usr/lib/$(c++ -dumpmachine)/cmake/Torch
@@ -47,11 +51,8 @@ if [ -d "$debian" ]; then
     make_and_test debian -DTorch_DIR="$debian"
     step "address and undefined-behaviour sanitizers, Debian's LibTorch"
     make_and_test address -DTorch_DIR="$debian" -DANOLE_SANITIZE=address
-elif [ -n "${CI:-}" ]; then
-    echo "libtorch-dev is missing: apt install libtorch-dev libopenblas0-pthread" >&2
-    exit 1
 else
-    echo "skipped: Debian's LibTorch (apt install libtorch-dev libopenblas0-pthread)"
+    skip debian "Debian's LibTorch is missing (apt install libtorch-dev libopenblas0-pthread)"
     step "address and undefined-behaviour sanitizers, without LibTorch"
     make_and_test address-core -DANOLE_SANITIZE=address -DANOLE_WITH_TORCH=OFF
 fi
@@ -62,7 +63,7 @@ if [ -n "${ANOLE_TORCH_PYTHON:-}" ]; then
         'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')
     make_and_test pip -DTorch_DIR="$package/share/cmake/Torch"
 else
-    echo "skipped: ANOLE_TORCH_PYTHON names no Python with the package torch (pip install torch)"
+    skip pip "ANOLE_TORCH_PYTHON names no Python with the package torch (pip install torch)"
 fi
 
 step "thread sanitizer, without LibTorch (which is not instrumented)"

@@ -18,7 +18,8 @@ torch="cmake:cmake ninja:ninja-build /usr/include/nlohmann/json.hpp:nlohmann-jso
 python="/usr/lib/python3*/ensurepip:python3-venv"
 # A virtual machine for the kernel module; without them its test is skipped.
 vm="qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio /sbin/depmod:kmod xz:xz-utils
-    iperf3:iperf3 /sbin/ip:iproute2 /sbin/tc:iproute2 /usr/sbin/dkms:dkms"
+    iperf3:iperf3 /sbin/ip:iproute2 /sbin/tc:iproute2 /usr/sbin/dkms:dkms
+    /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 case "$want" in
 build) ;;
 policy) needs="$needs $torch" ;;

@@ -1,11 +1,63 @@
 #!/usr/bin/env bash
 # Everything that CI runs, in the order in which it fails fastest. `tools/test.sh lint` stops after the lints.
+#
+# At the end come how long each step took, and the tests that were skipped: with CI set, a skip that
+# tools/allowed-skips.txt does not name is a failure. What runs in virtual machines runs beside other steps, since
+# nothing here depends on how fast the host is; what does is in tools/check-realtime.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-step() {
-    printf '\n== %s (%d s)\n' "$1" "$SECONDS"
+out=$PWD/target/test
+mkdir -p "$out"
+export ANOLE_SKIPS=$out/skips.txt
+: >"$ANOLE_SKIPS"
+unset ANOLE_FIGURES
+
+steps=()
+name="" began=0
+step() { # NAME: ends the step before
+    [ -z "$name" ] || steps+=("$name|$((SECONDS - began))")
+    name=$1 began=$SECONDS
+    [ -z "$1" ] || printf '\n== %s (%d s)\n' "$1" "$SECONDS"
 }
+
+beside="" beside_name=""
+begin_beside() { # NAME COMMAND...: runs it in a process group of its own; end_beside waits for it and shows its output
+    beside_name=$1
+    shift
+    set -m
+    (
+        "$@"
+        echo "$SECONDS" >"$out/beside.end"
+    ) >"$out/beside.log" 2>&1 &
+    beside=$!
+    set +m
+    echo "$beside_name: from now on beside what follows, output in target/test/beside.log"
+    beside_began=$SECONDS
+}
+
+end_beside() {
+    local status=0
+    wait "$beside" || status=$?
+    beside=""
+    cat "$out/beside.log"
+    steps+=("$beside_name (beside the steps above)|$(($(cat "$out/beside.end" 2>/dev/null || echo $SECONDS) - beside_began))")
+    return $status
+}
+
+summary() {
+    local status=$?
+    [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true
+    [ $status = 0 ] || printf '\nFailed: %s\n' "$name"
+    step ""
+    printf '\n%6s  %s\n' s step
+    for line in "${steps[@]}"; do printf '%6d  %s\n' "${line##*|}" "${line%|*}"; done
+    printf '%6d  all\n\n' "$SECONDS"
+    tools/skips.sh report || status=1
+    [ $status != 0 ] || printf '\nAll passed in %d s.\n' "$SECONDS"
+    exit $status
+}
+trap summary EXIT
 
 step "format"
 cargo fmt --all --check
@@ -20,11 +72,8 @@ cargo clippy --locked --workspace --all-targets -- -D warnings
 step "licences and sources"
 if cargo deny --version >/dev/null 2>&1; then
     cargo deny --locked --log-level error check bans licenses sources
-elif [ -n "${CI:-}" ]; then
-    cargo install --locked --quiet cargo-deny
-    cargo deny --locked --log-level error check bans licenses sources
 else
-    echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"
+    tools/skips.sh add tools/cargo-deny "cargo-deny is not installed (cargo install --locked cargo-deny)"
 fi
 
 step "Python: environment, format, lints"
@@ -33,8 +82,26 @@ for folder in python training; do
     (cd $folder && ../.venv/bin/ruff format --check . && ../.venv/bin/ruff check .)
 done
 
-[ "${1:-}" = lint ] && exit 0
+[ "${1:-}" != lint ] || exit 0
 
+step "programs and tests are built"
+cargo build --locked --workspace --bins
+built=$(cargo test --locked --workspace --no-run --message-format json-render-diagnostics)
+BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
+
+virtual_machines() {
+    export BPF_TEST AGENT=$PWD/target/debug/anole-ccp
+    # 77: something is missing; the script says what.
+    for kernel in oldest newest; do
+        BUILD_ONLY=1 ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
+    done
+    for kernel in stable backports; do
+        ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
+    done
+}
+begin_beside "the kernel's TCP in virtual machines" virtual_machines
+
+step "policy server: with each LibTorch, under sanitizers"
 ANOLE_TORCH_PYTHON=$PWD/.venv/bin/python policy-server/test.sh
 
 step "documentation"
@@ -43,33 +110,15 @@ RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 step "unit, property, golden, simulation and end-to-end tests"
 # The tests of --backend torch and server take what was built above.
 export ANOLE_POLICY_SERVER_BUILD=$PWD/target/policy-server/debian
-cargo build --locked --workspace --bins
 cargo test --locked --workspace
 
 step "Python: environments, networks against Rust and LibTorch, trainers"
 for folder in python training; do
-    (cd $folder && PYTHONPATH=../python ../.venv/bin/python -m pytest -q)
+    (cd $folder && PYTHONPATH=../python:../tools ../.venv/bin/python -m pytest -q -p pytest_skips)
 done
 
 step "differential tests: libccp, the kernel datapaths' machine"
 (cd tests/oracle && cargo test --locked --release)
 
-step "the kernel's TCP in virtual machines"
-tests=$(cargo test --locked --package anole-bpf --test loopback --no-run --message-format json)
-BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$tests")
-# CUBIC of the simulator on a link that software emulation is quick enough for, for the kernel's to be held against.
-slow=(evaluation/scenarios/anole-normal.toml --alg cubic --set bottleneck.capacity_mbps=8)
-CROSS_CHECK=$(target/debug/anole-eval sim "${slow[@]}" --json | .venv/bin/python -c 'if True:
-    import json, sys
-    flow = json.load(sys.stdin)["flows"][0]
-    print(8000, round(1000 * flow["goodput_mbps"]), round(flow["rtt_mean_ms"]))')
-export BPF_TEST
-# 77: something is missing; the script says what.
-for kernel in oldest newest; do
-    BUILD_ONLY=1 ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
-done
-export AGENT=$PWD/target/debug/anole-ccp
-CROSS_CHECK=$CROSS_CHECK ccp-kernel/tests/vm.sh stable || [ $? = 77 ]
-CROSS_CHECK='' ccp-kernel/tests/vm.sh backports || [ $? = 77 ]
-
-printf '\nAll passed in %d s.\n' "$SECONDS"
+step "the virtual machines' end"
+end_beside

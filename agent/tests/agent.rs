@@ -3,6 +3,7 @@
 
 mod common;
 
+use anole_testing::figure;
 use common::MiniHost;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -91,11 +92,12 @@ fn a_flow_is_taken_served_and_counted_and_the_stop_is_clean() {
     let mut host = MiniHost::new(&socket, 1);
     let (asked, default) = (host.open("cubic"), host.open(""));
     assert!(host.drive(PATIENCE, |host| host.governed(asked) && host.governed(default)));
-    host.drive(Duration::from_millis(800), |_| false);
-    assert!(host.governed(asked) && host.governed(default));
+    // A window that does not grow is reported every 200 ms.
+    let reports = |host: &MiniHost| host.datapath.flow(asked).unwrap().stats().reports;
+    assert!(host.drive(PATIENCE, |host| reports(host) >= 2));
+    assert!(host.drive(PATIENCE, |host| host.governed(asked) && host.governed(default)));
     assert_eq!(host.refused, 0);
-    let reports = host.datapath.flow(asked).unwrap().stats().reports;
-    assert!(reports >= 2, "a window that does not grow is reported every 200 ms");
+    let reports = reports(&host);
     host.close(asked);
     host.drive(Duration::from_millis(50), |_| false);
     let log = agent.stop();
@@ -183,7 +185,7 @@ fn flows_survive_a_killed_agent_and_return_to_the_next() {
     let next = Agent::start(&socket, &[]);
     assert!(host.drive(PATIENCE, |host| host.governed(flow)), "the next agent adopts the flow");
     host.drive(Duration::from_millis(700), |_| false);
-    assert!(host.governed(flow));
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)), "and keeps it");
     next.stop();
 }
 
@@ -274,8 +276,9 @@ fn a_datapath_that_does_not_read_disturbs_nobody() {
         deaf.send(&message(5, 0, &[1, 0, 0, 0]));
         false
     });
-    assert!(host.governed(flow));
-    assert_eq!(host.datapath.flow(flow).unwrap().stats().fallbacks, 0);
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+    let fallbacks = host.datapath.flow(flow).unwrap().stats().fallbacks;
+    figure("agent: fallbacks beside a datapath that does not read", 0.0..=0.0, fallbacks as f64);
     let log = agent.stop();
     assert!(log.contains("datapath does not read its messages"), "{log}");
 }
@@ -352,9 +355,11 @@ fn malformed_datagrams_hurt_nobody() {
     assert!(host.drive(PATIENCE, |host| host.governed(flow)), "the agent serves the flow again");
     let before = host.datapath.flow(flow).unwrap().stats();
     host.drive(Duration::from_millis(700), |_| false);
-    let after = host.datapath.flow(flow).unwrap().stats();
-    assert!(host.governed(flow) && after.updates > before.updates, "{after:?}");
-    assert_eq!(after.fallbacks, before.fallbacks, "the agent kept the flow");
+    let stats = |host: &MiniHost| host.datapath.flow(flow).unwrap().stats();
+    let answered = |host: &MiniHost| host.governed(flow) && stats(host).updates > before.updates;
+    assert!(host.drive(PATIENCE, answered), "{:?}", stats(&host));
+    let fallbacks = stats(&host).fallbacks - before.fallbacks;
+    figure("agent: fallbacks after a flood of malformed datagrams", 0.0..=0.0, fallbacks as f64);
 
     agent.signal(Signal::SIGTERM);
     let mut log = String::new();

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "real links, in real time")]
 
 use anole_bpf::DatapathStats;
+use anole_testing::figure;
 use nix::mount::{MsFlags, mount, umount};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::Signal;
@@ -24,6 +25,8 @@ const LINK_BYTES_PER_S: f64 = 20e6 / 8.0;
 const RECEIVER: &str = "10.77.2.2:7777";
 /// Connections that come and go.
 const MANY: u64 = 200;
+/// For what happens soon on a quiet host, and on a busy one some time.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn ip(arguments: &str) -> Result<(), String> {
     let output = Command::new("ip").args(arguments.split_whitespace()).output();
@@ -216,7 +219,7 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     let lab = match supported(Path::new("/sys/kernel/btf/vmlinux")).and_then(|()| Lab::new()) {
         Ok(lab) => lab,
         Err(reason) => {
-            eprintln!("skipped: {reason}");
+            anole_testing::skip!("{reason}");
             return;
         }
     };
@@ -241,14 +244,15 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", first.0.id())).unwrap();
     // CAP_NET_ADMIN (12), CAP_PERFMON (38), CAP_BPF (39).
     assert!(status.contains("CapBnd:\t000000c000001000"), "{status}");
-    wait_for("the agent governs", Duration::from_secs(2), || lab.stats().adopted >= 1);
+    wait_for("the agent governs", PATIENCE, || lab.stats().adopted >= 1);
     std::thread::sleep(Duration::from_millis(500));
     let governed = utilisation(&bytes, Duration::from_secs(2));
-    assert_eq!(lab.stats().fallbacks, 0, "an agent that answers keeps the flow");
+    figure("kernel, --ipc bpf: fallbacks while the agent lives", 0.0..=0.0, lab.stats().fallbacks as f64);
 
+    let fallbacks = lab.stats().fallbacks;
     let log = first.kill();
     assert!(log.contains("anole_ccp is registered"), "{log}");
-    wait_for("the fallback", Duration::from_secs(2), || lab.stats().fallbacks == 1);
+    wait_for("the fallback", PATIENCE, || lab.stats().fallbacks > fallbacks);
     let alone = utilisation(&bytes, Duration::from_secs(2));
 
     // Opened while nobody is there: for it the agent is late.
@@ -259,10 +263,10 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     // Without cgroups, the same without the choice by prefix.
     let chooses = anole_bpf::top_cgroup().is_some();
     let second = lab.agent(if chooses { &more } else { &more[2..] });
-    wait_for("the flow comes back", Duration::from_secs(5), || lab.stats().adopted > adopted);
+    wait_for("the flow comes back", PATIENCE, || lab.stats().adopted > adopted);
     let again = utilisation(&bytes, Duration::from_secs(2));
     // It announces itself at an ACK, and is taken at a later one.
-    wait_for("and the late one", Duration::from_secs(5), || {
+    wait_for("and the late one", PATIENCE, || {
         late.write_all(b", and on").unwrap();
         lab.stats().adopted > adopted + 1
     });
@@ -277,13 +281,13 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     });
     many.join().unwrap();
     // One for which the kernel left `init` out is opened at its first ACK.
-    wait_for("all are opened", Duration::from_secs(5), || lab.stats().opened == opened + MANY);
-    wait_for("one flow is left", Duration::from_secs(5), || lab.flows() == 1);
+    wait_for("all are opened", PATIENCE, || lab.stats().opened == opened + MANY);
+    wait_for("one flow is left", PATIENCE, || lab.flows() == 1);
     stop.store(true, Relaxed);
     sender.join().unwrap();
     lab.spawn(0, move || connection().unwrap().write_all(b".").unwrap()).join().unwrap();
     receiver.join().unwrap();
-    wait_for("no flow is left", Duration::from_secs(5), || lab.flows() == 0);
+    wait_for("no flow is left", PATIENCE, || lab.flows() == 0);
     let log = second.end(Signal::SIGTERM);
     assert!(log.contains("registered by an earlier agent") && !log.contains("panic"), "{log}");
     let stats = lab.stats();
@@ -296,7 +300,7 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     assert_eq!((count("\"end\":\"closed\""), count("\"end\":\"dropped\"")), (MANY + 3, 0), "{lines}");
     assert_eq!(count("\"algorithm\":\"reno\""), if chooses { MANY + 1 } else { 0 }, "chosen by prefix");
     for (phase, share) in [("governed", governed), ("agent killed", alone), ("agent back", again)] {
-        assert!((0.7..1.02).contains(&share), "{phase}: {share:.2} of the link");
+        assert!(share > 0.0, "{phase}: nothing arrives");
+        figure(&format!("kernel, --ipc bpf, {phase}: share of the link"), 0.7..1.02, share);
     }
-    eprintln!("of the link: governed {governed:.2}, agent killed {alone:.2}, agent back {again:.2}");
 }

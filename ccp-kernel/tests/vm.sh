@@ -16,7 +16,9 @@
 #              too, before the module takes the name anole_ccp
 # CROSS_CHECK="KBIT RATE RTT"  what a simulator says of CUBIC on a link of KBIT kbit/s, 50 ms RTT and a queue of two
 #              BDP, over 30 s: its payload in kbit/s and its mean RTT in ms. The kernel's CUBIC over netem is held
-#              against it.
+#              against it, as two figures.
+# ANOLE_FIGURES=FILE  figures that depend on the host's speed are appended to it (tools/check-realtime.sh); no check
+#              depends on one
 # TIMEOUT_S=N  the virtual machine is ended after this (900)
 #
 # Exits with 0 if every check passes, 77 if something that it needs is missing.
@@ -30,7 +32,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 mirror=http://deb.debian.org
 
 skip() {
-    echo "skipped: $1"
+    "$here/../../tools/skips.sh" add "ccp-kernel/vm.sh::$which" "$1"
     exit 77
 }
 
@@ -206,6 +208,10 @@ timeout "$timeout_s" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m 1024
     -append "console=ttyS0 quiet panic=-1 oops=panic" -nographic -no-reboot -nodefaults -serial stdio -monitor none \
     </dev/null >"$log" 2>&1 || echo "the virtual machine was ended after $timeout_s s"
 tr -d '\r' <"$log"
+tr -d '\r' <"$log" | sed -n 's/^skipped: //p' | while IFS= read -r reason; do
+    "$here/../../tools/skips.sh" add "ccp-kernel/guest.sh::$which" "$reason"
+done
+[ -z "${ANOLE_FIGURES:-}" ] || tr -d '\r' <"$log" | sed -n "s/^FIGURE /$version: /p" >>"$ANOLE_FIGURES"
 if ! grep -q '^DONE' "$log"; then
     echo "The virtual machine did not come to its end; see $log"
     exit 1

@@ -4,6 +4,7 @@
 
 mod support;
 
+use anole_testing::{figure as noted, skip};
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -33,7 +34,7 @@ fn the_kernels_datapath_is_measured() {
     if output.stdout.is_empty() {
         let message = message(&output);
         assert!(message.contains("is left out: "), "{message}");
-        eprintln!("skipped: {}", message.trim());
+        skip!("{}", message.trim());
         return;
     }
     let lines: Vec<Value> = String::from_utf8_lossy(&output.stdout)
@@ -64,9 +65,13 @@ fn the_kernels_datapath_is_measured() {
             median(line.unwrap_or_else(|| panic!("{what}")), "counted_ns")
         };
         let nothing = counted("empty callback");
-        assert!(
-            nothing < counted("linux:cubic, called by BPF") && nothing < counted("10 registers, generated")
-        );
+        for what in ["linux:cubic, called by BPF", "10 registers, generated"] {
+            noted(
+                &format!("bench, {flows} flows: empty callback over {what}"),
+                ..1.0,
+                nothing / counted(what),
+            );
+        }
     }
     let loads = of("kernel-load");
     for alg in ["anole", "cubic", "linux:cubic"] {
@@ -82,13 +87,15 @@ fn the_kernels_datapath_is_measured() {
             if line["answers"].as_u64() > Some(0) {
                 let time = |key: &str| line[key].as_f64().unwrap_or_else(|| panic!("{key} in {line}"));
                 let (p50, p99) = (time("report_to_applied_p50_us"), time("report_to_applied_p99_us"));
-                assert!(0.0 < p50 && p50 <= p99 && p99 < 10e6, "{line}");
+                assert!(0.0 < p50 && p50 <= p99, "{line}");
+                noted(&format!("bench, {alg}: p99 from report to answer in force, s"), ..10.0, p99 / 1e6);
             }
             answers += line["answers"].as_u64().unwrap();
             busy += median(line, "agent_share");
         }
         if alg != "linux:cubic" {
-            assert!(answers > 0 && busy > 0.0, "{alg}: {answers} answers, {busy} processors");
+            noted(&format!("bench, {alg}: answers"), 1.0.., answers as f64);
+            noted(&format!("bench, {alg}: processors that the agent took"), 1e-6.., busy);
         }
     }
     let left = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();

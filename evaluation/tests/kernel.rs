@@ -1,12 +1,11 @@
 //! `anole-eval emulate --datapath kernel` from the outside: the kernel's own TCP between two namespaces.
-//! Takes root, TUN devices and iproute2; where they are missing, the tests say so and pass.
+//! Takes root, TUN devices and iproute2; where they are missing, the tests are skipped. What depends on the host's
+//! speed is no assertion but a figure (`make check-realtime`).
 #![allow(clippy::disallowed_methods, reason = "the tests run in real time on real sockets")]
 
-#[path = "support/fair.rs"]
-mod fair;
 mod support;
 
-use fair::on_a_fair_run;
+use anole_testing::{figure as noted, measuring, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use serde_json::Value;
@@ -57,7 +56,7 @@ impl Place {
             None
         };
         if let Some(reason) = reason {
-            eprintln!("skipped: namespaces with TUN devices cannot be made here: {reason}");
+            skip!("namespaces with TUN devices cannot be made here: {reason}");
             return None;
         }
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,11 +89,11 @@ impl Place {
 /// The agent, built if it is not there yet; `None`, with the reason told, where BPF cannot be its datapath.
 fn agent() -> Option<PathBuf> {
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        eprintln!("skipped: this kernel tells no BTF (CONFIG_DEBUG_INFO_BTF)");
+        skip!("this kernel tells no BTF (CONFIG_DEBUG_INFO_BTF)");
         return None;
     }
     if host().contains("anole_ccp") {
-        eprintln!("skipped: another agent governs this kernel's TCP (anole_ccp)");
+        skip!("another agent governs this kernel's TCP (anole_ccp)");
         return None;
     }
     Some(support::agent())
@@ -120,13 +119,19 @@ fn figure(flow: &Value, key: &str) -> f64 {
     flow[key].as_f64().unwrap_or_else(|| panic!("{key} in {flow}"))
 }
 
+/// The agent heard of the flow and answered.
+fn is_governed(flow: &Value) {
+    assert!(figure(flow, "reports") > 0.0 && figure(flow, "updates") > 0.0, "{flow}");
+    assert!(flow["decisions"].is_u64(), "{flow}");
+    assert!(figure(flow, "goodput_mbps") > 0.0, "{flow}");
+}
+
 #[test]
 fn cubic_of_the_kernel_is_like_the_simulators() {
     let Some(place) = Place::new() else { return };
     let before = host();
     let sim = &objects(&place.command(&["sim"], &["--alg", "cubic", "--json"]).output().unwrap())[0];
-    let run = || place.emulate(&["--json"]).output().unwrap();
-    on_a_fair_run(run, |output| is_like_the_simulators(&objects(output)[0], sim));
+    is_like_the_simulators(&objects(&place.emulate(&["--json"]).output().unwrap())[0], sim);
     assert_eq!((place.leftovers(), host()), (0, before));
 }
 
@@ -134,15 +139,19 @@ fn is_like_the_simulators(kernel: &Value, sim: &Value) {
     assert_eq!((kernel["mode"].as_str(), kernel["alg"].as_str()), (Some("kernel"), Some("linux:cubic")));
     let (flow, simulated) = (&kernel["flows"][0], &sim["flows"][0]);
     let (got, wanted) = (figure(flow, "throughput_mbps"), figure(simulated, "throughput_mbps"));
-    assert!((got / wanted - 1.0).abs() < 0.1, "{got} Mbps where the simulator has {wanted}");
-    // A full packet has 1448 bytes of payload and 52 of headers.
+    noted("kernel, linux:cubic: throughput over the simulator's", 0.9..=1.1, got / wanted);
+    // A full packet has 1448 bytes of payload and 52 of headers; what is sent again counts once as payload.
     let payload = figure(flow, "goodput_mbps") / got;
-    assert!((payload - 1448.0 / 1500.0).abs() < 0.02, "{payload}: {flow}");
-    // 20 ms of propagation, at most 40 ms of queue, and what a busy machine adds.
+    assert!(payload > 0.0 && payload < 1.0, "{payload}: {flow}");
+    noted("kernel, linux:cubic: share of payload", 0.945..=0.985, payload);
+    // The link's propagation is the least there is; a queue of at most 40 ms comes to it.
     assert!(figure(flow, "owd_mean_ms") > 10.0 && figure(flow, "rtt_mean_ms") > 20.0, "{flow}");
-    assert!(figure(flow, "rtt_p95_ms") < 90.0, "{flow}");
+    noted("kernel, linux:cubic: p95 of the RTT, ms", ..90.0, figure(flow, "rtt_p95_ms"));
     // What the queue drops is sent again.
-    assert!(figure(flow, "loss_rate") > 0.0 && figure(flow, "retransmit_rate") > 0.0, "{flow}");
+    let (lost, again) = (figure(flow, "loss_rate"), figure(flow, "retransmit_rate"));
+    assert!((0.0..1.0).contains(&lost) && (0.0..1.0).contains(&again), "{flow}");
+    noted("kernel, linux:cubic: share lost", 1e-6..0.1, lost);
+    noted("kernel, linux:cubic: share sent again", 1e-6..0.1, again);
     assert_eq!(flow["series"]["throughput_mbps"].as_array().unwrap().len(), 60);
     assert_eq!(flow["reports"], Value::Null);
 }
@@ -150,14 +159,15 @@ fn is_like_the_simulators(kernel: &Value, sim: &Value) {
 #[test]
 fn flows_share_the_link_and_sizes_end_them() {
     let Some(place) = Place::new() else { return };
-    let options = ["--set", "duration_s=4", "--set", "flow.count=2", "--set", "flow.start_spacing_s=0.5"];
+    let options = ["--set", "duration_s=8", "--set", "flow.count=2", "--set", "flow.start_spacing_s=0.5"];
     let sized = ["--set", "flow.bytes=1000000", "--set", "warmup_s=0", "--json"];
     let result = &objects(&place.emulate(&[&options[..], &sized].concat()).output().unwrap())[0];
     for (index, flow) in result["flows"].as_array().unwrap().iter().enumerate() {
         assert_eq!(figure(flow, "start_s"), index as f64 * 0.5);
         // 8 Mbit alone take 0.5 s at 16 Mbps, and start-up.
         let fct = figure(flow, "fct_s");
-        assert!(fct > 0.5 && fct < 3.0, "{flow}");
+        assert!(fct > 0.5, "{flow}");
+        noted("kernel, two flows of 1 MB at 16 Mbps: completion, s", ..3.0, fct);
         let payload = figure(flow, "goodput_mbps") * fct / 8.0;
         assert!((payload - 1.0).abs() < 0.01, "{payload} MB: {flow}");
     }
@@ -168,25 +178,31 @@ fn flows_share_the_link_and_sizes_end_them() {
 fn the_agents_cubic_is_like_the_kernels_own_algorithms() {
     let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
     let mut algorithms = vec!["cubic", "linux:cubic"];
-    match host().contains("bbr") {
-        true => algorithms.push("linux:bbr"),
-        false => eprintln!("skipped: this kernel has no BBR to compare with"),
+    // A kernel without BBR has one to compare with less.
+    if measuring() && host().contains("bbr") {
+        algorithms.push("linux:bbr");
     }
     let options = ["--json", "--agent-binary", agent.to_str().unwrap(), "--alg", &algorithms.join(",")];
-    let run = || place.emulate(&options).output().unwrap();
-    on_a_fair_run(run, |output| are_alike(&objects(output), algorithms.len()));
+    let short = ["--set", "duration_s=3"];
+    let options = [&options[..], if measuring() { &[] } else { &short }].concat();
+    let runs = objects(&place.emulate(&options).output().unwrap());
+    let ran: Vec<&str> = runs.iter().filter_map(|run| run["alg"].as_str()).collect();
+    assert_eq!(ran, algorithms);
+    is_governed(&runs[0]["flows"][0]);
+    assert_eq!(runs[1]["flows"][0]["reports"], Value::Null);
+    are_alike(&runs);
 }
 
-fn are_alike(runs: &[Value], algorithms: usize) {
-    assert_eq!(runs.len(), algorithms);
+fn are_alike(runs: &[Value]) {
     let of =
         |run: &Value| (figure(&run["flows"][0], "throughput_mbps"), figure(&run["flows"][0], "rtt_mean_ms"));
     let (ours, cubic) = (of(&runs[0]), of(&runs[1]));
-    assert!((ours.0 / cubic.0 - 1.0).abs() < 0.1, "throughput {ours:?}, linux:cubic {cubic:?}");
-    assert!((ours.1 / cubic.1 - 1.0).abs() < 0.25, "RTT {ours:?}, linux:cubic {cubic:?}");
+    noted("kernel, the agent's cubic: throughput over linux:cubic's", 0.9..=1.1, ours.0 / cubic.0);
+    noted("kernel, the agent's cubic: RTT over linux:cubic's", 0.75..=1.25, ours.1 / cubic.1);
     if let Some(bbr) = runs.get(2).map(of) {
         // BBR keeps its queue short; a window fills the buffer.
-        assert!(bbr.0 > 0.8 * ours.0 && bbr.1 < ours.1, "linux:bbr {bbr:?}, ours {ours:?}");
+        noted("kernel, linux:bbr: throughput over the agent's cubic's", 0.8.., bbr.0 / ours.0);
+        noted("kernel, linux:bbr: RTT over the agent's cubic's", ..1.0, bbr.1 / ours.1);
     }
 }
 
@@ -194,20 +210,21 @@ fn are_alike(runs: &[Value], algorithms: usize) {
 fn two_flows_of_the_agent_share_the_link() {
     let (Some(place), Some(agent)) = (Place::new(), agent()) else { return };
     // CUBIC's steps to equal shares take some three seconds each.
-    let two = ["--set", "flow.count=2", "--set", "flow.start_spacing_s=0.2", "--set", "duration_s=16"];
+    let duration = if measuring() { "duration_s=16" } else { "duration_s=4" };
+    let two = ["--set", "flow.count=2", "--set", "flow.start_spacing_s=0.2", "--set", duration];
     // Named from where the run is started.
     let (folder, name) = (agent.parent().unwrap(), Path::new(".").join(agent.file_name().unwrap()));
     let options = ["--json", "--alg", "cubic", "--agent-binary", name.to_str().unwrap()];
-    let run = || place.emulate(&options).args(two).current_dir(folder).output().unwrap();
-    on_a_fair_run(run, |output| share(&objects(output)[0]));
+    share(&objects(&place.emulate(&options).args(two).current_dir(folder).output().unwrap())[0]);
 }
 
 fn share(run: &Value) {
     let flows = run["flows"].as_array().unwrap();
     let sum: f64 = flows.iter().map(|flow| figure(flow, "throughput_mbps")).sum();
-    assert!(flows.len() == 2 && sum > 14.0, "{sum} Mbps: {run}");
-    assert!(flows.iter().all(|flow| figure(flow, "updates") > 10.0), "{run}");
-    assert!(figure(run, "jain_index") > 0.75, "{run}");
+    assert_eq!(flows.len(), 2, "{run}");
+    flows.iter().for_each(is_governed);
+    noted("kernel, two flows of the agent's cubic: Mbps of 16", 14.0.., sum);
+    noted("kernel, two flows of the agent's cubic: Jain's index", 0.75.., figure(run, "jain_index"));
 }
 
 #[test]
@@ -246,21 +263,23 @@ fn an_agent_governs_the_kernels_flows_dies_and_returns() {
     // The flow starts while there is none.
     let late = ["--alg", "cubic", "--agent-outage", "0.3:4", "--set", "flow.start_s=0.8"];
     for faults in [&["--alg", "reno"][..], &outage, &late] {
-        let run = || place.emulate(&[&options[..], faults].concat()).output().unwrap();
-        on_a_fair_run(run, |output| goes_on(&objects(output)[0]["flows"][0], faults));
+        let output = place.emulate(&[&options[..], faults].concat()).output().unwrap();
+        goes_on(&objects(&output)[0]["flows"][0], faults);
         assert_eq!((place.leftovers(), host()), (0, before.clone()));
     }
 }
 
-/// The agent governed the flow, which never stood still.
+/// The agent governed the flow, which went on without one.
 fn goes_on(flow: &Value, faults: &[&str]) {
     // With the outage this is the second agent's line: it has taken the flow.
-    assert!(figure(flow, "reports") > 10.0 && figure(flow, "updates") > 10.0, "{faults:?}: {flow}");
-    assert!(flow["decisions"].is_u64(), "{faults:?}: {flow}");
-    assert!(figure(flow, "goodput_mbps") > 12.0, "{faults:?}: {flow}");
+    is_governed(flow);
     let series: Vec<f64> = serde_json::from_value(flow["series"]["throughput_mbps"].clone()).unwrap();
     let outage = series[25..40].iter().sum::<f64>() / 15.0;
-    assert!(outage > 10.0, "{faults:?}: {outage} Mbps from 2.5 to 4 s");
+    assert!(outage > 0.0, "{faults:?}: nothing arrives from 2.5 to 4 s");
+    let faults = faults.join(" ");
+    noted(&format!("kernel, {faults}: reports"), 10.0.., figure(flow, "reports"));
+    noted(&format!("kernel, {faults}: Mbps of 16"), 12.0.., figure(flow, "goodput_mbps"));
+    noted(&format!("kernel, {faults}: Mbps from 2.5 to 4 s"), 10.0.., outage);
 }
 
 #[test]
@@ -269,18 +288,18 @@ fn two_hundred_connections_come_and_go() {
     let many = ["flow.count=200", "flow.start_spacing_s=0.02", "flow.bytes=20000", "warmup_s=0"];
     let many = many.iter().flat_map(|value| ["--set", value]);
     let options = ["--json", "--alg", "reno", "--agent-binary", agent.to_str().unwrap()];
-    let run = || place.emulate(&options).args(many.clone()).output().unwrap();
-    on_a_fair_run(run, |output| come_and_go(&objects(output)[0]));
+    come_and_go(&objects(&place.emulate(&options).args(many).output().unwrap())[0]);
 }
 
 fn come_and_go(run: &Value) {
     let flows = run["flows"].as_array().unwrap();
     assert_eq!(flows.len(), 200);
-    for flow in flows {
-        assert!(figure(flow, "fct_s") < 2.0, "{flow}");
-    }
+    // Every one ended within the run.
+    let slowest = flows.iter().map(|flow| figure(flow, "fct_s")).fold(0.0, f64::max);
     let governed = flows.iter().filter(|flow| flow["decisions"].is_u64()).count();
-    assert!(governed >= 190, "the agent knows {governed} of 200 flows");
+    assert!(governed > 0, "{run}");
+    noted("kernel, 200 connections: the slowest, s", ..2.0, slowest);
+    noted("kernel, 200 connections: those that the agent knows", 190.0..=200.0, governed as f64);
 }
 
 #[test]

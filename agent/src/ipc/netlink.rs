@@ -151,7 +151,7 @@ mod tests {
         let agent = match Netlink::open() {
             Ok(agent) => agent,
             Err(reason) => {
-                eprintln!("skipped: {reason}");
+                anole_testing::skip!("{reason}");
                 return;
             }
         };

@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn another_user_is_not_heard() {
         if !geteuid().is_root() {
-            eprintln!("skipped: only root may send under another user's id");
+            anole_testing::skip!("only root may send under another user's id");
             return;
         }
         let directory = tempfile::tempdir().unwrap();

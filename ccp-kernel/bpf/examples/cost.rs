@@ -8,7 +8,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
 
-use anole_bpf::bench::{CUBIC, NOTHING, Peers, Statistics, runs};
+use anole_bpf::bench::{CUBIC, NOTHING, Peers, Reading, Statistics};
 use anole_bpf::{BpfDatapath, Mode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -91,15 +91,13 @@ fn fields(fields: &[(u32, u64)]) -> Vec<u8> {
     bytes
 }
 
-/// ACKs and nanoseconds of the callbacks so far.
-fn counters(algorithm: &str) -> (u64, u64) {
-    let (prefix, once) = match algorithm {
+/// The names of an algorithm's programs begin with the first; the second runs once per ACK.
+fn programs(algorithm: &str) -> (&'static str, &'static str) {
+    match algorithm {
         CUBIC => ("bench_", "bench_cong_avoi"),
         NOTHING => ("bench_", "bench_nothing"),
         _ => ("anole_", "anole_cong_cont"),
-    };
-    let all = runs(prefix);
-    (all.get(once).map_or(0, |runs| runs.count), all.values().map(|runs| runs.nanos).sum())
+    }
 }
 
 fn transfer(name: &str, algorithm: &str, mode: Mode, program: Option<Vec<u8>>) {
@@ -137,19 +135,20 @@ fn transfer(name: &str, algorithm: &str, mode: Mode, program: Option<Vec<u8>>) {
         let mut buffer = vec![0; 1 << 16];
         while taken.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
     });
+    let (prefix, once) = programs(algorithm);
     let (mut best, mut runs, mut before, mut window) =
-        (f64::INFINITY, 0, counters(algorithm), Instant::now());
+        (f64::INFINITY, 0, Reading::take(prefix), Instant::now());
     let (mut buffer, mut answered) = ([0; 1024], Vec::new());
     let end = Instant::now() + SPAN;
     let mut told = false;
     while Instant::now() < end {
         if window.elapsed() > WINDOW {
-            let now = counters(algorithm);
-            let (acks, ns) = (now.0 - before.0, now.1 - before.1);
-            if acks > FEW {
-                best = best.min(ns as f64 / acks as f64);
+            let now = Reading::take(prefix);
+            let (all, acks) = now.since(&before, once);
+            if acks.count > FEW {
+                best = best.min(all.nanos as f64 / acks.count as f64);
             }
-            (runs, before, window) = (runs + acks, now, Instant::now());
+            (runs, before, window) = (runs + acks.count, now, Instant::now());
         }
         let Some(length) = datapath.receive(&mut buffer, Duration::from_millis(50)) else { continue };
         let sid = u32::from_le_bytes(buffer[4..8].try_into().unwrap());

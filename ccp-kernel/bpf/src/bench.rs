@@ -67,18 +67,45 @@ pub struct Runs {
     pub nanos: u64,
 }
 
-/// The programs whose names begin with `prefix`. The kernel keeps 15 letters of a name.
-pub fn runs(prefix: &str) -> BTreeMap<String, Runs> {
-    let mut all = BTreeMap::<String, Runs>::new();
-    for info in ProgInfoIter::default() {
-        let name = info.name.to_string_lossy();
-        if name.starts_with(prefix) {
-            let runs = all.entry(name.into_owned()).or_default();
-            runs.count += info.run_cnt;
-            runs.nanos += info.run_time_ns;
-        }
+impl Runs {
+    fn add(&mut self, more: Runs) {
+        self.count += more.count;
+        self.nanos += more.nanos;
     }
-    all
+}
+
+/// The statistics of some programs of the host at a moment, by id: other processes load and unload programs of the
+/// same names meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct Reading(BTreeMap<u32, (String, Runs)>);
+
+impl Reading {
+    /// Of the programs whose names begin with `prefix`. The kernel keeps 15 letters of a name.
+    pub fn take(prefix: &str) -> Reading {
+        let programs = ProgInfoIter::default().map(|info| {
+            let runs = Runs { count: info.run_cnt, nanos: info.run_time_ns };
+            (info.id, (info.name.to_string_lossy().into_owned(), runs))
+        });
+        Reading(programs.filter(|(_, (name, _))| name.starts_with(prefix)).collect())
+    }
+
+    /// What the programs did since an earlier reading: all of them, and those with the name `once`. A program that is
+    /// not in both readings is left out.
+    pub fn since(&self, earlier: &Reading, once: &str) -> (Runs, Runs) {
+        let (mut all, mut ones) = (Runs::default(), Runs::default());
+        for (id, (name, now)) in &self.0 {
+            let Some((_, before)) = earlier.0.get(id) else { continue };
+            let did = Runs {
+                count: now.count.saturating_sub(before.count),
+                nanos: now.nanos.saturating_sub(before.nanos),
+            };
+            all.add(did);
+            if name == once {
+                ones.add(did);
+            }
+        }
+        (all, ones)
+    }
 }
 
 /// Limits a socket's pacing rate, bytes/s, whatever its congestion control (`SO_MAX_PACING_RATE`).
@@ -94,4 +121,28 @@ pub fn limit_rate(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
         )
     };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(programs: &[(u32, &str, u64, u64)]) -> Reading {
+        let program = |&(id, name, count, nanos): &(u32, &str, u64, u64)| {
+            (id, (name.to_string(), Runs { count, nanos }))
+        };
+        Reading(programs.iter().map(program).collect())
+    }
+
+    #[test]
+    fn programs_that_come_and_go_count_for_nothing() {
+        let before = reading(&[(1, "acked", 900, 90_000), (2, "acked", 10, 500), (3, "opened", 4, 100)]);
+        // The first one is gone with its agent; another one has come.
+        let after = reading(&[(2, "acked", 30, 1_500), (3, "opened", 5, 150), (4, "acked", 7, 70)]);
+        let (all, acked) = after.since(&before, "acked");
+        assert_eq!(all, Runs { count: 21, nanos: 1_050 });
+        assert_eq!(acked, Runs { count: 20, nanos: 1_000 });
+        assert_eq!(before.since(&after, "acked").0, Runs::default(), "never negative");
+        assert_eq!(after.since(&reading(&[]), "acked"), Default::default());
+    }
 }

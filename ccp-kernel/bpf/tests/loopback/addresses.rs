@@ -18,7 +18,7 @@ fn addresses_are_those_of_ipv4_or_none() {
         let listener = match TcpListener::bind(SocketAddr::new(host, 0)) {
             Ok(listener) => listener,
             Err(error) => {
-                eprintln!("skipped: {host}: {error}");
+                anole_testing::skip!("{host}: {error}");
                 continue;
             }
         };

@@ -62,7 +62,7 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     }
     let unknown = message(3, sid ^ 0x10000, &[words(&[2]), fields(1, 1)].concat());
     assert!(matches!(datapath.send(&unknown), Err(Error::UnknownFlow(_))));
-    assert_eq!(datapath.stats().fallbacks, 0);
+    anole_testing::figure("loopback: fallbacks under an agent", 0.0..=0.0, datapath.stats().fallbacks as f64);
 
     datapath.send(&message(4, sid, &words(&[2, 0]))).unwrap();
     let report = loop {
@@ -80,15 +80,20 @@ fn a_flow_obeys_reports_and_falls_back(mode: Mode) {
     let begin = Instant::now();
     let announced = next(&mut datapath, 0);
     assert_eq!(word(&announced, 4), sid);
-    assert!(begin.elapsed() > Duration::from_millis(400), "{:?}", begin.elapsed());
-    assert_eq!(datapath.stats().fallbacks, 1);
+    let silence = begin.elapsed().as_secs_f64();
+    anole_testing::figure("loopback: silence until the flow is announced anew, s", 0.4..1.0, silence);
+    let (fallbacks, adopted) = (datapath.stats().fallbacks, datapath.stats().adopted);
+    assert!(fallbacks >= 1);
     datapath.send(&message(3, sid, &words(&[0]))).unwrap();
     next(&mut datapath, 1);
-    assert_eq!(datapath.stats().adopted, 2, "any message brings the flow back");
+    assert!(datapath.stats().adopted > adopted, "any message brings the flow back");
 
     // Nobody is there.
-    std::thread::sleep(Duration::from_millis(700));
-    assert_eq!(datapath.stats().fallbacks, 2);
+    let end = Instant::now() + Duration::from_secs(10);
+    while datapath.stats().fallbacks == fallbacks {
+        assert!(Instant::now() < end, "the fallback governs within 10 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     assert_eq!(datapath.stats().aborts, 0);
     transfer.end();
     drop(datapath);

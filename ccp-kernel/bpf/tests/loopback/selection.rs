@@ -62,7 +62,7 @@ fn own_choice(host: &str) -> String {
 /// The datapath and the host's cgroups; `None`, with the reason printed, where there are none.
 fn prepared() -> Option<(BpfDatapath, std::sync::MutexGuard<'static, ()>, PathBuf)> {
     let Some(top) = top_cgroup() else {
-        eprintln!("skipped: there is no cgroup2 file system");
+        anole_testing::skip!("there is no cgroup2 file system");
         return None;
     };
     let (mut datapath, guard) = registered(Mode::Generated)?;
@@ -96,7 +96,7 @@ fn prefixes_choose_connections() {
 fn prefixes_of_ipv6_choose_connections() {
     let Some((mut datapath, _guard, top)) = prepared() else { return };
     let Some(before) = client("::1") else {
-        eprintln!("skipped: there is no IPv6");
+        anole_testing::skip!("there is no IPv6");
         return;
     };
     datapath.select(&top, None, &[(prefix("2001:db8::/32"), None)]).unwrap();
@@ -115,7 +115,7 @@ impl Cgroup {
         match std::fs::create_dir(&path) {
             Ok(()) => Some(Cgroup(path)),
             Err(error) => {
-                eprintln!("skipped: {}: {error}", path.display());
+                anole_testing::skip!("{}: {error}", path.display());
                 None
             }
         }

@@ -8,13 +8,15 @@ use anole_emulator::{
 };
 use anole_model::{Dur, Rate};
 use anole_quic::{
-    Amount, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Server, ServerOptions,
+    Amount, ClientOptions, CongestionControl, DatagramSize, Ended, Meter, QuicError, Server, ServerOptions,
     Transfer, TransferReport,
 };
 use anole_sim::link::{Aggregation, Capacity, LinkConfig, QueueKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// A drop-tail link with a buffer of one bandwidth-delay product.
 pub fn link(mbps: f64, delay_ms: u64) -> NetworkLink {
@@ -44,50 +46,86 @@ pub struct Run {
     pub record: Record,
 }
 
-/// One transfer from a client through an emulated link to a server, all in this process.
-pub async fn through_link(link: NetworkLink, cc: &CongestionControl, amount: Amount) -> Run {
-    watched_through_link(link, cc, amount, |_| async {}).await.0
+/// A link to `server` in front of it: where packets enter, from where they come to the server, and what runs it.
+pub fn emulated(link: NetworkLink, server: SocketAddr) -> (SocketAddr, SocketAddr, Emulator<UdpPorts>) {
+    let route = Route { path: vec![0], extra_delay: Dur::ZERO };
+    let network = EmulatedNetwork::new(vec![link], vec![route], Vec::new());
+    let ports = UdpPorts::open(1, server).unwrap();
+    let (entry, exit) = (ports.entries().unwrap()[0], ports.exits().unwrap()[0]);
+    let options = EmulatorOptions { epoch: Instant::now(), warmup: Dur::ZERO };
+    (entry, exit, Emulator::start(network, ports, options).unwrap())
 }
 
-/// The same, with something else going on meanwhile.
-pub async fn watched_through_link<F, W>(
-    link: NetworkLink,
-    cc: &CongestionControl,
-    amount: Amount,
-    watch: W,
-) -> (Run, F::Output)
+/// An emulated link with a server behind it, all in this process.
+struct Path {
+    entry: SocketAddr,
+    exit: SocketAddr,
+    server: Arc<Server>,
+    serving: JoinHandle<()>,
+    ends: mpsc::UnboundedReceiver<Ended>,
+    emulator: Emulator<UdpPorts>,
+    _awake: Awake,
+}
+
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Path {
+    fn open(link: NetworkLink) -> Path {
+        let awake = Awake::keep();
+        let options = ServerOptions { listen: ([127, 0, 0, 1], 0).into(), idle_timeout: IDLE_TIMEOUT };
+        let server = Arc::new(Server::bind(&options).unwrap());
+        let (ended, ends) = mpsc::unbounded_channel();
+        let serving = tokio::spawn({
+            let server = server.clone();
+            async move { server.run(ended).await }
+        });
+        let (entry, exit, emulator) = emulated(link, server.address().unwrap());
+        Path { entry, exit, server, serving, ends, emulator, _awake: awake }
+    }
+
+    async fn connect(&self, cc: &CongestionControl) -> Transfer {
+        let options = ClientOptions {
+            remote: self.entry,
+            certificate: self.server.certificate().clone(),
+            idle_timeout: IDLE_TIMEOUT,
+            datagram: DatagramSize::Fixed(1472),
+            rtt_samples: None,
+        };
+        Transfer::connect(options, cc).await.unwrap()
+    }
+
+    /// What has passed the link, and what the server has of it.
+    async fn close(mut self) -> (u64, Record) {
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.ends.recv()).await;
+        let received = self.server.received_from(self.exit).map_or(0, |received| received.bytes());
+        let (record, _) = self.emulator.finish().unwrap();
+        self.serving.abort();
+        (received, record)
+    }
+}
+
+/// One transfer from a client through an emulated link to a server.
+pub async fn through_link(link: NetworkLink, cc: &CongestionControl, amount: Amount) -> Run {
+    let path = Path::open(link);
+    let report = path.connect(cc).await.run(amount).await;
+    let (received, record) = path.close().await;
+    Run { report, received, record }
+}
+
+/// A transfer that goes on for as long as something else takes, which sees its meter.
+pub async fn meanwhile<F, W>(link: NetworkLink, cc: &CongestionControl, watch: W) -> F::Output
 where
     F: Future,
     W: FnOnce(Arc<Meter>) -> F,
 {
-    let _awake = Awake::keep();
-    let idle_timeout = Duration::from_secs(5);
-    let server =
-        Arc::new(Server::bind(&ServerOptions { listen: ([127, 0, 0, 1], 0).into(), idle_timeout }).unwrap());
-    let (ended, mut ends) = mpsc::unbounded_channel();
-    let task = tokio::spawn({
-        let server = server.clone();
-        async move { server.run(ended).await }
-    });
-    let route = Route { path: vec![0], extra_delay: Dur::ZERO };
-    let network = EmulatedNetwork::new(vec![link], vec![route], Vec::new());
-    let ports = UdpPorts::open(1, server.address().unwrap()).unwrap();
-    let (entry, exit) = (ports.entries().unwrap()[0], ports.exits().unwrap()[0]);
-    let options = EmulatorOptions { epoch: Instant::now(), warmup: Dur::ZERO };
-    let emulator = Emulator::start(network, ports, options).unwrap();
-    let options = ClientOptions {
-        remote: entry,
-        certificate: server.certificate().clone(),
-        idle_timeout,
-        datagram: DatagramSize::Fixed(1472),
-        rtt_samples: None,
-    };
-    let transfer = Transfer::connect(options, cc).await.unwrap();
+    const FOREVER: Amount = Amount::Time(Duration::from_secs(3600));
+    let path = Path::open(link);
+    let transfer = path.connect(cc).await;
     let watch = watch(transfer.meter());
-    let (report, watched) = tokio::join!(transfer.run(amount), watch);
-    let _ = tokio::time::timeout(Duration::from_secs(1), ends.recv()).await;
-    let received = server.received_from(exit).map_or(0, |received| received.bytes());
-    let (record, _) = emulator.finish().unwrap();
-    task.abort();
-    (Run { report, received, record }, watched)
+    let watched = tokio::select! {
+        report = transfer.run(FOREVER) => panic!("the transfer ended: {report:?}"),
+        watched = watch => watched,
+    };
+    path.close().await;
+    watched
 }

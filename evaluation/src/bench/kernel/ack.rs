@@ -9,7 +9,7 @@
 use super::lab::{Lab, Load, Traffic};
 use super::{Length, Spread, leave_out, print, wait_for_name};
 use crate::output;
-use anole_bpf::bench::{CUBIC, NOTHING, Peers, Runs, Statistics, runs};
+use anole_bpf::bench::{CUBIC, NOTHING, Peers, Reading, Statistics};
 use anole_bpf::{BpfDatapath, Error, Mode};
 use anole_datapath::wire::{self, Install, Message};
 use anole_programs::{CWND, RATE};
@@ -34,6 +34,8 @@ const SETTLE: Duration = Duration::from_millis(200);
 const SPAN: Duration = Duration::from_millis(25);
 /// ACKs that such a span needs to count.
 const FEW: u64 = 200;
+/// How long the first such span may take.
+const AT_MOST: Duration = Duration::from_secs(10);
 
 /// What handles the ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,14 +252,18 @@ fn measure(lab: &Lab, subject: Subject, flows: usize, window: u32, length: Lengt
     if let Some((prefix, once)) = programs(subject) {
         let _statistics = Statistics::enable().context("cannot switch BPF's statistics on")?;
         let (mut counted, mut callbacks) = (Vec::new(), Vec::new());
-        let (mut last, end) = (total(prefix, once), Instant::now() + length.span);
-        while Instant::now() < end {
+        let (mut last, begin) = (Reading::take(prefix), Instant::now());
+        // A slow machine takes longer for a span that counts.
+        let goes_on = |counted: &[f64]| {
+            begin.elapsed() < length.span || (counted.is_empty() && begin.elapsed() < AT_MOST)
+        };
+        while goes_on(&counted) {
             pass(SPAN)?;
-            let now = total(prefix, once);
-            let acks = (now.1 - last.1) as f64;
-            if now.1 - last.1 >= FEW {
-                counted.push((now.0.nanos - last.0.nanos) as f64 / acks);
-                callbacks.push((now.0.count - last.0.count) as f64 / acks);
+            let now = Reading::take(prefix);
+            let (all, acks) = now.since(&last, once);
+            if acks.count >= FEW {
+                counted.push(all.nanos as f64 / acks.count as f64);
+                callbacks.push(all.count as f64 / acks.count as f64);
                 last = now;
             }
         }
@@ -266,16 +272,6 @@ fn measure(lab: &Lab, subject: Subject, flows: usize, window: u32, length: Lengt
     }
     traffic.finish()?;
     Ok(round)
-}
-
-/// What all programs did, and how often the one for ACKs ran.
-fn total(prefix: &str, once: &str) -> (Runs, u64) {
-    let all = runs(prefix);
-    let sum = all.values().fold(Runs::default(), |sum, runs| Runs {
-        count: sum.count + runs.count,
-        nanos: sum.nanos + runs.nanos,
-    });
-    (sum, all.get(once).map_or(0, |runs| runs.count))
 }
 
 /// An agent that has every flow run one program with a fixed window, and answers every report.

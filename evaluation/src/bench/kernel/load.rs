@@ -276,7 +276,7 @@ fn measure(
     Ok(Round {
         mbps: gbit / wall * 1e3,
         cpu: (ends + if ours { agent } else { 0.0 }) / gbit,
-        machine: (after.machine - before.machine).as_secs_f64() / gbit,
+        machine: after.machine.saturating_sub(before.machine).as_secs_f64() / gbit,
         agent: agent / wall,
         ack_gap_us: wall * 1e6 * load.flows as f64 / acks.max(1) as f64,
         waits: after.waits.since(&before.waits),
