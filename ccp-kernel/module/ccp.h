@@ -96,6 +96,12 @@ static inline struct ccp_ca *ccp_ca(const struct sock *sk)
 	return inet_csk_ca(sk);
 }
 
+/* A window within TCP's own limits, packets; never 0. */
+static inline u32 ccp_packets_allowed(const struct tcp_sock *tp, u32 cwnd)
+{
+	return max_t(u32, min_t(u32, cwnd, tp->snd_cwnd_clamp), 1);
+}
+
 /* tcp.c: all but the name */
 extern const struct tcp_congestion_ops ccp_template;
 
@@ -121,7 +127,6 @@ void ccp_cubic_skip_idle(struct sock *sk);
 u32 ccp_cubic_ssthresh(struct sock *sk);
 
 /* fallback.c: for a socket's whole life, whoever governs, so that it can take over at any time */
-u32 ccp_packets_allowed(const struct tcp_sock *tp, u32 cwnd);
 u32 ccp_window_after_idle(const struct sock *sk);
 void ccp_pace(struct sock *sk);
 void ccp_fallback_resume(struct sock *sk, u32 cwnd);

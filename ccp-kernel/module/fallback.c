@@ -6,12 +6,6 @@
  */
 #include "ccp.h"
 
-/* Within TCP's own limits; never 0. */
-u32 ccp_packets_allowed(const struct tcp_sock *tp, u32 cwnd)
-{
-	return max_t(u32, min_t(u32, cwnd, tp->snd_cwnd_clamp), 1);
-}
-
 static void set_window(struct tcp_sock *tp, u32 cwnd)
 {
 	tcp_snd_cwnd_set(tp, ccp_packets_allowed(tp, cwnd));

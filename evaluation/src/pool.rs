@@ -70,7 +70,7 @@ mod tests {
         for workers in [1, 3, 50] {
             let (mut taken, mut ended) = (Vec::new(), 0);
             let job = |number: usize| {
-                thread::sleep(Duration::from_millis(if number % 3 == 0 { 5 } else { 0 }));
+                thread::sleep(Duration::from_millis(if number.is_multiple_of(3) { 5 } else { 0 }));
                 Ok(number * number)
             };
             run(

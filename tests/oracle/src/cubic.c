@@ -17,8 +17,6 @@
 static struct sock sk;
 u32 tcp_jiffies32;
 
-u32 ccp_packets_allowed(const struct tcp_sock *tp, u32 cwnd) { return max(min(cwnd, tp->snd_cwnd_clamp), 1U); }
-
 static void command(char name, const char **at, const char *end) {
     switch (name) {
         case 'S':
