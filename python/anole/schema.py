@@ -16,7 +16,8 @@ from . import _anole
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """A checked schema. `text` is canonical: the file without comments, indentation and blank lines."""
+    """A checked schema. `text` is canonical: the file without comments, indentation, blank lines and the table
+    `[algorithm]`, which says nothing about what the network sees, computes and means."""
 
     text: str
     #: The text as TOML.
@@ -58,16 +59,11 @@ class Schema:
         return shape | {"layers": layers, "head": network["head"]}
 
 
-def canonical(text: str) -> str:
-    """`text` without comments on lines of their own, indentation and blank lines."""
-    lines = (line.strip() for line in text.splitlines())
-    return "".join(line + "\n" for line in lines if line and not line.startswith("#"))
-
-
 def parse(text: str) -> Schema:
     """Reads a schema's text. Raises ValueError with the line of what is wrong."""
     inputs, outputs, state = _anole.schema_shape(text)
-    return Schema(canonical(text), tomllib.loads(text), inputs, outputs, state)
+    canonical = _anole.canonical_schema(text)
+    return Schema(canonical, tomllib.loads(canonical), inputs, outputs, state)
 
 
 def load(name: str | Path) -> Schema:

@@ -151,6 +151,12 @@ fn schema_shape(text: &str) -> PyResult<(usize, usize, usize)> {
     Ok((schema.inputs(), schema.outputs(), schema.state()))
 }
 
+/// The canonical text of a schema, from which its hash is made.
+#[pyfunction]
+fn canonical_schema(text: &str) -> String {
+    anole_policies::schema::canonical(text)
+}
+
 /// Raises ValueError if these bytes of a file with this name are no policy file, with the reason.
 #[pyfunction]
 fn check_policy(bytes: &[u8], file: &str) -> PyResult<()> {
@@ -201,6 +207,7 @@ fn named_ranges(name: &str) -> PyResult<String> {
 mod _anole {
     #[pymodule_export]
     use super::{
-        Network, Simulations, check_policy, named_ranges, schema_names, schema_shape, schema_text, step_names,
+        Network, Simulations, canonical_schema, check_policy, named_ranges, schema_names, schema_shape,
+        schema_text, step_names,
     };
 }

@@ -94,6 +94,7 @@ def test_cross_traffic_and_late_starts_are_seen():
     [
         ({"algorithm": "anol"}, "did you mean anole"),
         ({"algorithm": "orca", "schema": "libra"}, "orca"),
+        ({"algorithm": "cubic"}, "cubic takes no policy"),
         ({"schema": "libr"}, "no schema is named"),
         ({"ranges": "everything"}, "no ranges are named"),
         ({"ranges": SHORT.replace(rtt_ms=(0.0, 5.0))}, "rtt_ms"),
@@ -115,9 +116,6 @@ def test_wrong_calls_are_refused():
         environment.step(np.zeros((3, 2)))
     # NaN is an answer that the algorithm has to cope with.
     environment.step(np.full((3, 1), np.nan))
-    silent = env(algorithm="cubic")
-    with pytest.raises(RuntimeError, match="asked its policy nothing"):
-        silent.reset()
 
 
 @pytest.mark.parametrize("algorithm", ["cubic", "bbr", "reno"])

@@ -50,7 +50,7 @@ pub fn spec(schema: &'static Schema) -> Spec {
     // A schema names a program that there is; the building looks again.
     let programs: Vec<&'static Program> = programs(schema).into_iter().flatten().collect();
     Spec {
-        name: schema.algorithm.name.as_deref().unwrap_or(&schema.name),
+        name: name(schema),
         kind: "learned",
         summary: &schema.summary,
         programs: programs.leak(),

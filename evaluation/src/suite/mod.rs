@@ -150,35 +150,21 @@ fn name_of(ranges: &str) -> String {
 
 /// Every algorithm with every policy that it takes.
 fn contestants(args: &Args) -> Result<Vec<Contestant>> {
-    let with_own = |name: &'_ String| match name.split_once('+') {
+    let named = |name: &String| match name.split_once('+') {
         Some((alg, own)) => (alg.to_string(), Some(own.to_string())),
         None => (name.clone(), None),
     };
-    let algs: Vec<(String, Option<String>)> = args.alg.iter().map(with_own).collect();
+    let algs: Vec<(String, Option<String>)> = args.alg.iter().map(named).collect();
     let classic = Slots { classic: args.classic.clone(), policy: None };
     let classics = classic.of_each(algs.iter().map(|(alg, _)| alg.as_str()));
-    // Each policy goes to those that take one; the plan refuses what none of them takes.
-    let policies: Vec<Vec<Slots>> = args
-        .policy
-        .iter()
-        .map(|policy| Slots { classic: None, policy: Some(policy.clone()) })
-        .map(|policy| {
-            policy.of_each(algs.iter().filter(|(_, own)| own.is_none()).map(|(alg, _)| alg.as_str()))
-        })
-        .collect();
+    let without_own = algs.iter().filter(|(_, own)| own.is_none()).map(|(alg, _)| alg.as_str());
+    let mut policies = policies_of(&args.policy, &without_own.collect::<Vec<_>>()).into_iter();
     let mut all: Vec<Contestant> = Vec::new();
-    let mut place = 0;
-    for ((alg, own), Slots { classic, .. }) in algs.into_iter().zip(classics) {
-        let mut its: Vec<Option<String>> = match own {
-            Some(own) => vec![Some(own)],
-            None => {
-                place += 1;
-                policies.iter().map(|each| each[place - 1].policy.clone()).filter(Option::is_some).collect()
-            }
+    for ((alg, own), Slots { classic, .. }) in algs.iter().zip(classics) {
+        let its = match own {
+            Some(_) => vec![own.clone()],
+            None => policies.next().unwrap_or_default(),
         };
-        if its.is_empty() {
-            its.push(None);
-        }
         for policy in its {
             let label = policy.as_ref().map_or(alg.clone(), |policy| format!("{alg}+{policy}"));
             let choice = Choice { alg: Some(alg.clone()), classic: classic.clone(), policy };
@@ -191,6 +177,20 @@ fn contestants(args: &Args) -> Result<Vec<Contestant>> {
         Some(pair) => Err(usage(format!("--alg and --policy name {} twice", pair[0]))),
         None => Ok(all),
     }
+}
+
+/// The policies of each algorithm: all that were asked for, or its default where it takes none. What none takes goes
+/// to all, so that it is refused.
+fn policies_of(asked: &[String], algs: &[&str]) -> Vec<Vec<Option<String>>> {
+    let slots = |policy: &String| Slots { classic: None, policy: Some(policy.clone()) };
+    let each: Vec<Vec<Slots>> =
+        asked.iter().map(|policy| slots(policy).of_each(algs.iter().copied())).collect();
+    let its = |alg: usize| {
+        let mut its: Vec<_> = each.iter().map(|slots| slots[alg].policy.clone()).collect();
+        its.dedup();
+        if its.is_empty() { vec![None] } else { its }
+    };
+    (0..algs.len()).map(its).collect()
 }
 
 /// Runs every contestant on every link on several threads; results come link by link, in order.

@@ -76,12 +76,14 @@ pub struct Loader {
     serving: Serving,
     settings: Settings,
     torch: OnceLock<Result<Arc<Torch>, String>>,
-    local: OnceLock<Result<Arc<Worker<Arc<dyn Network>>>, String>>,
-    remote: OnceLock<Result<Arc<Worker<Arc<Remote>>>, String>>,
+    local: Started<Arc<dyn Network>>,
+    remote: Started<Arc<Remote>>,
     known: Mutex<BTreeMap<String, Found>>,
     failure: Failure,
 }
 
+/// A thread that is started when it is first needed, or why it could not be.
+type Started<T> = OnceLock<Result<Arc<Worker<T>>, String>>;
 type Found = Result<Arc<dyn Policy>, PolicyError>;
 
 impl Loader {

@@ -1,7 +1,7 @@
 //! What a schema must be beyond well-formed TOML.
 
 use super::{Action, AlgorithmTable, Architecture, Head, Layer, ParameterRange, Schema, Signal};
-use anole_model::names::nearest;
+use anole_model::names::{did_you_mean, nearest};
 use anole_programs::Program;
 
 /// Largest width of a layer.
@@ -103,10 +103,10 @@ fn action(action: &Action) -> Result<(), Broken> {
     }
 }
 
-/// "; did you mean …?", or what there is.
+/// The nearest of the names that there are, or all of them.
 fn instead(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
-        Some(near) => format!("; did you mean {near}?"),
+        Some(near) => did_you_mean(Some(&near)),
         None => format!("; there are {}", known.join(", ")),
     }
 }

@@ -61,6 +61,9 @@ pub(in crate::learned) struct Parameters {
     flow: FlowInfo,
     program: &'static Program,
     reader: Reader,
+    /// Registers that the agent sets for every policy, where the program has them.
+    mss: Option<Register>,
+    interval: Option<Register>,
     /// What the policy sets, in the order of its outputs.
     settings: Vec<Setting>,
     /// Register values of the start-up; none without one.
@@ -88,13 +91,26 @@ impl Parameters {
             None => Rule::Held(Box::new(Hold::new(flow)), false),
         };
         let (reader, starting) = (Reader::new(program), !startup.is_empty());
-        Parameters { flow, program, reader, settings, startup, rule, starting, cwnd, paced: false }
+        let (mss, interval) = (program.control("mss"), program.control("interval_us"));
+        Parameters {
+            flow,
+            program,
+            reader,
+            mss,
+            interval,
+            settings,
+            startup,
+            rule,
+            starting,
+            cwnd,
+            paced: false,
+        }
     }
 
     /// The program begins at the window in force.
     fn run(&self, out: &mut Commands) {
         out.run(self.program).cwnd(self.cwnd);
-        if let Some(mss) = self.program.control("mss") {
+        if let Some(mss) = self.mss {
             out.set(mss, self.flow.mss);
         }
     }
@@ -147,7 +163,7 @@ impl Actuator for Parameters {
         match &mut self.rule {
             Rule::Held(hold, true) => hold.set_interval(us, out),
             _ => {
-                if let Some(interval) = self.program.control("interval_us") {
+                if let Some(interval) = self.interval {
                     out.set(interval, us);
                 }
             }
