@@ -1,7 +1,7 @@
 //! A law that runs a flow by itself, over the program `rate-hold`, which only measures and holds: the law takes each
 //! report as feedback, and its window and pacing rate are held until the next.
 
-use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report};
+use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
 use anole_laws::{Feedback, Law, Spec as LawSpec};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::rate_hold::{self, control};
@@ -13,6 +13,21 @@ const INTERVAL_US: core::ops::RangeInclusive<u64> = 1_000..=1_000_000;
 /// No round-trip time is longer, us; a larger figure is no measurement.
 const LONGEST_RTT_US: u64 = 60_000_000;
 
+/// A law's row in the registry. It lasts as long as the program.
+pub(crate) fn spec(law: &'static LawSpec) -> Spec {
+    Spec {
+        name: law.name,
+        kind: "rule",
+        summary: law.summary,
+        programs: &[&rate_hold::PROGRAM],
+        parameters: law.parameters,
+        source: law.source,
+        takes_classic: false,
+        takes_policy: false,
+        builder: Box::leak(Box::new(move |what: &Build| Alone::build(law, what))),
+    }
+}
+
 /// A law that runs a flow.
 pub(crate) struct Alone {
     flow: FlowInfo,
@@ -21,7 +36,7 @@ pub(crate) struct Alone {
 
 impl Alone {
     /// The law of `what`'s flow.
-    pub fn build(spec: &LawSpec, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
+    fn build(spec: &LawSpec, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
         let law = (spec.build)(what.flow.of_law(what.seed), &what.params)?;
         Ok(Box::new(Alone { flow: what.flow, law }))
     }

@@ -116,28 +116,17 @@ impl Spec {
     }
 }
 
-/// Vegas over the program that holds.
-const VEGAS: Spec = Spec {
-    name: anole_laws::vegas::SPEC.name,
-    kind: "rule",
-    summary: anole_laws::vegas::SPEC.summary,
-    programs: &[&anole_programs::rate_hold::PROGRAM],
-    parameters: anole_laws::vegas::SPEC.parameters,
-    source: anole_laws::vegas::SPEC.source,
-    takes_classic: false,
-    takes_policy: false,
-    builder: &|what| alone::Alone::build(&anole_laws::vegas::SPEC, what),
-};
+/// The rows that are written by hand: hybrids, and laws whose half per ACK is a fold program.
+const BY_HAND: [Spec; 4] =
+    [hybrid::anole::SPEC, offload::bbr::SPEC, offload::cubic::SPEC, offload::reno::SPEC];
 
-/// The rows that are written by hand; the others are those of the policies' schemas.
-const BY_HAND: [Spec; 5] =
-    [hybrid::anole::SPEC, offload::bbr::SPEC, offload::cubic::SPEC, offload::reno::SPEC, VEGAS];
-
-/// Every algorithm, by name.
+/// Every algorithm, by name: those by hand, every other law, and those of the policies' schemas.
 pub fn all() -> &'static [Spec] {
     static ALL: LazyLock<Vec<Spec>> = LazyLock::new(|| {
+        let by_hand = |law: &&anole_laws::Spec| BY_HAND.iter().any(|spec| spec.name == law.name);
+        let laws = anole_laws::ALL.iter().filter(|law| !by_hand(law)).map(alone::spec);
         let learned = anole_policies::schema::builtins().iter().map(learned::spec);
-        let mut all: Vec<Spec> = BY_HAND.into_iter().chain(learned).collect();
+        let mut all: Vec<Spec> = BY_HAND.into_iter().chain(laws).chain(learned).collect();
         all.sort_by_key(|spec| spec.name);
         all
     });

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aimd;
 pub mod bbr;
 pub mod cubic;
 mod episode;
@@ -23,6 +24,7 @@ pub mod regression;
 pub mod reno;
 pub mod vegas;
 
+pub use aimd::Aimd;
 pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use episode::Episode;
@@ -37,7 +39,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// Every law, by name.
-pub const ALL: &[Spec] = &[bbr::SPEC, cubic::SPEC, reno::SPEC, vegas::SPEC];
+pub const ALL: &[Spec] = &[aimd::SPEC, bbr::SPEC, cubic::SPEC, reno::SPEC, vegas::SPEC];
 
 /// The law with this name.
 pub fn find(name: &str) -> Option<&'static Spec> {
