@@ -24,7 +24,6 @@ pub mod regression;
 pub mod reno;
 pub mod vegas;
 
-pub use aimd::Aimd;
 pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use episode::Episode;
