@@ -1,7 +1,7 @@
 //! A law that runs a flow by itself, over the program `rate-hold`, which only measures and holds: the law takes each
 //! report as feedback, and its window and pacing rate are held until the next.
 
-use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Report, Spec};
+use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Program, Report, Spec};
 use anole_laws::{Feedback, Law, Spec as LawSpec};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::rate_hold::{self, control};
@@ -13,13 +13,16 @@ const INTERVAL_US: core::ops::RangeInclusive<u64> = 1_000..=1_000_000;
 /// No round-trip time is longer, us; a larger figure is no measurement.
 const LONGEST_RTT_US: u64 = 60_000_000;
 
+/// What every law runs over.
+const RUNS: &[&Program] = &[&rate_hold::PROGRAM];
+
 /// A law's row in the registry. It lasts as long as the program.
 pub(crate) fn spec(law: &'static LawSpec) -> Spec {
     Spec {
         name: law.name,
         kind: "rule",
         summary: law.summary,
-        programs: &[&rate_hold::PROGRAM],
+        programs: RUNS,
         parameters: law.parameters,
         source: law.source,
         takes_classic: false,
