@@ -183,7 +183,7 @@ mod tests {
             out.run(&rate_hold::PROGRAM);
         });
         session.start(at(0)).unwrap();
-        assert_eq!(session.on_report(at(500), &rate_hold::PROGRAM, &[1]).unwrap().is_some(), false);
+        assert!(session.on_report(at(500), &rate_hold::PROGRAM, &[1]).unwrap().is_none());
         assert_eq!((session.metrics().reports, session.metrics().telemetry.decisions), (0, 0));
     }
 

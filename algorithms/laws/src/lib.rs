@@ -83,8 +83,11 @@ pub struct Spec {
     /// Parameters.
     pub parameters: &'static [Parameter],
     /// Builds the law of a flow, in slow start. Parameters that are not named keep their defaults.
-    pub build: fn(Flow, &BTreeMap<String, f64>) -> Result<Box<dyn Law>, ParameterError>,
+    pub build: Builder,
 }
+
+/// Makes a law for a flow, with these parameters.
+pub type Builder = fn(Flow, &BTreeMap<String, f64>) -> Result<Box<dyn Law>, ParameterError>;
 
 #[cfg(test)]
 mod tests {
