@@ -127,9 +127,18 @@ fn a_run_with_many_options_still_has_a_file() {
 #[test]
 fn what_makes_no_sense_ends_with_2_and_one_message() {
     let files = Files::new(SCENARIO);
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["--alg", "cubix"], "--alg: unknown algorithm \"cubix\"; did you mean cubic?"),
         (&["--alg", "anole", "--classic", "cubc"], "--classic: unknown rule-based candidate \"cubc\""),
+        (
+            &["--alg", "cubic", "--classic", "reno"],
+            "--classic: cubic takes no rule-based candidate (\"reno\"); leave it",
+        ),
+        (
+            &["--alg", "cubic", "--policy", "libra"],
+            "--policy: cubic takes no policy (\"libra\"); leave it out, or run",
+        ),
+        (&["--alg", "cubic,bbr", "--policy", "libra"], "--policy: cubic takes no policy"),
         (&["--alg", "anole", "--policy", "fault:nam"], "--policy: unknown policy \"fault:nam\""),
         (&["--set", "flow.alg=\"cubix\""], "small.toml, with --set: unknown algorithm \"cubix\""),
         (&["--alg", "quic:cubic"], "`anole-eval emulate` only"),

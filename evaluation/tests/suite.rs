@@ -82,6 +82,8 @@ fn nonsense_ends_with_2_and_one_message() {
     for (options, message) in [
         (&["--alg", "cubick"][..], "did you mean cubic?"),
         (&["--alg", "anole", "--policy", "delay"], "delay"),
+        (&["--alg", "cubic,bbr", "--policy", "libra"], "--policy: cubic takes no policy"),
+        (&["--alg", "cubic", "--classic", "reno"], "--classic: cubic takes no rule-based candidate"),
         (&["--alg", "cubic,cubic"], "name cubic twice"),
         (&["--ranges", "all"], "known are random, inside"),
         (&["--ranges", "/nowhere/ranges.json"], "cannot read the ranges"),
