@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the pictures of docs/anole.md anew: parts of simulated flows, as `anole-eval sim --explain` draws them.
+# Makes the pictures of docs/anole/law.md anew: parts of simulated flows, as `anole-eval sim --explain` draws them.
 #   tools/pictures.sh [PROGRAM]       anole-eval, or the program to use
 set -eu
 cd "$(dirname "$0")/.."

@@ -2,7 +2,7 @@
 //! what the rule-based candidate gets alone, wherever that one uses 90 % of the link within the queue that Anole
 //! tolerates; and once it has started, at least 95 % of what it gets without a policy, 97 % on average.
 //!
-//! The argument for the bound stands in `algorithms/src/anole/confidence.rs`.
+//! The argument for the bound stands in `docs/anole/law.md`.
 
 use anole_model::{Dur, Time};
 use anole_policies::{InferenceSession, Policies, Policy, PolicyError, Schema};

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// From this share of stolen time on, figures say more about the host than about the flows: on the paper's normal
 /// link Anole has 46 Mbps over the kernel with 5 % stolen, 43 with 12 and 37 with 26, the kernel's BBR 45.7 with 1 % and
-/// 31 to 41 with 36 (docs/figures.md).
+/// 31 to 41 with 36 (docs/measurements/results.md).
 const DISTURBING: f64 = 0.05;
 
 /// Up to this share figures are held against targets: on that link with 0.1 % loss, over QUIC, Anole has 46.7 to 47.1

@@ -1,7 +1,7 @@
 //! The alarm: the datapath reports at once when the round-trip time is far beyond what is tolerated.
 //!
 //! An alarm is told once it has lasted for a quarter of the time held, half a round trip or more: what waited while a
-//! host stood still is through by then (see `docs/anole.md`).
+//! host stood still is through by then (`docs/anole/decisions.md` has the measurement).
 
 use super::decision::{Choice, Source};
 use super::drain::{Drain, MIN_SHARE, Reason};

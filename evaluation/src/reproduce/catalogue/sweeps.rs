@@ -140,7 +140,7 @@ const HIGH: Probe = Probe {
 };
 
 const ABOUT: &str = "One parameter of Anole over a range, the others at their defaults; the value in force is that of \
-                     `algorithms/src/anole/params.rs`. The random suite has as many links as there are seeds.";
+                     `algorithms/src/hybrid/anole/params.rs`. The random suite has as many links as there are seeds.";
 
 /// Settings and policies of a sweep, each once, with every value.
 fn cells_of(sweep: &Sweep, tested: &Contender) -> Vec<Cell> {
