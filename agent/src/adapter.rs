@@ -12,7 +12,7 @@
 use crate::flow_key::FlowKey;
 use crate::logging::{Tally, panic_text};
 use crate::plan::Plan;
-use crate::shared::{Clock, Shared};
+use crate::shared::{AgentClock, Shared};
 use crate::stats::{FlowLine, Stats, seconds};
 use anole_algorithms::FlowInfo;
 use anole_algorithms::session::{Answer, Session};
@@ -30,7 +30,7 @@ pub struct Adapter(Rc<Context>);
 
 struct Context {
     plan: Plan,
-    clock: Clock,
+    clock: AgentClock,
     shared: Shared,
     stats: Rc<RefCell<Stats>>,
     tally: RefCell<Tally>,
@@ -40,7 +40,7 @@ struct Context {
 
 impl Adapter {
     /// Runs `plan`.
-    pub fn new(plan: Plan, clock: Clock, shared: Shared, stats: Rc<RefCell<Stats>>) -> Adapter {
+    pub fn new(plan: Plan, clock: AgentClock, shared: Shared, stats: Rc<RefCell<Stats>>) -> Adapter {
         Adapter(Rc::new(Context {
             plan,
             clock,

@@ -51,7 +51,7 @@ struct Count {
 
 /// Numbers for a log line that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueLine {
     /// Since the start.
     pub total: u64,
     /// Since the last line.
@@ -60,7 +60,7 @@ pub struct Due {
 
 impl Tally {
     /// It happened again; the numbers when a line is due.
-    pub fn count(&mut self, now: Time, kind: &'static str) -> Option<Due> {
+    pub fn count(&mut self, now: Time, kind: &'static str) -> Option<DueLine> {
         let count = self.kinds.entry(kind).or_default();
         count.total += 1;
         count.unlogged += 1;
@@ -68,7 +68,7 @@ impl Tally {
             return None;
         }
         count.logged = Some(now);
-        Some(Due { total: count.total, new: std::mem::take(&mut count.unlogged) })
+        Some(DueLine { total: count.total, new: std::mem::take(&mut count.unlogged) })
     }
 
     /// Logs the totals.
@@ -87,11 +87,11 @@ mod tests {
     fn each_kind_speaks_once_a_minute_and_counts_everything() {
         let mut tally = Tally::default();
         let at = |seconds: u64| Time::ZERO + Dur::from_millis(1000 * seconds);
-        assert_eq!(tally.count(at(0), "a"), Some(Due { total: 1, new: 1 }));
+        assert_eq!(tally.count(at(0), "a"), Some(DueLine { total: 1, new: 1 }));
         for second in 1..60 {
             assert_eq!(tally.count(at(second), "a"), None);
         }
-        assert_eq!(tally.count(at(30), "b"), Some(Due { total: 1, new: 1 }));
-        assert_eq!(tally.count(at(60), "a"), Some(Due { total: 61, new: 60 }));
+        assert_eq!(tally.count(at(30), "b"), Some(DueLine { total: 1, new: 1 }));
+        assert_eq!(tally.count(at(60), "a"), Some(DueLine { total: 61, new: 60 }));
     }
 }

@@ -7,7 +7,7 @@ use crate::ipc::netlink::Netlink;
 use crate::ipc::unix::Unix;
 use crate::ipc::{Endpoint, Transport, default_socket};
 use crate::plan::{Plan, Wish};
-use crate::shared::{Clock, Shared};
+use crate::shared::{AgentClock, Shared};
 use crate::stats::Stats;
 use crate::{Failure, logging};
 use anole_inference::{Loader, Serving, Settings};
@@ -152,7 +152,7 @@ pub fn serve_until<T: Transport>(
     stop: Arc<AtomicBool>,
 ) -> Result<(), Failure> {
     let running = Arc::new(AtomicBool::new(true));
-    let (clock, shared) = (Clock::start(), Shared::default());
+    let (clock, shared) = (AgentClock::start(), Shared::default());
     let stats = Rc::new(RefCell::new(stats));
     let programs = plan.programs();
     let endpoint = Endpoint::new(transport, &programs, clock, shared.clone(), stop, Arc::clone(&running));

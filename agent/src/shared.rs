@@ -12,12 +12,12 @@ use std::time::Instant;
 
 /// The agent's clock: time since its start.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+pub struct AgentClock(Instant);
 
-impl Clock {
+impl AgentClock {
     /// A clock that starts now.
-    pub fn start() -> Clock {
-        Clock(Instant::now())
+    pub fn start() -> AgentClock {
+        AgentClock(Instant::now())
     }
     /// Time since the start.
     pub fn now(self) -> Time {

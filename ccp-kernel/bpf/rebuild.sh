@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 # Compiles the BPF objects that are in the repository (to another folder if one is given), and writes beside them
 # what they were made of and by. Needs the Debian packages clang, llvm and libbpf-dev.
 #

@@ -21,7 +21,7 @@ pub use socket_path::default_socket;
 
 use crate::flow_key::Peer;
 use crate::logging::Tally;
-use crate::shared::{Clock, Shared};
+use crate::shared::{AgentClock, Shared};
 use anole_datapath::wire::{self, Message};
 use anole_model::{Dur, Time};
 use anole_programs::Program;
@@ -85,7 +85,7 @@ pub trait Transport: Send + 'static {
 /// The `Ipc` of portus over a checked transport.
 pub struct Endpoint<T: Transport> {
     transport: T,
-    clock: Clock,
+    clock: AgentClock,
     shared: Shared,
     /// Set by a signal.
     stop: Arc<AtomicBool>,
@@ -123,7 +123,7 @@ impl<T: Transport> Endpoint<T> {
     pub fn new(
         transport: T,
         programs: &[&'static Program],
-        clock: Clock,
+        clock: AgentClock,
         shared: Shared,
         stop: Arc<AtomicBool>,
         running: Arc<AtomicBool>,

@@ -8,7 +8,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "real sockets, in real time")]
 
-use anole_bpf::bench::{CUBIC, NOTHING, Peers, Reading, Statistics};
+use anole_bpf::bench::{BenchControls, CUBIC, NOTHING, ProgramReading, Statistics};
 use anole_bpf::{BpfDatapath, Mode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -137,13 +137,13 @@ fn transfer(name: &str, algorithm: &str, mode: Mode, program: Option<Vec<u8>>) {
     });
     let (prefix, once) = programs(algorithm);
     let (mut best, mut runs, mut before, mut window) =
-        (f64::INFINITY, 0, Reading::take(prefix), Instant::now());
+        (f64::INFINITY, 0, ProgramReading::take(prefix), Instant::now());
     let (mut buffer, mut answered) = ([0; 1024], Vec::new());
     let end = Instant::now() + SPAN;
     let mut told = false;
     while Instant::now() < end {
         if window.elapsed() > WINDOW {
-            let now = Reading::take(prefix);
+            let now = ProgramReading::take(prefix);
             let (all, acks) = now.since(&before, once);
             if acks.count > FEW {
                 best = best.min(all.nanos as f64 / acks.count as f64);
@@ -180,7 +180,7 @@ fn transfer(name: &str, algorithm: &str, mode: Mode, program: Option<Vec<u8>>) {
 
 fn main() {
     let _statistics = Statistics::enable().expect("root");
-    let _peers = Peers::register().expect("Linux from 6.4 on, with CUBIC");
+    let _peers = BenchControls::register().expect("Linux from 6.4 on, with CUBIC");
     let ours = "anole_ccp";
     transfer("a callback that does nothing", NOTHING, Mode::Generated, None);
     transfer("the kernel's CUBIC, called by BPF", CUBIC, Mode::Generated, None);

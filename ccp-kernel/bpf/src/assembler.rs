@@ -35,7 +35,7 @@ pub const HELPER_SK_STORAGE_GET: i32 = 107;
 
 /// What a jump leads to that is not known yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum JumpTarget {
     /// An instruction of the fold program.
     Fold(usize),
     /// The abort with this number.
@@ -49,7 +49,7 @@ pub struct Assembler {
     /// So far.
     pub code: Vec<bpf_insn>,
     /// Jumps that lead nowhere yet, by place.
-    pub jumps: Vec<(usize, Target)>,
+    pub jumps: Vec<(usize, JumpTarget)>,
 }
 
 impl Assembler {
@@ -60,7 +60,7 @@ impl Assembler {
         self.code.push(insn);
     }
 
-    pub fn jump(&mut self, code: u8, dst: u8, src: u8, imm: i32, target: Target) {
+    pub fn jump(&mut self, code: u8, dst: u8, src: u8, imm: i32, target: JumpTarget) {
         self.jumps.push((self.code.len(), target));
         self.emit(code, dst, src, 0, imm);
     }

@@ -19,13 +19,13 @@ pub const NOTHING: &str = "bench_nothing";
 
 /// While it lives, congestion controls to compare with are registered.
 #[derive(Debug)]
-pub struct Peers {
+pub struct BenchControls {
     _links: Vec<Link>,
 }
 
-impl Peers {
+impl BenchControls {
     /// Registers [`CUBIC`] and [`NOTHING`]; takes Linux 6.4 with CUBIC.
-    pub fn register() -> Result<Peers, Error> {
+    pub fn register() -> Result<BenchControls, Error> {
         libbpf_rs::set_print(None);
         let mut object = ObjectBuilder::default().open_memory(OBJECT)?.load().map_err(Error::Load)?;
         let mut links = Vec::new();
@@ -34,7 +34,7 @@ impl Peers {
         {
             links.push(map.attach_struct_ops().map_err(Error::Register)?);
         }
-        Ok(Peers { _links: links })
+        Ok(BenchControls { _links: links })
     }
 }
 
@@ -77,21 +77,21 @@ impl Runs {
 /// The statistics of some programs of the host at a moment, by id: other processes load and unload programs of the
 /// same names meanwhile.
 #[derive(Clone, Debug, Default)]
-pub struct Reading(BTreeMap<u32, (String, Runs)>);
+pub struct ProgramReading(BTreeMap<u32, (String, Runs)>);
 
-impl Reading {
+impl ProgramReading {
     /// Of the programs whose names begin with `prefix`. The kernel keeps 15 letters of a name.
-    pub fn take(prefix: &str) -> Reading {
+    pub fn take(prefix: &str) -> ProgramReading {
         let programs = ProgInfoIter::default().map(|info| {
             let runs = Runs { count: info.run_cnt, nanos: info.run_time_ns };
             (info.id, (info.name.to_string_lossy().into_owned(), runs))
         });
-        Reading(programs.filter(|(_, (name, _))| name.starts_with(prefix)).collect())
+        ProgramReading(programs.filter(|(_, (name, _))| name.starts_with(prefix)).collect())
     }
 
     /// What the programs did since an earlier reading: all of them, and those with the name `once`. A program that is
     /// not in both readings is left out.
-    pub fn since(&self, earlier: &Reading, once: &str) -> (Runs, Runs) {
+    pub fn since(&self, earlier: &ProgramReading, once: &str) -> (Runs, Runs) {
         let (mut all, mut ones) = (Runs::default(), Runs::default());
         for (id, (name, now)) in &self.0 {
             let Some((_, before)) = earlier.0.get(id) else { continue };
@@ -127,11 +127,11 @@ pub fn limit_rate(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn reading(programs: &[(u32, &str, u64, u64)]) -> Reading {
+    fn reading(programs: &[(u32, &str, u64, u64)]) -> ProgramReading {
         let program = |&(id, name, count, nanos): &(u32, &str, u64, u64)| {
             (id, (name.to_string(), Runs { count, nanos }))
         };
-        Reading(programs.iter().map(program).collect())
+        ProgramReading(programs.iter().map(program).collect())
     }
 
     #[test]

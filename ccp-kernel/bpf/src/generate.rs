@@ -125,14 +125,14 @@ impl Generator<'_> {
         match insn.op {
             op::UNLESS => {
                 self.load(1, EVENT_FLAG);
-                self.asm.jump(JEQ_K, 1, 0, 0, Target::Fold(usize::from(result)));
+                self.asm.jump(JEQ_K, 1, 0, 0, JumpTarget::Fold(usize::from(result)));
                 return Ok(());
             }
             op::NEXT => {
                 self.load(1, EVENT_FLAG);
                 self.asm.emit(JEQ_K, 1, 0, 2, 0);
                 self.load(2, FALLTHROUGH);
-                self.asm.jump(JEQ_K, 2, 0, 0, Target::End);
+                self.asm.jump(JEQ_K, 2, 0, 0, JumpTarget::End);
                 return Ok(());
             }
             // It ignores its left operand.
@@ -164,11 +164,11 @@ impl Generator<'_> {
             op::ADD => {
                 asm.emit(MOV_X, 3, 1, 0, 0);
                 asm.emit(ADD_X, 3, 2, 0, 0);
-                asm.jump(JLT_X, 3, 1, 0, Target::Abort(ADD_OVERFLOW));
+                asm.jump(JLT_X, 3, 1, 0, JumpTarget::Abort(ADD_OVERFLOW));
                 3
             }
             op::SUB => {
-                asm.jump(JGT_X, 2, 1, 0, Target::Abort(SUB_UNDERFLOW));
+                asm.jump(JGT_X, 2, 1, 0, JumpTarget::Abort(SUB_UNDERFLOW));
                 asm.emit(SUB_X, 1, 2, 0, 0);
                 1
             }
@@ -177,11 +177,11 @@ impl Generator<'_> {
                 asm.emit(MUL_X, 3, 2, 0, 0);
                 // libccp's check, which misses some overflows.
                 asm.emit(JGE_X, 3, 1, 1, 0);
-                asm.jump(JNE_K, 2, 0, 0, Target::Abort(MUL_OVERFLOW));
+                asm.jump(JNE_K, 2, 0, 0, JumpTarget::Abort(MUL_OVERFLOW));
                 3
             }
             _ => {
-                asm.jump(JEQ_K, 2, 0, 0, Target::Abort(DIVISION_BY_ZERO));
+                asm.jump(JEQ_K, 2, 0, 0, JumpTarget::Abort(DIVISION_BY_ZERO));
                 asm.emit(DIV_X, 1, 2, 0, 0);
                 1
             }
@@ -248,7 +248,7 @@ impl Generator<'_> {
         self.store(result, 3);
     }
 
-    fn end(&mut self, aborts: &[u8]) -> Vec<(Target, usize)> {
+    fn end(&mut self, aborts: &[u8]) -> Vec<(JumpTarget, usize)> {
         let mut places = Vec::new();
         let end = |asm: &mut Assembler, jumps| {
             asm.emit(MOV_X, 1, 6, 0, 0);
@@ -258,10 +258,10 @@ impl Generator<'_> {
             asm.emit(MOV_K, 0, 0, 0, 0);
             asm.emit(EXIT, 0, 0, 0, 0);
         };
-        places.push((Target::End, self.asm.code.len()));
+        places.push((JumpTarget::End, self.asm.code.len()));
         end(&mut self.asm, self.place.jumps);
         for &abort in aborts {
-            places.push((Target::Abort(abort), self.asm.code.len()));
+            places.push((JumpTarget::Abort(abort), self.asm.code.len()));
             self.asm.emit(ST_W, 7, 0, self.place.offsets.abort, i32::from(abort));
             end(&mut self.asm, self.place.jumps);
         }
@@ -281,13 +281,14 @@ pub fn generate(program: &FoldProgram, place: Place) -> Result<Vec<bpf_insn>, Ge
         generator.instruction(insn)?;
     }
     starts.push(generator.asm.code.len());
-    let wanted = |abort: &u8| generator.asm.jumps.iter().any(|(_, target)| *target == Target::Abort(*abort));
+    let wanted =
+        |abort: &u8| generator.asm.jumps.iter().any(|(_, target)| *target == JumpTarget::Abort(*abort));
     let aborts: Vec<u8> = (ADD_OVERFLOW..=SUB_UNDERFLOW).filter(wanted).collect();
     let ends = generator.end(&aborts);
     let Assembler { mut code, jumps } = generator.asm;
     for (at, target) in jumps {
         let to = match target {
-            Target::Fold(n) => starts.get(n).copied(),
+            JumpTarget::Fold(n) => starts.get(n).copied(),
             other => ends.iter().find(|(known, _)| *known == other).map(|(_, to)| *to),
         };
         let off =

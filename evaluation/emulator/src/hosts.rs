@@ -12,7 +12,7 @@
 use crate::EmulatorError;
 use crate::namespace::Namespace;
 use crate::tun::{self, Tun};
-use crate::watch::{self, RoundTrip, Watch};
+use crate::watch::{self, DataWatch, RoundTrip};
 use crate::wire::{Arrival, Direction, Wire};
 use anole_model::Time;
 use std::io;
@@ -66,7 +66,7 @@ impl Hosts {
         let pair = TunPair {
             sender: hosts.sender.run(|| host(SENDER, RECEIVER, mtu))?,
             receiver: hosts.receiver.run(|| host(RECEIVER, SENDER, mtu))?,
-            watches: vec![Watch::default(); flows],
+            watches: vec![DataWatch::default(); flows],
             buffer: vec![0; MAX_PACKET_BYTES],
         };
         Ok((hosts, pair))
@@ -118,7 +118,7 @@ fn host(own: Ipv4Addr, peer: Ipv4Addr, mtu: u32) -> Result<Tun, EmulatorError> {
 pub struct TunPair {
     sender: Tun,
     receiver: Tun,
-    watches: Vec<Watch>,
+    watches: Vec<DataWatch>,
     buffer: Vec<u8>,
 }
 

@@ -108,7 +108,7 @@ fn newer(a: u32, b: u32) -> u32 {
 
 /// One flow's data on its way.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct DataWatch {
     sent: Option<u32>,
     acknowledged: Option<u32>,
     /// End and time of segments that were sent once and are not acknowledged, in order.
@@ -116,7 +116,7 @@ pub struct Watch {
     pub(crate) round_trips: Vec<RoundTrip>,
 }
 
-impl Watch {
+impl DataWatch {
     /// The sender sends; true when some of the data had been sent before.
     pub fn on_sent(&mut self, now: Time, segment: &Segment) -> bool {
         let Segment { begin, end, .. } = *segment;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_is_that_of_the_newest_segment() {
-        let mut watch = Watch::default();
+        let mut watch = DataWatch::default();
         let at = Time::from_micros;
         // Across the wrap of sequence numbers.
         let first = u32::MAX - 99;
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_again_has_no_round_trip() {
-        let mut watch = Watch::default();
+        let mut watch = DataWatch::default();
         let at = Time::from_micros;
         for (time, begin) in [(0, 0), (1, 100), (2, 200), (3, 300)] {
             assert!(!watch.on_sent(at(time), &segment(begin, 100, 0, &[])));

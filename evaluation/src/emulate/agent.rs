@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// What the agent tells of a flow that ended; other keys are of no interest here.
 #[derive(Clone, Debug, Deserialize)]
-pub struct FlowLine {
+pub struct ReportedFlow {
     pub flow: u32,
     pub src_port: u32,
     pub reports: u64,
@@ -172,7 +172,7 @@ impl AgentProcess {
     }
 
     /// Stops the agent and reads what it tells of its flows.
-    pub fn finish(mut self) -> Result<Vec<FlowLine>> {
+    pub fn finish(mut self) -> Result<Vec<ReportedFlow>> {
         if let Some(status) = self.child.try_wait()? {
             bail!("the agent ended during the run ({status}): {}", self.last_words());
         }
@@ -186,7 +186,7 @@ impl AgentProcess {
             std::thread::sleep(LOOK);
         }
         let text = std::fs::read_to_string(&self.stats).context("cannot read the agent's statistics")?;
-        let lines = text.lines().map(serde_json::from_str::<FlowLine>);
+        let lines = text.lines().map(serde_json::from_str::<ReportedFlow>);
         lines.collect::<Result<_, _>>().context("the agent's statistics are not what was expected")
     }
 

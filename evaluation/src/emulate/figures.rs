@@ -1,6 +1,6 @@
 //! From what was counted in a run to its result.
 
-use super::agent::FlowLine;
+use super::agent::ReportedFlow;
 use super::govern::Governed;
 use super::timeline::{FlowEnd, Notes, since_epoch};
 use anole_emulator::{Record, RoundTrip};
@@ -20,16 +20,16 @@ pub struct Raw {
     /// And per flow:
     pub ends: Vec<FlowEnd>,
     pub round_trips: Vec<Vec<RoundTrip>>,
-    pub exchanges: Vec<Exchange>,
+    pub exchanges: Vec<FlowExchange>,
 }
 
 /// What datapath and agent exchanged about one flow, if they did.
 #[derive(Clone, Debug, Default)]
-pub struct Exchange {
+pub struct FlowExchange {
     pub reports: Option<u64>,
     pub updates: Option<u64>,
     /// What the agent told of it.
-    pub line: Option<FlowLine>,
+    pub line: Option<ReportedFlow>,
 }
 
 /// The result of a run, but for the time it took and what was asked for.
@@ -90,7 +90,7 @@ fn flow_result(
     };
     let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
     let rtt = rtt_histogram(scenario, &raw.round_trips[flow]);
-    let Exchange { reports, updates, line } = &raw.exchanges[flow];
+    let FlowExchange { reports, updates, line } = &raw.exchanges[flow];
     let line = line.as_ref();
     FlowResult {
         alg: governed.algs[flow].clone(),

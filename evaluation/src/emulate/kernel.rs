@@ -5,8 +5,8 @@
 //! enter and leave, which data is sent again, and when an ACK goes back (RTT).
 
 use super::AgentArgs;
-use super::agent::{CONGESTION_CONTROL, FlowLine, available};
-use super::figures::{self, Exchange, Raw};
+use super::agent::{CONGESTION_CONTROL, ReportedFlow, available};
+use super::figures::{self, FlowExchange, Raw};
 use super::govern::{FlowGovernor, Governed};
 use super::outage::Agents;
 use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network};
@@ -292,11 +292,11 @@ async fn receive(stage: Arc<Stage>, flow: usize, mut stream: tokio::net::TcpStre
 }
 
 /// What was exchanged about a flow, by its port; the last line is that of the agent that ran to the end.
-fn exchange(flow: usize, governor: &FlowGovernor, lines: &[Vec<FlowLine>]) -> Exchange {
-    let FlowGovernor::Agent(agent) = governor else { return Exchange::default() };
+fn exchange(flow: usize, governor: &FlowGovernor, lines: &[Vec<ReportedFlow>]) -> FlowExchange {
+    let FlowGovernor::Agent(agent) = governor else { return FlowExchange::default() };
     let port = u32::from(Hosts::source(flow).port());
     let line = lines.get(*agent).and_then(|lines| lines.iter().rev().find(|line| line.src_port == port));
-    Exchange {
+    FlowExchange {
         reports: line.map(|line| line.reports),
         updates: line.map(|line| line.updates),
         line: line.cloned(),

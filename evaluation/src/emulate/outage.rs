@@ -1,7 +1,7 @@
 //! Agents that come late, die and come back while the flows run.
 
 use super::DatapathKind;
-use super::agent::{AgentProcess, FlowLine};
+use super::agent::{AgentProcess, ReportedFlow};
 use super::bpf_fs::BpfFs;
 use super::govern::AgentSpec;
 use anyhow::{Result, anyhow};
@@ -140,7 +140,7 @@ pub struct Playing {
 
 impl Playing {
     /// Stops the agents; what each told of its flows (nothing, if it did not run at the end).
-    pub fn finish(mut self) -> Result<Vec<Vec<FlowLine>>> {
+    pub fn finish(mut self) -> Result<Vec<Vec<ReportedFlow>>> {
         self.stop = None;
         let thread = self.thread.take().ok_or_else(|| anyhow!("the agents were stopped before"))?;
         let agents = thread.join().map_err(|_| anyhow!("the agents' thread failed"))??;

@@ -1,8 +1,8 @@
 //! One run over QUIC: agents, server, emulator and clients brought up, driven in real time, and taken down.
 
 use super::AgentArgs;
-use super::agent::FlowLine;
-use super::figures::{self, Exchange, Raw};
+use super::agent::ReportedFlow;
+use super::figures::{self, FlowExchange, Raw};
 use super::flood::Flood;
 use super::govern::{FlowGovernor, Governed, Stack};
 use super::outage::Agents;
@@ -217,14 +217,14 @@ fn datagram(scenario: &Scenario) -> Result<u16> {
 
 /// What was exchanged about a flow. After an agent's time-out a flow may have more than one line; the last
 /// one is the one that ran to the end.
-fn exchange(reading: Option<Reading>, governor: &FlowGovernor, lines: &[Vec<FlowLine>]) -> Exchange {
+fn exchange(reading: Option<Reading>, governor: &FlowGovernor, lines: &[Vec<ReportedFlow>]) -> FlowExchange {
     let with_agent = reading.filter(|reading| reading.updates > 0);
     let line = || {
         let FlowGovernor::Agent(agent) = governor else { return None };
         let id = reading?.flow_id?;
         lines.get(*agent)?.iter().rev().find(|line| line.flow == id)
     };
-    Exchange {
+    FlowExchange {
         reports: with_agent.map(|reading| reading.reports),
         updates: with_agent.map(|reading| reading.updates),
         line: line().cloned(),

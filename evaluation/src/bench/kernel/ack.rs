@@ -9,7 +9,7 @@
 use super::lab::{Lab, Load, Traffic};
 use super::{Length, Spread, leave_out, print, wait_for_name};
 use crate::output;
-use anole_bpf::bench::{CUBIC, NOTHING, Peers, Reading, Statistics};
+use anole_bpf::bench::{BenchControls, CUBIC, NOTHING, ProgramReading, Statistics};
 use anole_bpf::{BpfDatapath, Error, Mode};
 use anole_datapath::wire::{self, Install, Message};
 use anole_programs::{CWND, RATE};
@@ -142,7 +142,7 @@ struct Figure {
 
 /// Measures every subject, in turn in every round.
 pub fn run(length: Length, json: bool) -> Result<()> {
-    let peers = match Peers::register() {
+    let peers = match BenchControls::register() {
         Ok(peers) => peers,
         Err(error) => {
             leave_out("an ACK's cost, which is compared with that of CUBIC called by BPF,", error);
@@ -252,14 +252,14 @@ fn measure(lab: &Lab, subject: Subject, flows: usize, window: u32, length: Lengt
     if let Some((prefix, once)) = programs(subject) {
         let _statistics = Statistics::enable().context("cannot switch BPF's statistics on")?;
         let (mut counted, mut callbacks) = (Vec::new(), Vec::new());
-        let (mut last, begin) = (Reading::take(prefix), Instant::now());
+        let (mut last, begin) = (ProgramReading::take(prefix), Instant::now());
         // A slow machine takes longer for a span that counts.
         let goes_on = |counted: &[f64]| {
             begin.elapsed() < length.span || (counted.is_empty() && begin.elapsed() < AT_MOST)
         };
         while goes_on(&counted) {
             pass(SPAN)?;
-            let now = Reading::take(prefix);
+            let now = ProgramReading::take(prefix);
             let (all, acks) = now.since(&last, once);
             if acks.count >= FEW {
                 counted.push(all.nanos as f64 / acks.count as f64);
