@@ -16,8 +16,8 @@ from . import _anole
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """A checked schema. `text` is canonical: the file without comments, indentation, blank lines and the table
-    `[algorithm]`, which says nothing about what the network sees, computes and means."""
+    """A checked schema. `text` is canonical: the file without comments, indentation, blank lines and the
+    table `[algorithm]`, which says nothing about what the network sees, computes and means."""
 
     text: str
     #: The text as TOML.
