@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::shared::{AgentClock, Shared};
 use crate::stats::{FlowLine, Stats, seconds};
 use anole_algorithms::FlowInfo;
-use anole_algorithms::session::{Answer, Session};
+use anole_algorithms::session::{Reply, Session};
 use anole_datapath::wire::AlgorithmName;
 use anole_model::{Bounds, Time};
 use portus::ipc::Ipc;
@@ -111,7 +111,7 @@ impl AgentFlow {
     }
 
     /// Lets the session act and posts its answer.
-    fn answer(&mut self, act: impl for<'a> FnOnce(&'a mut Session) -> Answer<'a>) {
+    fn answer(&mut self, act: impl for<'a> FnOnce(&'a mut Session) -> Reply<'a>) {
         let Some(session) = &mut self.session else { return };
         let posted = match catch_unwind(AssertUnwindSafe(|| act(session))) {
             Ok(Ok(None)) => Ok(()),

@@ -29,7 +29,7 @@ pub enum SessionError {
 }
 
 /// What goes to the datapath: commands, which are empty when they only tell that the agent is there, or nothing.
-pub type Answer<'a> = Result<Option<&'a Commands>, SessionError>;
+pub type Reply<'a> = Result<Option<&'a Commands>, SessionError>;
 
 /// An algorithm and what is known of its flow.
 pub struct Session {
@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// The flow begins, or is adopted.
-    pub fn start(&mut self, now: Time) -> Answer<'_> {
+    pub fn start(&mut self, now: Time) -> Reply<'_> {
         self.commands.clear();
         self.answered_at = now;
         self.algorithm.start(now, &mut self.commands);
@@ -63,7 +63,7 @@ impl Session {
 
     /// `program` has reported these registers, in wire order. A report with another number of registers than
     /// the program's is none.
-    pub fn on_report(&mut self, now: Time, program: &'static Program, values: &[u64]) -> Answer<'_> {
+    pub fn on_report(&mut self, now: Time, program: &'static Program, values: &[u64]) -> Reply<'_> {
         if values.len() != program.reports.len() {
             return Ok(None);
         }
@@ -73,7 +73,7 @@ impl Session {
         self.answer(now)
     }
 
-    fn answer(&mut self, now: Time) -> Answer<'_> {
+    fn answer(&mut self, now: Time) -> Reply<'_> {
         // Noted here, so that they can be read of a session whose algorithm has panicked later.
         self.metrics.telemetry = self.algorithm.telemetry();
         if self.commands.is_empty() {
@@ -141,7 +141,7 @@ mod tests {
         Time::ZERO + Dur::from_millis(ms)
     }
 
-    fn report(session: &mut Session, ms: u64) -> Answer<'_> {
+    fn report(session: &mut Session, ms: u64) -> Reply<'_> {
         session.on_report(at(ms), &rate_hold::PROGRAM, &[0; rate_hold::PROGRAM.reports.len()])
     }
 

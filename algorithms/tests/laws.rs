@@ -1,13 +1,15 @@
 //! Fold programs against the laws whose half per ACK they are: the same ACKs, losses and timeouts go to the runtime with
 //! the program and its agent, and to the law alone.
 
+#[path = "support/governed.rs"]
+mod governed;
+
 use anole_algorithms::learned::Shipped;
-use anole_algorithms::{Algorithm, Build, Commands, FlowInfo, Report};
-use anole_datapath::wire::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message, decode, encode};
-use anole_datapath::{AckSample, Control, Datapath, FlowId};
+use anole_algorithms::{Build, FlowInfo};
+use anole_datapath::AckSample;
 use anole_laws::{Feedback, Law};
-use anole_model::{Bounds, Dur, Rate, Time};
-use anole_programs::ALL;
+use anole_model::{Dur, Rate, Time};
+use governed::Governed;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,73 +21,20 @@ const RECOVERY_ROUNDS: u64 = 12;
 const MOST_PACKETS: f64 = 5.0;
 const FLOW: FlowInfo = FlowInfo { mss: MSS, init_cwnd: 10 * MSS };
 
-/// A flow that runs an algorithm's program, with the agent at no distance.
-struct Programmed {
-    datapath: Datapath,
-    flow: FlowId,
-    outbox: Vec<Vec<u8>>,
-    algorithm: Box<dyn Algorithm>,
-}
+/// Longer than any test: the fallback has no part in this.
+const PATIENCE: Dur = Dur::from_millis(60_000);
 
-impl Programmed {
-    fn new(name: &str) -> Programmed {
-        let build = Build {
-            flow: FLOW,
-            classic: None,
-            policy: None,
-            policies: Arc::new(Shipped),
-            params: BTreeMap::new(),
-            seed: 1,
-        };
-        let algorithm = anole_algorithms::build(name, &build).unwrap();
-        let (mut datapath, mut outbox) =
-            (Datapath::new(Bounds::DEFAULT, Dur::from_millis(60_000)), Vec::new());
-        let create = CreateMessage::without_addresses(FLOW.init_cwnd, MSS, AlgorithmName::NONE);
-        let flow = datapath.open(Time::ZERO, create, &mut outbox).unwrap();
-        for (program, uid) in ALL.iter().zip(1..) {
-            let (expressions, instructions) = program.code.split_at(16 * program.expressions as usize);
-            let mut bytes = Vec::new();
-            encode(&Message::Install(Install { uid, expressions, instructions }), &mut bytes).unwrap();
-            datapath.receive(Time::ZERO, &bytes).unwrap();
-        }
-        let mut programmed = Programmed { datapath, flow, outbox: Vec::new(), algorithm };
-        let mut commands = Commands::default();
-        programmed.algorithm.start(Time::ZERO, &mut commands);
-        programmed.command(Time::ZERO, &commands);
-        programmed
-    }
-
-    fn command(&mut self, now: Time, commands: &Commands) {
-        let updates = commands
-            .fields()
-            .iter()
-            .map(|&(r, value)| FieldUpdate { kind: r.kind, index: r.index, value: u64::from(value) })
-            .collect();
-        let message = match commands.program() {
-            Some(program) => {
-                let uid = 1 + ALL.iter().position(|known| known.name == program.name).unwrap() as u32;
-                Message::ChangeProgram { sid: self.flow.0, uid, updates }
-            }
-            None => Message::Update(self.flow.0, updates),
-        };
-        let mut bytes = Vec::new();
-        encode(&message, &mut bytes).unwrap();
-        self.datapath.receive(now, &bytes).unwrap();
-    }
-
-    fn on_ack(&mut self, now: Time, sample: &AckSample) -> Control {
-        let control = self.datapath.on_ack(now, self.flow, sample, &mut self.outbox).unwrap();
-        for bytes in std::mem::take(&mut self.outbox) {
-            if let Ok((Message::Measure { uid, values, .. }, _)) = decode(&bytes) {
-                let mut commands = Commands::default();
-                let report = Report { program: ALL[uid as usize - 1], values: &values };
-                self.algorithm.on_report(now, &report, &mut commands);
-                self.command(now, &commands);
-            }
-        }
-        assert_eq!(self.datapath.flow(self.flow).unwrap().last_abort(), None);
-        control
-    }
+/// A flow that runs an algorithm's program.
+fn programmed(name: &str) -> Governed {
+    let build = Build {
+        flow: FLOW,
+        classic: None,
+        policy: None,
+        policies: Arc::new(Shipped),
+        params: BTreeMap::new(),
+        seed: 1,
+    };
+    Governed::new(anole_algorithms::build(name, &build).unwrap(), FLOW, PATIENCE)
 }
 
 fn law(name: &str) -> Box<dyn Law> {
@@ -143,7 +92,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
 
 /// The largest difference of the two windows, packets, less `share` of the larger one.
 fn largest_difference(name: &str, rtt: Dur, first: u64, events: &[(u64, Event)], share: f64) -> f64 {
-    let (mut program, mut law) = (Programmed::new(name), law(name));
+    let (mut program, mut law) = (programmed(name), law(name));
     let (mut now, mut worst) = (Time::from_micros(1000), 0.0f64);
     // After a timeout the transport keeps two packets, the law one, until both are out of slow start.
     let mut timed_out = false;
@@ -194,7 +143,7 @@ proptest! {
 /// A path of 6 MB/s and 50 ms, on which two bandwidth-delay products are in flight: the mean pacing rate and window.
 #[test]
 fn the_program_bbr_is_the_law() {
-    let (mut program, mut law) = (Programmed::new("bbr"), law("bbr"));
+    let (mut program, mut law) = (programmed("bbr"), law("bbr"));
     let (rtt, gap, rate) = (Dur::from_millis(50), Dur::from_micros(1000), 6_000_000);
     let (mut sums, mut now, mut n) = ([0.0; 4], Time::from_micros(1000), 0.0);
     while now < Time::from_secs_f64(9.0) {

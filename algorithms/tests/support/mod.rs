@@ -3,14 +3,13 @@
 //! a lost packet is reported lost when the third packet behind it would have been acknowledged.
 
 pub mod by_hand;
+mod governed;
 
 use anole_algorithms::learned::{Policies, Shipped};
-use anole_algorithms::session::Answer;
-use anole_algorithms::{Algorithm, Build, FlowInfo, Session, Telemetry};
-use anole_datapath::wire::{AlgorithmName, CreateMessage, Message, decode, encode};
-use anole_datapath::{AckSample, Control, Datapath, FlowId};
-use anole_model::{Bounds, Dur, Rate, Time};
-use anole_programs::Installed;
+use anole_algorithms::{Algorithm, Build, FlowInfo, Telemetry};
+use anole_datapath::{AckSample, Control};
+use anole_model::{Dur, Rate, Time};
+use governed::Governed;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
@@ -20,7 +19,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub const MSS: u32 = 1448;
-const INIT_CWND: u32 = 10 * MSS;
+const FLOW: FlowInfo = FlowInfo { mss: MSS, init_cwnd: 10 * MSS };
+/// For which the datapath bears an agent's silence.
+const PATIENCE: Dur = Dur::from_millis(500);
 
 /// The link.
 #[derive(Clone, Copy, Debug)]
@@ -49,11 +50,7 @@ enum Event {
 pub struct World {
     path: Path,
     random: Pcg64Mcg,
-    datapath: Datapath,
-    flow: FlowId,
-    outbox: Vec<Vec<u8>>,
-    installed: Installed,
-    session: Session,
+    governed: Governed,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     counter: u64,
     /// When the link has sent everything that is queued.
@@ -76,7 +73,7 @@ impl World {
     #[allow(dead_code, reason = "not every test needs it")]
     pub fn with(algorithm: &str, policy: Option<&str>, policies: Arc<dyn Policies>, path: Path) -> World {
         let build = Build {
-            flow: FlowInfo { mss: MSS, init_cwnd: INIT_CWND },
+            flow: FLOW,
             classic: None,
             policy: policy.map(String::from),
             policies,
@@ -88,25 +85,14 @@ impl World {
 
     /// A flow that this algorithm runs.
     pub fn of(algorithm: Box<dyn Algorithm>, path: Path) -> World {
-        let mut datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(500));
-        let mut outbox = Vec::new();
-        let create = CreateMessage::without_addresses(INIT_CWND, MSS, AlgorithmName::NONE);
-        let flow = datapath.open(Time::ZERO, create, &mut outbox).unwrap();
-        outbox.clear();
-        let installed = Installed::all();
-        installed.installs().for_each(|install| deliver(&mut datapath, Time::ZERO, &install));
         let mut world = World {
             path,
             random: Pcg64Mcg::seed_from_u64(1),
-            datapath,
-            flow,
-            outbox,
-            installed,
-            session: Session::new(algorithm),
+            governed: Governed::new(algorithm, FLOW, PATIENCE),
             events: BinaryHeap::new(),
             counter: 0,
             free_at: Time::ZERO,
-            control: Control { cwnd: INIT_CWND, rate: 0 },
+            control: Control { cwnd: FLOW.init_cwnd, rate: 0 },
             in_flight: 0,
             next_send: Time::ZERO,
             send_scheduled: false,
@@ -114,7 +100,6 @@ impl World {
             lost: 0,
             last_rtt: Dur::ZERO,
         };
-        world.answer(Time::ZERO, |session, _| session.start(Time::ZERO));
         world.schedule_send(Time::ZERO);
         world
     }
@@ -132,24 +117,9 @@ impl World {
         }
     }
 
-    /// Lets the session act and delivers its answer.
-    fn answer(&mut self, now: Time, act: impl for<'a> FnOnce(&'a mut Session, &Installed) -> Answer<'a>) {
-        let answer = act(&mut self.session, &self.installed).unwrap();
-        if let Some(message) = answer.and_then(|commands| self.installed.message(self.flow.0, commands)) {
-            deliver(&mut self.datapath, now, &message);
-        }
-    }
-
     fn tell(&mut self, now: Time, sample: AckSample) {
-        self.control = self.datapath.on_ack(now, self.flow, &sample, &mut self.outbox).unwrap();
+        self.control = self.governed.on_ack(now, &sample);
         assert!(self.control.cwnd >= 2 * MSS, "{:?}", self.control);
-        for bytes in std::mem::take(&mut self.outbox) {
-            if let Ok((Message::Measure { uid, values, .. }, _)) = decode(&bytes) {
-                self.answer(now, |session, installed| {
-                    session.on_report(now, installed.program(uid).unwrap(), &values)
-                });
-            }
-        }
     }
 
     /// Runs until `end`; returns the bytes delivered meanwhile.
@@ -224,7 +194,7 @@ impl World {
     /// What the algorithm did so far.
     #[allow(dead_code, reason = "not every test needs it")]
     pub fn telemetry(&self) -> Telemetry {
-        self.session.metrics().telemetry
+        self.governed.session.metrics().telemetry
     }
 
     #[allow(dead_code, reason = "not every test needs it")]
@@ -246,17 +216,9 @@ impl World {
             )
             .unwrap();
         }
-        let aborts = self.datapath.flow(self.flow).unwrap().stats().aborts;
-        assert_eq!(aborts, 0, "a fold program was aborted");
-        writeln!(text, "{:?}", self.session.metrics().telemetry).unwrap();
+        writeln!(text, "{:?}", self.governed.session.metrics().telemetry).unwrap();
         text
     }
-}
-
-fn deliver(datapath: &mut Datapath, now: Time, message: &Message<'_>) {
-    let mut bytes = Vec::new();
-    encode(message, &mut bytes).unwrap();
-    datapath.receive(now, &bytes).unwrap();
 }
 
 /// Compares a trajectory with `golden/NAME.txt`.

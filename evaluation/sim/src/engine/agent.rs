@@ -8,7 +8,7 @@
 //! knows nothing.
 
 use crate::plan::FlowPlan;
-use anole_algorithms::session::{Answer, Session};
+use anole_algorithms::session::{Reply, Session};
 use anole_algorithms::{Explanation, FlowInfo, Metrics};
 use anole_datapath::wire::{self, CreateMessage, Message};
 use anole_datapath::{Outbox, SendError};
@@ -186,7 +186,7 @@ impl Agent {
     }
 
     /// Lets a session act and sends its answer; one that errs is over, as it is with the agent process.
-    fn answer(&mut self, now: Time, sid: u32, act: impl for<'a> FnOnce(&'a mut Session) -> Answer<'a>) {
+    fn answer(&mut self, now: Time, sid: u32, act: impl for<'a> FnOnce(&'a mut Session) -> Reply<'a>) {
         let Some((flow, session)) = self.sessions.get_mut(&sid) else { return };
         let message = act(session).map(|commands| self.installed.message(sid, commands?));
         self.explained[*flow].extend(session.explain());
