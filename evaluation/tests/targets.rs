@@ -29,7 +29,7 @@ fn known_misses() -> BTreeMap<Name, String> {
 
 fn figures(ids: &[&str], seeds: Option<&str>) -> Vec<Value> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
-    command.arg("reproduce").args(ids).arg("--json");
+    command.arg("reproduce").args(ids).args(["--alone", "--json"]);
     if let Some(seeds) = seeds {
         command.args(["--seeds", seeds]);
     }

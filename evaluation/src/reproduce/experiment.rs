@@ -32,7 +32,7 @@ pub struct Experiment {
 /// How an experiment runs with real packets, in real time, one run after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packets {
-    /// The tested algorithm alone, unless its peers are asked for.
+    /// The tested algorithm alone, unless its peers are asked for; in a simulation if it is asked for.
     Tested,
     /// With its peers: its figures compare.
     Everyone,

@@ -44,6 +44,9 @@ pub struct Args {
     /// Run the peers of Anole with real packets as well, where figures can do without
     #[arg(long)]
     peers: bool,
+    /// Leave the peers of Anole out of simulations as well, where figures can do without
+    #[arg(long, conflicts_with = "peers")]
+    alone: bool,
     /// The agent's program, for real packets; otherwise $ANOLE_CCP, or anole-ccp beside this program
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
@@ -101,6 +104,7 @@ pub fn main(args: Args) -> Result<()> {
         quick: args.quick,
         seeds: args.seeds,
         carrier: carrier(&args)?,
+        alone: alone(&args),
         tested: tested(&args),
         policies: loader.clone(),
     };
@@ -117,7 +121,7 @@ pub fn main(args: Args) -> Result<()> {
             bail!("a policy could not be run: {failure}");
         }
         let mut figures = (experiment.figures)(&results);
-        if args.datapath != Datapath::Sim {
+        if runner.alone {
             // Those of peers that did not run.
             figures.retain(|figure| !figure.values.is_empty());
         }
@@ -169,11 +173,17 @@ fn carrier(args: &Args) -> Result<Carrier> {
         Datapath::Quic if args.jobs.is_some_and(|jobs| jobs.get() > 1) => {
             Err(usage("--jobs: runs in real time disturb each other; leave it out with --datapath quic"))
         }
-        Datapath::Quic => Ok(Carrier::Packets {
-            datapath: DatapathKind::Quic,
-            agent_binary: args.agent_binary.clone(),
-            peers: args.peers,
-        }),
+        Datapath::Quic => {
+            Ok(Carrier::Packets { datapath: DatapathKind::Quic, agent_binary: args.agent_binary.clone() })
+        }
+    }
+}
+
+/// Whether Anole runs without its peers where figures can do without them.
+fn alone(args: &Args) -> bool {
+    match args.datapath {
+        Datapath::Sim => args.alone,
+        Datapath::Quic => !args.peers,
     }
 }
 

@@ -39,8 +39,6 @@ pub enum Carrier {
         datapath: DatapathKind,
         /// The agents' program.
         agent_binary: Option<PathBuf>,
-        /// Peers run where figures can do without them, too.
-        peers: bool,
     },
 }
 
@@ -52,6 +50,8 @@ pub struct Runner {
     pub seeds: Option<u64>,
     /// Simulator or real packets.
     pub carrier: Carrier,
+    /// Without the peers where figures can do without them.
+    pub alone: bool,
     /// The algorithm that the experiments are about.
     pub tested: Contender,
     /// Where policies are found.
@@ -104,8 +104,7 @@ impl Runner {
     /// What runs, without the peers that are left out.
     fn cells(&self, experiment: &Experiment) -> Vec<Cell> {
         let mut cells = (experiment.cells)(&self.tested);
-        let alone = matches!(self.carrier, Carrier::Packets { peers: false, .. });
-        if alone && experiment.packets != Packets::Everyone {
+        if self.alone && experiment.packets != Packets::Everyone {
             cells.retain(|cell| cell.contender.choice.alg == self.tested.choice.alg);
         }
         cells
