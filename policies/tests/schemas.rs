@@ -137,12 +137,6 @@ fn a_broken_rule_is_told_with_its_line() {
             "register = \"alpha\"",
             "\"alpha\" is no register that the action sets",
         ),
-        (
-            "spine",
-            "growth = \"alpha_thr\"",
-            "growth = \"credit\"",
-            "\"credit\" is no register that the action sets",
-        ),
         ("spine", "alpha_loss = 0.5", "alpha_loss = 1.5", "alpha_loss: [1.5] is outside the action's range"),
         (
             "spine",

@@ -1,6 +1,6 @@
 //! A policy's row in the registry, made of its schema.
 
-use super::actuator::{Actuator, Hold, Orca, Parameters, Reno, Setting};
+use super::actuator::{Actuator, Hold, Orca, Parameters, Setting};
 use super::algorithm::Learned;
 use super::choice::{self, DEFAULT};
 use super::delay_target::DelayTarget;
@@ -12,7 +12,7 @@ use crate::{Algorithm, Build, BuildError, Parameter, Program, Spec};
 use anole_laws::params;
 use anole_policies::Schema;
 use anole_policies::import::PEERS;
-use anole_policies::schema::{Action, ParameterRange, ProgramRule, StartupParameter};
+use anole_policies::schema::{Action, ParameterRange, StartupParameter};
 use anole_programs::{orca, rate_hold};
 
 /// Of every policy that runs a flow by itself.
@@ -71,9 +71,9 @@ fn program(action: &Action) -> Option<&'static Program> {
     }
 }
 
-/// The program, and the one that holds the rule's window where the program has no rule.
+/// The program, and the one that holds the rule's window beside a program that moves its own.
 fn programs(schema: &Schema) -> [Option<&'static Program>; 2] {
-    let held = matches!(schema.action, Action::Parameters { .. }) && schema.algorithm.rule.is_none();
+    let held = matches!(schema.action, Action::Parameters { .. });
     [program(&schema.action), held.then_some(&rate_hold::PROGRAM)]
 }
 
@@ -99,7 +99,7 @@ fn build(row: &Schema, known: &[Parameter], what: &Build) -> Result<Box<dyn Algo
     Ok(Box::new(Learned::new(what.flow, schema.interval, policy, actuator, guard)))
 }
 
-/// The actuator of a policy that sets registers; start-up and rule are the row's.
+/// The actuator of a policy that sets registers; its start-up is the row's.
 fn parameters(
     row: &Schema,
     schema: &Schema,
@@ -128,12 +128,7 @@ fn parameters(
     let given =
         |parameter: &StartupParameter| what.params.get(&parameter.name).copied().unwrap_or(parameter.default);
     startup.extend(row.algorithm.parameters.iter().filter_map(|own| fixed((&own.register, &given(own)))));
-    let reno = |rule: &ProgramRule| {
-        let growth = setting(own(&rule.growth)?).ok()?;
-        Some(Reno { growth, others: rule.set.iter().filter_map(fixed).collect() })
-    };
-    let rule = row.algorithm.rule.as_ref().and_then(reno);
-    Ok(Parameters::new(what.flow, program, settings, startup, rule))
+    Ok(Parameters::new(what.flow, program, settings, startup))
 }
 
 /// A policy of one flow with its schema.

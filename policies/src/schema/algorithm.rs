@@ -18,9 +18,6 @@ pub struct AlgorithmTable {
     /// Values of the start-up that a user may change.
     #[serde(rename = "parameter")]
     pub parameters: Vec<StartupParameter>,
-    /// Of an action that sets registers: the rule inside the program that governs while the policy may not.
-    /// Without one the flow is given to CUBIC, whose window a program holds that does nothing else.
-    pub rule: Option<ProgramRule>,
 }
 
 /// A register's value in start-up, as a parameter of the algorithm.
@@ -39,15 +36,4 @@ pub struct StartupParameter {
     pub high: f64,
     /// Meaning, unit and source.
     pub doc: String,
-}
-
-/// Reno in a program that decreases its window on a loss by itself.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProgramRule {
-    /// The register with the growth per byte acknowledged: 1 in slow start, a packet per window above it.
-    pub growth: String,
-    /// Values of other registers while the rule governs.
-    #[serde(default)]
-    pub set: BTreeMap<String, f64>,
 }

@@ -182,9 +182,7 @@ fn algorithm(table: &AlgorithmTable, action: &Action) -> Result<(), Broken> {
             format!("{}: default = {} is outside [{}, {}]", own.name, own.default, own.low, own.high)
         })?;
     }
-    let Some(rule) = &table.rule else { return Ok(()) };
-    check(("[algorithm.rule]", 0, "growth"), &rule.growth, &[])?;
-    rule.set.iter().try_for_each(|(name, value)| check(("[algorithm.rule]", 0, "set"), name, &[*value]))
+    Ok(())
 }
 
 fn features(schema: &Schema) -> Result<(), Broken> {

@@ -11,7 +11,7 @@ mod check;
 mod feature;
 
 pub use action::{Action, ParameterRange, TableEntry};
-pub use algorithm::{AlgorithmTable, ProgramRule, StartupParameter};
+pub use algorithm::{AlgorithmTable, StartupParameter};
 pub use architecture::{Activation, Architecture, Head, Layer, TensorShape};
 pub use feature::{Feature, Signal, Statistic};
 

@@ -12,7 +12,7 @@ mod parameters;
 
 pub(super) use hold::Hold;
 pub(super) use orca::Orca;
-pub(super) use parameters::{Parameters, Reno, Setting};
+pub(super) use parameters::{Parameters, Setting};
 
 use super::monitor::Monitor;
 use super::report::Sample;

@@ -1,10 +1,9 @@
 //! A policy that sets registers of a fold program, which moves the window per ACK by itself.
 //!
 //! Spine is one: Tian et al., *Spine: An Efficient DRL-based Congestion Control with Ultra-low Overhead*, CoNEXT
-//! 2022, whose executor is `spine.ccp`. Which program, which registers, their values in start-up and the rule inside
-//! the program are the schema's.
+//! 2022, whose executor is `spine.ccp`. Which program, which registers and their values in start-up are the schema's.
 //!
-//! A program without a rule of its own leaves the flow to `rate-hold` with CUBIC's window, and comes back, from that
+//! While the policy may not govern, `rate-hold` holds the window of the law CUBIC; the program comes back, from that
 //! window, with the policy's next decision.
 //!
 //! Deviation from Spine: start-up also ends when the round-trip time has doubled (see [`super::Orca`]).
@@ -20,40 +19,11 @@ use anole_programs::Register;
 
 /// Pacing rate over window per round-trip time where growth may be slow start's (Linux, tcp_pacing_ss_ratio).
 const PACING_GAIN: f64 = 2.0;
-/// Growth of one packet per packet acknowledged: slow start.
-const SLOW_START: f64 = 1.0;
-
 /// A register with its range and scale.
 #[derive(Clone, Debug)]
 pub(in crate::learned) struct Setting {
     pub register: Register,
     pub range: ParameterRange,
-}
-
-/// Reno inside the program (see [`anole_policies::schema::ProgramRule`]).
-#[derive(Clone, Debug)]
-pub(in crate::learned) struct Reno {
-    pub growth: Setting,
-    pub others: Vec<(Register, u32)>,
-}
-
-impl Reno {
-    /// Sets the registers, at windows of `cwnd` and `ssthresh` bytes.
-    fn deploy(&self, cwnd: u32, ssthresh: u32, mss: u32, out: &mut Commands) {
-        let growth = if cwnd < ssthresh { SLOW_START } else { f64::from(mss) / f64::from(cwnd.max(1)) };
-        out.set(self.growth.register, self.growth.range.register(growth));
-        for &(register, value) in &self.others {
-            out.set(register, value);
-        }
-    }
-}
-
-/// The rule that governs while the policy may not.
-enum Rule {
-    /// Registers of the program make it; with the slow-start threshold, bytes.
-    Within(Reno, u32),
-    /// Another program holds its window; true while that one runs.
-    Held(Box<Hold>, bool),
 }
 
 /// A fold program and its registers.
@@ -68,7 +38,9 @@ pub(in crate::learned) struct Parameters {
     settings: Vec<Setting>,
     /// Register values of the start-up; none without one.
     startup: Vec<(Register, u32)>,
-    rule: Rule,
+    /// What holds the rule's window, and whether it does now.
+    hold: Hold,
+    held: bool,
     starting: bool,
     /// In force at the last report or command, bytes.
     cwnd: u32,
@@ -83,13 +55,8 @@ impl Parameters {
         program: &'static Program,
         settings: Vec<Setting>,
         startup: Vec<(Register, u32)>,
-        rule: Option<Reno>,
     ) -> Parameters {
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
-        let rule = match rule {
-            Some(reno) => Rule::Within(reno, cwnd),
-            None => Rule::Held(Box::new(Hold::new(flow)), false),
-        };
         let (reader, starting) = (Reader::new(program), !startup.is_empty());
         let (mss, interval) = (program.control("mss"), program.control("interval_us"));
         Parameters {
@@ -100,7 +67,8 @@ impl Parameters {
             interval,
             settings,
             startup,
-            rule,
+            hold: Hold::new(flow),
+            held: false,
             starting,
             cwnd,
             paced: false,
@@ -115,19 +83,12 @@ impl Parameters {
         }
     }
 
-    /// The rule that runs in another program now.
-    fn held(&self) -> Option<&Hold> {
-        match &self.rule {
-            Rule::Held(hold, true) => Some(hold),
-            _ => None,
-        }
-    }
-
     /// The program takes over from the one that held the rule's window.
     fn take_back(&mut self, monitor: &Monitor, out: &mut Commands) {
-        let Rule::Held(hold, engaged @ true) = &mut self.rule else { return };
-        *engaged = false;
-        let (_, cwnd) = hold.in_force(monitor);
+        if !std::mem::take(&mut self.held) {
+            return;
+        }
+        let (_, cwnd) = self.hold.in_force(monitor);
         self.cwnd = Bounds::DEFAULT.cwnd(cwnd, self.flow.mss);
         self.run(out);
         self.paced = !self.program.paces();
@@ -136,7 +97,7 @@ impl Parameters {
 
     /// A pacing rate can't be taken back from a transport: the one left there follows the window.
     fn pace(&self, monitor: &Monitor, out: &mut Commands) {
-        if self.paced && self.held().is_none() {
+        if self.paced && !self.held {
             let rate = rate_of(self.cwnd, monitor.srtt().unwrap_or(FIRST_INTERVAL)) * PACING_GAIN;
             out.rate(Bounds::DEFAULT.clamp(rate));
         }
@@ -153,20 +114,14 @@ impl Actuator for Parameters {
     }
 
     fn read(&mut self, now: Time, report: &Report<'_>) -> Option<Sample> {
-        match &mut self.rule {
-            Rule::Held(hold, true) => hold.read(now, report),
-            _ => self.reader.read(now, report),
-        }
+        if self.held { self.hold.read(now, report) } else { self.reader.read(now, report) }
     }
 
     fn set_interval(&mut self, us: u32, out: &mut Commands) {
-        match &mut self.rule {
-            Rule::Held(hold, true) => hold.set_interval(us, out),
-            _ => {
-                if let Some(interval) = self.interval {
-                    out.set(interval, us);
-                }
-            }
+        if self.held {
+            self.hold.set_interval(us, out);
+        } else if let Some(interval) = self.interval {
+            out.set(interval, us);
         }
     }
 
@@ -185,9 +140,9 @@ impl Actuator for Parameters {
     }
 
     fn in_force(&self, monitor: &Monitor) -> (Rate, u64) {
-        match self.held() {
-            Some(hold) => hold.in_force(monitor),
-            None => (rate_of(self.cwnd, monitor.srtt().unwrap_or(FIRST_INTERVAL)), u64::from(self.cwnd)),
+        match self.held {
+            true => self.hold.in_force(monitor),
+            false => (rate_of(self.cwnd, monitor.srtt().unwrap_or(FIRST_INTERVAL)), u64::from(self.cwnd)),
         }
     }
 
@@ -205,42 +160,14 @@ impl Actuator for Parameters {
     }
 
     fn yield_to_rule(&mut self, now: Time, cwnd: u32, timeout: bool, monitor: &Monitor, out: &mut Commands) {
-        match &mut self.rule {
-            Rule::Held(hold, engaged) => {
-                if !std::mem::replace(engaged, true) {
-                    hold.start(FIRST_INTERVAL.as_micros() as u32, out);
-                }
-                hold.yield_to_rule(now, cwnd, timeout, monitor, out);
-            }
-            Rule::Within(reno, ssthresh) => {
-                *ssthresh = cwnd;
-                let start = if timeout { Bounds::DEFAULT.cwnd(0, self.flow.mss) } else { cwnd };
-                if start < self.cwnd {
-                    self.cwnd = start;
-                    out.cwnd(start);
-                }
-                reno.deploy(self.cwnd, *ssthresh, self.flow.mss, out);
-            }
+        if !std::mem::replace(&mut self.held, true) {
+            self.hold.start(FIRST_INTERVAL.as_micros() as u32, out);
         }
+        self.hold.yield_to_rule(now, cwnd, timeout, monitor, out);
     }
 
     fn follow_rule(&mut self, now: Time, sample: &Sample, monitor: &Monitor, out: &mut Commands) {
-        let (reno, ssthresh) = match &mut self.rule {
-            Rule::Held(hold, _) => return hold.follow_rule(now, sample, monitor, out),
-            Rule::Within(reno, ssthresh) => (reno, ssthresh),
-        };
-        let least = Bounds::DEFAULT.cwnd(0, self.flow.mss);
-        if sample.timeout {
-            // Another one before the window grew is the same congestion (RFC 5681 §3.1).
-            if self.cwnd > least {
-                *ssthresh = self.cwnd / 2;
-            }
-            self.cwnd = least;
-            out.cwnd(least);
-        } else if sample.lost > 0 {
-            *ssthresh = self.cwnd;
-        }
-        reno.deploy(self.cwnd, *ssthresh, self.flow.mss, out);
+        self.hold.follow_rule(now, sample, monitor, out);
     }
 }
 
@@ -257,12 +184,11 @@ mod tests {
         Setting { register: program.control(name).unwrap(), range }
     }
 
-    /// Spine's executor with two of its registers and a rule within.
+    /// Spine's executor with two of its registers.
     fn spine() -> Parameters {
         let growth = setting(&spine::PROGRAM, "alpha_thr", 0.5, 65_536.0);
         let loss = setting(&spine::PROGRAM, "alpha_loss", 1.0, 65_536.0);
-        let reno = Reno { growth: growth.clone(), others: vec![(loss.register, 32_768)] };
-        Parameters::new(FLOW, &spine::PROGRAM, vec![growth, loss], Vec::new(), Some(reno))
+        Parameters::new(FLOW, &spine::PROGRAM, vec![growth, loss], Vec::new())
     }
 
     fn fields(out: &Commands) -> Vec<(&'static str, u32)> {
@@ -284,22 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_within_the_program_is_reno() {
-        let (mut actuator, mut out) = (spine(), Commands::default());
-        actuator.cwnd = 100_000;
-        actuator.yield_to_rule(Time::ZERO, 50_000, false, &Monitor::new(FLOW.mss), &mut out);
-        // One packet in fifty, and a half on a loss.
-        assert_eq!(fields(&out), [("Cwnd", 50_000), ("alpha_thr", 1_311), ("alpha_loss", 32_768)]);
-        out.clear();
-        let timeout = Sample { timeout: true, ..Sample::default() };
-        actuator.follow_rule(Time::ZERO, &timeout, &Monitor::new(FLOW.mss), &mut out);
-        assert_eq!(fields(&out)[..2], [("Cwnd", 2_000), ("alpha_thr", 65_536)]);
-    }
-
-    #[test]
-    fn without_one_another_program_holds_the_rules_window_until_the_next_decision() {
+    fn another_program_holds_the_rules_window_until_the_next_decision() {
         let threshold = setting(&reno::PROGRAM, "ssthresh", 1e6, 1.0);
-        let mut actuator = Parameters::new(FLOW, &reno::PROGRAM, vec![threshold], Vec::new(), None);
+        let mut actuator = Parameters::new(FLOW, &reno::PROGRAM, vec![threshold], Vec::new());
         let (mut out, monitor) = (Commands::default(), Monitor::new(FLOW.mss));
         actuator.start(1000, &mut out);
         assert_eq!(fields(&out), [("Cwnd", 10_000), ("mss", 1000), ("interval_us", 1000)]);
