@@ -1,7 +1,7 @@
 //! SplitMix64: a stream of 64-bit numbers from a seed, and seeds from seeds.
 //!
 //! The generator adds a constant to its state and hands out the finalised state, so that output `n` of a seed
-//! is known without those before it: that is [`derive`]. Source: Steele, Lea, Flood, *Fast Splittable
+//! is known without those before it: that is [`derive()`]. Source: Steele, Lea, Flood, *Fast Splittable
 //! Pseudorandom Number Generators*, OOPSLA 2014.
 
 /// What the state grows by: 2^64 over the golden ratio, made odd.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! The congestion control plane's datapath for Linux TCP, in eBPF: user space's side.
 //!
-//! [`Datapath::open`] registers the congestion control `anole_ccp` with the kernel; from then on
-//! [`Datapath::receive`] and [`Datapath::send`] carry CCP's messages, as bytes, from and to it. Fold
+//! [`BpfDatapath::open`] registers the congestion control `anole_ccp` with the kernel; from then on
+//! [`BpfDatapath::receive`] and [`BpfDatapath::send`] carry CCP's messages, as bytes, from and to it. Fold
 //! programs become BPF byte code when they are installed.
 //!
 //! What runs in the kernel is in `src/bpf`; `README.md` in the folder above says how it works.

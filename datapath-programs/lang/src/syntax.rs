@@ -7,7 +7,7 @@
 //! ```
 //! A `#` starts a comment that runs to the end of the line. portus refuses comments in most places,
 //! wants some parentheses without blanks, and reads two words where a name runs on after a number, so
-//! it never sees the source itself but the tree written out anew ([`Program::text`]).
+//! it never sees the source itself but the tree written out anew ([`ParsedProgram::text`]).
 
 /// What a comment says to waive a warning on its line, followed by the warning's name and a reason.
 pub const WAIVER: &str = "check: allow";

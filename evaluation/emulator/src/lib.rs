@@ -5,7 +5,7 @@
 //!         ◄─────────── delay of the reverse path ◄─────────────
 //! ```
 //!
-//! [`Network`] is the pure part: links, routes and their changes, with time as an argument. [`Emulator`]
+//! [`EmulatedNetwork`] is the pure part: links, routes and their changes, with time as an argument. [`Emulator`]
 //! drives it from one thread with the monotonic clock. Links compute in nominal time: a thread that wakes
 //! late sends late, but the rate of a link does not suffer. Entry and exit are a [`Wire`], of which there
 //! are two:

@@ -2,14 +2,14 @@
 //! with the smallest round-trip time.
 //!
 //! Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016;
-//! draft-cardwell-iccrg-bbr-congestion-control-00. The model is in [`model`]:
+//! draft-cardwell-iccrg-bbr-congestion-control-00. The model is in `model`:
 //!
 //! ```text
 //! bw  = largest delivery rate of the last ten rounds,  rt = smallest round-trip time of ten seconds
 //! pacing rate = 0.99·gain·bw,  window = gain·bw·rt
 //! ```
 //! The hundredth keeps the queue from growing on what jitter adds to delivery rates (tcp_bbr.c,
-//! bbr_pacing_margin_percent). [`recovery`] has the window after losses, [`policer`] the long-term bandwidth.
+//! bbr_pacing_margin_percent). `recovery` has the window after losses, `policer` the long-term bandwidth.
 //!
 //! ```text
 //!  ┌─────────┐ bw flat for   ┌───────┐ in flight ≤ BDP  ┌─────────┐
