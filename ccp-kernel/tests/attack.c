@@ -33,7 +33,7 @@
 #define ROUNDS	    40
 #define ROUND_US    50000
 #define SPOOFED_SID 40
-#define MAP_IDS	    200
+#define MAP_IDS	    20000
 
 static int fd, sent;
 
