@@ -33,8 +33,17 @@ std::string text_of(const TensorShape& shape) {
     return json(shape).dump();
 }
 
+// A header has four levels: object, tensor, shape, number. What is printed or compared is walked by
+// recursion, so a deeper one is refused while it is read.
+constexpr int MAX_DEPTH = 16;
+
 json parse_json(std::string_view text, const char* what) {
-    json parsed = json::parse(text.begin(), text.end(), nullptr, false);
+    const auto shallow = [what](int depth, json::parse_event_t, const json&) {
+        if (depth <= MAX_DEPTH) return true;
+        throw Refusal(std::string(what) + " is nested more than " + std::to_string(MAX_DEPTH) +
+                      " levels deep");
+    };
+    json parsed = json::parse(text.begin(), text.end(), shallow, false);
     if (!parsed.is_object()) throw Refusal(std::string(what) + " is not a JSON object");
     return parsed;
 }

@@ -21,7 +21,10 @@ void Connection::send(const protocol::Packet& packet) noexcept {
 }
 
 Batcher::Batcher(const Limits& limits, Counters& counters, Log& log)
-    : limits_(limits), counters_(counters), log_(log), thread_([this] { run(); }) {}
+    : limits_(limits), counters_(counters), log_(log) {
+    batch_.reserve(limits_.max_batch);
+    thread_ = std::thread([this] { run(); });
+}
 
 Batcher::~Batcher() {
     {
@@ -53,36 +56,38 @@ Clock::time_point Batcher::due(const Request& request) const {
     return request.received + std::min<Clock::duration>(limits_.window, request.step.budget / 2);
 }
 
-std::vector<Request> Batcher::take() {
+void Batcher::take() {
+    batch_.clear();
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
     // Meanwhile one may come that is due earlier.
     while (!stopping_ && queue_.size() < limits_.max_batch && Clock::now() < due_) {
         changed_.wait_until(lock, due_);
     }
-    std::vector<Request> batch;
-    while (!stopping_ && !queue_.empty() && batch.size() < limits_.max_batch) {
+    while (!stopping_ && !queue_.empty() && batch_.size() < limits_.max_batch) {
         queue_.front().connection->waiting_--;
-        batch.push_back(std::move(queue_.front()));
+        batch_.push_back(std::move(queue_.front()));
         queue_.pop_front();
     }
     due_ = Clock::time_point::max();
     for (const Request& request : queue_) due_ = std::min(due_, due(request));
-    return batch;
 }
 
 void Batcher::run() {
     // The window is shorter than ten times the default slack of timers, 50 µs.
     ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     for (;;) {
-        std::vector<Request> batch = take();
-        if (batch.empty()) return;
-        std::map<const Policy*, std::vector<Request*>> groups;
-        for (Request& request : batch) {
-            auto& group = groups[request.policy.get()];
-            group.push_back(&request);
+        take();
+        if (batch_.empty()) return;
+        try {
+            std::map<const Policy*, std::vector<Request*>> groups;
+            for (Request& request : batch_) groups[request.policy.get()].push_back(&request);
+            for (const auto& each : groups) compute(each.second);
+        } catch (const std::exception&) {
+            // No memory, not even to say so. What was not answered is late for its asker; the next batch may
+            // find room.
+            counters_.failed++;
         }
-        for (const auto& each : groups) compute(each.second);
     }
 }
 

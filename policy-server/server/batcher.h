@@ -26,6 +26,8 @@ struct Counters {
     std::atomic<std::uint64_t> expired{0};     // dropped, their budget was over
     std::atomic<std::uint64_t> overloaded{0};  // refused, the queue was full
     std::atomic<std::uint64_t> unread{0};      // answers lost: the client does not read
+    std::atomic<std::uint64_t> refused{0};     // connections beyond the limit
+    std::atomic<std::uint64_t> failed{0};      // batches given up for want of memory
 };
 
 // A client's socket. Sending never waits: what does not fit the socket's buffer is lost and counted.
@@ -79,7 +81,8 @@ class Batcher {
     void run();
     // When the batch with this request has to be computed.
     Clock::time_point due(const Request& request) const;
-    std::vector<Request> take();
+    // Waits for a batch and takes it; it is empty at the end.
+    void take();
     void compute(const std::vector<Request*>& group);
 
     const Limits limits_;
@@ -91,6 +94,7 @@ class Batcher {
     Clock::time_point due_;  // the earliest of those in the queue
     bool stopping_ = false;
     // Of the computing thread alone, kept between batches.
+    std::vector<Request> batch_;
     std::vector<float> inputs_, states_, outputs_;
     std::thread thread_;
 };

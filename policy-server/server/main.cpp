@@ -110,7 +110,8 @@ void serve(const CommandLine& command) {
     log.line("ends by signal " + std::to_string(signal) + ": " + std::to_string(counters.answered) +
              " steps in " + std::to_string(counters.batches) + " batches, " +
              std::to_string(counters.expired) + " expired, " + std::to_string(counters.overloaded) +
-             " refused by a full queue, " + std::to_string(counters.unread) + " answers not read");
+             " refused by a full queue, " + std::to_string(counters.unread) + " answers not read, " +
+             std::to_string(counters.failed) + " batches without memory");
 }
 
 }  // namespace

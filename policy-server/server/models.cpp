@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,15 @@ namespace anole {
 namespace {
 
 constexpr const char* SUFFIX = ".safetensors";
+// How often links are followed anew: the folder has no event for what happens behind one.
+constexpr int FOLLOW_LINKS_MS = 1000;
+
+// Device and inode of what a path leads to; zeros where it leads nowhere.
+std::pair<std::uint64_t, std::uint64_t> identity_of(const std::string& path) {
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0) return {};
+    return {found.st_dev, found.st_ino};
+}
 
 // The model's name of a file name; empty if it is none.
 std::string model_of(const std::string& file) {
@@ -55,10 +65,7 @@ Models::Models(std::string directory, Loader loader, Log& log)
     inotify_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (inotify_ < 0) throw fail("changes cannot be followed");
     // Before the scan: what changes meanwhile is then loaded twice, and not missed.
-    if (::inotify_add_watch(inotify_, directory_.c_str(),
-                            IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR) < 0) {
-        throw fail("the directory cannot be followed");
-    }
+    if (!watch_directory()) throw fail("the directory cannot be followed");
     stop_ = ::eventfd(0, EFD_CLOEXEC);
     if (stop_ < 0) throw fail("changes cannot be followed");
     scan();
@@ -76,6 +83,34 @@ std::shared_ptr<const Slot> Models::find(const std::string& name) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = slots_.find(name);
     return found == slots_.end() ? nullptr : found->second;
+}
+
+bool Models::watch_directory() {
+    const Identity found = identity_of(directory_);
+    const int added = ::inotify_add_watch(
+        inotify_, directory_.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR);
+    if (added < 0) return false;
+    if (watch_ >= 0 && watch_ != added) ::inotify_rm_watch(inotify_, watch_);
+    watch_ = added;
+    watched_ = found;
+    return true;
+}
+
+void Models::follow_links() {
+    const Identity found = identity_of(directory_);
+    if (found != watched_ && found != Identity{}) {
+        if (watch_directory()) scan();
+        return;
+    }
+    std::error_code error;
+    for (auto entry = std::filesystem::directory_iterator(directory_, error);
+         !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+        const std::string name = model_of(entry->path().filename().string());
+        std::error_code gone;
+        if (name.empty() || !entry->is_symlink(gone)) continue;
+        const Identity target = identity_of(entry->path().string());
+        if (target != Identity{} && target != loaded_[name]) reload(name);
+    }
 }
 
 void Models::scan() {
@@ -103,6 +138,7 @@ void Models::reload(const std::string& name) {
     const std::string path = directory_ + "/" + name + SUFFIX;
     std::shared_ptr<const Policy> policy;
     std::string refusal;
+    loaded_[name] = identity_of(path);
     try {
         policy = loader_(path);
         try_out(*policy, path);
@@ -147,9 +183,15 @@ void Models::remove(const std::string& name) {
 void Models::watch() {
     pollfd waiting[] = {{inotify_, POLLIN, 0}, {stop_, POLLIN, 0}};
     for (;;) {
-        if (::poll(waiting, 2, -1) < 0 && errno != EINTR) return;
-        if (waiting[1].revents != 0) return;
-        if (waiting[0].revents != 0) read_events();
+        const int ready = ::poll(waiting, 2, FOLLOW_LINKS_MS);
+        if (ready < 0 && errno != EINTR) return;
+        if (ready > 0 && waiting[1].revents != 0) return;
+        try {
+            if (ready > 0 && waiting[0].revents != 0) read_events();
+            if (ready == 0) follow_links();
+        } catch (const std::exception& exception) {
+            log_.line(directory_ + ": changes were missed: " + exception.what());
+        }
     }
 }
 
@@ -165,7 +207,10 @@ void Models::read_events() {
             const auto* event = reinterpret_cast<const inotify_event*>(at);
             at += sizeof(inotify_event) + event->len;
             if ((event->mask & IN_Q_OVERFLOW) != 0) lost = true;
+            // Of a watch that was taken off another folder behind the link, nothing is to be said.
+            if (event->wd != watch_ && event->wd >= 0) continue;
             if ((event->mask & IN_IGNORED) != 0) {
+                watched_ = {};
                 log_.line(directory_ + ": the directory is gone; what was loaded stays");
             }
             const std::string name = event->len > 0 ? model_of(event->name) : "";

@@ -1,11 +1,13 @@
 // The policy files of a directory, loaded, and loaded again when they change.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "log.h"
 #include "policy.h"
@@ -36,9 +38,9 @@ class Slot {
 
 class Models {
   public:
-    // Loads every DIRECTORY/NAME.safetensors and follows changes on a thread of its own. A refused file
-    // is logged and the policy before it stays. Throws std::runtime_error where the directory cannot be
-    // read.
+    // Loads every DIRECTORY/NAME.safetensors and follows changes on a thread of its own: of files at once,
+    // behind links within a second or two. A refused file is logged and the policy before it stays. Throws
+    // std::runtime_error where the directory cannot be read.
     Models(std::string directory, Loader loader, Log& log);
     Models(const Models&) = delete;
     Models& operator=(const Models&) = delete;
@@ -48,6 +50,11 @@ class Models {
     std::shared_ptr<const Slot> find(const std::string& name) const;
 
   private:
+    // Device and inode.
+    using Identity = std::pair<std::uint64_t, std::uint64_t>;
+
+    bool watch_directory();
+    void follow_links();
     void scan();
     void reload(const std::string& name);
     void remove(const std::string& name);
@@ -59,6 +66,10 @@ class Models {
     Log& log_;
     int inotify_ = -1;
     int stop_ = -1;
+    // Of the watching thread alone: the folder that is watched, and which file each name was loaded from.
+    int watch_ = -1;
+    Identity watched_;
+    std::map<std::string, Identity> loaded_;
     mutable std::mutex mutex_;
     std::map<std::string, std::shared_ptr<Slot>> slots_;
     std::thread watcher_;

@@ -20,6 +20,8 @@ constexpr int PACKETS_PER_TURN = 64;
 constexpr std::size_t MAX_HANDLES = 256;
 // How long no connection is accepted when the process has no file descriptor left, ms.
 constexpr int ACCEPT_PAUSE_MS = 100;
+// Refused connections are told of once in this time: agents come again every few seconds.
+constexpr std::chrono::minutes REFUSAL_LINE_EVERY{1};
 // Room for answers to one client that is late in reading; the kernel may give less.
 constexpr int SEND_BUFFER_BYTES = 1 << 20;
 
@@ -76,7 +78,7 @@ void Server::run() {
                 continue;
             }
             const auto client = clients_.find(fd);
-            if (client == clients_.end() || read_from(client->second)) continue;
+            if (client == clients_.end() || serve(client->second)) continue;
             // The socket is closed when the last of its requests is done.
             ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
             ::shutdown(fd, SHUT_RDWR);
@@ -85,16 +87,45 @@ void Server::run() {
     }
 }
 
+bool Server::serve(Client& client) {
+    try {
+        return read_from(client);
+    } catch (const std::exception&) {
+        // No memory for what it asks: without it, there is some.
+        return false;
+    }
+}
+
 bool Server::accept_one() {
+    try {
+        return accept();
+    } catch (const std::exception&) {
+        return false;  // no memory: later, perhaps
+    }
+}
+
+bool Server::accept() {
     const int fd = ::accept4(listening_.socket(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return true;
         log_.line(std::string("no connection can be accepted: ") + std::strerror(errno));
         return false;
     }
-    auto connection = std::make_shared<Connection>(fd, counters_);
+    std::shared_ptr<Connection> connection;
+    try {
+        connection = std::make_shared<Connection>(fd, counters_);
+    } catch (const std::exception&) {
+        ::close(fd);
+        throw;
+    }
     if (clients_.size() >= options_.max_connections) {
-        log_.line("a connection was refused: there are " + std::to_string(clients_.size()) + " already");
+        counters_.refused++;
+        if (Clock::now() >= next_refusal_line_) {
+            next_refusal_line_ = Clock::now() + REFUSAL_LINE_EVERY;
+            log_.line("connections are refused: there are " + std::to_string(clients_.size()) +
+                      " already, as many as --max-connections allows; " + std::to_string(counters_.refused) +
+                      " refused so far");
+        }
         return true;
     }
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &SEND_BUFFER_BYTES, sizeof(SEND_BUFFER_BYTES));

@@ -45,8 +45,11 @@ class Server {
     };
 
     void run();
+    // False where none can be accepted now.
     bool accept_one();
+    bool accept();
     // False where the client is to be disconnected.
+    bool serve(Client& client);
     bool read_from(Client& client);
     bool handle_packet(Client& client, std::string_view packet, Clock::time_point received);
     void open(Client& client, std::uint64_t id, std::string_view packet);
@@ -61,6 +64,7 @@ class Server {
     Batcher batcher_;
     std::map<int, Client> clients_;
     std::vector<char> buffer_;
+    Clock::time_point next_refusal_line_;
     int epoll_ = -1;
     int stop_ = -1;
     std::thread thread_;

@@ -12,6 +12,27 @@
 #include <stdexcept>
 
 namespace anole {
+namespace {
+
+// A file of this user's alone, under this name alone: not a link to somebody's data.
+bool is_lock_file(int file) {
+    struct stat found {};
+    return ::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 1 &&
+           found.st_uid == ::geteuid();
+}
+
+// Whether nobody holds the socket at this address. A datagram socket cannot disturb a listener: it is refused
+// with EPROTOTYPE where a socket of another type lives, and with ECONNREFUSED where none does.
+bool is_stale(const sockaddr_un& address) {
+    const int probe = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (probe < 0) return false;
+    const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+    const bool refused = ::connect(probe, generic, sizeof(address)) != 0 && errno == ECONNREFUSED;
+    ::close(probe);
+    return refused;
+}
+
+}  // namespace
 
 ListeningSocket::ListeningSocket(const std::string& path) : path_(path) {
     const auto fail = [this](const std::string& what) {
@@ -37,11 +58,19 @@ ListeningSocket::ListeningSocket(const std::string& path) : path_(path) {
     if (exists && !S_ISSOCK(found.st_mode)) {
         throw fail("this exists and is not a socket; move it away, or give another path");
     }
-    lock_ = ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock_ < 0) throw system_error("open the lock file beside it");
+    // Not blocking: a FIFO may lie there.
+    lock_ = ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (lock_ < 0 && errno != ELOOP && errno != EISDIR) throw system_error("open the lock file beside it");
+    if (lock_ < 0 || !is_lock_file(lock_)) {
+        throw fail("the file " + path +
+                   ".lock is none that this user's server made; move it away, or give another path");
+    }
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) throw system_error("lock the file beside it");
         throw fail("another server is running there; stop it, or give another path");
+    }
+    if (exists && !is_stale(address)) {
+        throw fail("a program that holds no lock is listening there; stop it, or give another path");
     }
     if (exists && ::unlink(path.c_str()) != 0 && errno != ENOENT) {
         throw system_error("remove the stale socket");

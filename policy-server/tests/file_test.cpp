@@ -176,6 +176,24 @@ TEST(PolicyFile, HeadersThatLieAreRefused) {
     EXPECT_REFUSED(refusal(to_bytes(json::object(), std::string(MAX_WEIGHTS_BYTES + 4, '\0'))), "64 MiB");
 }
 
+// What is nested is walked by recursion, and a file may be made to exhaust the stack.
+TEST(PolicyFile, DeepNestingIsRefused) {
+    constexpr std::size_t DEPTH = 500000;
+    const auto file = [](const std::string& header) {
+        const std::uint64_t length = header.size();
+        return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header;
+    };
+    const std::string nested = std::string(DEPTH, '[') + std::string(DEPTH, ']');
+    const std::string tensor = "\"shape\": [1], \"data_offsets\": [0, 4]}}";
+    EXPECT_REFUSED(refusal(file("{\"t\": {\"dtype\": " + nested + ", " + tensor)),
+                   "nested more than 16 levels");
+    EXPECT_REFUSED(refusal(file(std::string(DEPTH, '['))), "nested more than 16 levels");
+    EXPECT_REFUSED(refusal(spoilt([&](json& header, std::string&) {
+                       header["__metadata__"]["anole"] = "{\"format\": " + nested + "}";
+                   })),
+                   "the manifest is nested more than 16 levels");
+}
+
 TEST(PolicyFile, HashesAndFormatAreChecked) {
     PolicyParts schema = small();
     schema.manifest["schema"] = "name = \"other\"\n";

@@ -92,6 +92,50 @@ TEST(Reload, ARemovedFileIsGoneUntilItComesBack) {
     EXPECT_TRUE(eventually(client, handle, [](const Answer& answer) { return answer.status == 0; }));
 }
 
+// A release is put in place by pointing a link to it, of which a watched folder says nothing.
+TEST(Reload, LinksAreFollowedToWhatTheyLeadToNow) {
+    const PolicyParts policies[] = {random_policy(Serving::network(), 1),
+                                    random_policy(Serving::network(), 2)};
+    TemporaryFolder folder;
+    const auto at = [&](const char* name) { return folder.path() + "/" + name; };
+    const auto point = [&](const std::string& link, const std::string& target) {
+        std::filesystem::create_symlink(target, at("new-link"));
+        std::filesystem::rename(at("new-link"), link);
+    };
+    for (const int n : {0, 1}) {
+        std::filesystem::create_directory(at(n == 0 ? "v0" : "v1"));
+        write_file(at(n == 0 ? "v0/test.safetensors" : "v1/test.safetensors"), to_bytes(policies[n]));
+    }
+    std::filesystem::create_directory(at("files"));
+    point(at("release"), "v0");
+    point(at("files/test.safetensors"), at("release/test.safetensors"));
+    Log log;
+    // The folder is a link, or the file in it leads through one.
+    for (const char* models : {"release", "files"}) {
+        point(at("release"), "v0");
+        const Server server(
+            {at("socket"), at(models), {}, 256},
+            [](const std::string& path) { return std::make_shared<ReferenceNetwork>(read_policy(path)); },
+            log);
+        Client client(at("socket"));
+        const std::uint32_t handle = client.open("test", policies[0].manifest["schema_sha256"]).handle;
+        for (const int n : {1, 0, 1}) {
+            point(at("release"), n == 0 ? "v0" : "v1");
+            const auto expected = Serving::expected(policies[n], INPUT, ZEROS);
+            EXPECT_TRUE(
+                eventually(client, handle, [&](const Answer& answer) { return answer.values == expected; }))
+                << models << " to v" << n;
+        }
+        // A folder that is swapped is followed where it is now.
+        if (std::string(models) == "release") {
+            write_file(at("v1/test.safetensors"), to_bytes(policies[0]));
+            const auto expected = Serving::expected(policies[0], INPUT, ZEROS);
+            EXPECT_TRUE(eventually(client, handle, [&](const Answer& a) { return a.values == expected; }));
+            write_file(at("v1/test.safetensors"), to_bytes(policies[1]));
+        }
+    }
+}
+
 // Files that change all the time under load: no answer is torn, none is missing.
 TEST(Reload, UnderLoad) {
     Limits limits;

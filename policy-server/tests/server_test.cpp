@@ -1,15 +1,14 @@
 // The server from its socket: answers, batches, deadlines, overload, and clients that misbehave.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "serving.h"
+#include "shortage.h"
 
 namespace anole {
 namespace {
@@ -265,41 +264,53 @@ TEST(Server, ConnectionsAreBounded) {
     open_test(second, serving);
     Client third(serving.socket());
     EXPECT_FALSE(third.receive().has_value());
+    EXPECT_EQ(serving.server->counters().refused, 1U);
     open_test(first, serving);
 }
 
-TEST(Socket, IsPrivateAndReplacedOnlyWhenStale) {
-    const TemporaryFolder folder;
-    const std::string path = folder.path() + "/socket";
-    const auto refusal = [](const std::string& at) {
-        try {
-            const ListeningSocket bound(at);
-            return std::string("bound");
-        } catch (const std::runtime_error& error) {
-            return std::string(error.what());
-        }
-    };
-    {
-        const ListeningSocket bound(path);
-        struct stat status {};
-        ASSERT_EQ(::stat(path.c_str(), &status), 0);
-        EXPECT_EQ(status.st_mode & 0777, 0600U);
-        EXPECT_EQ(refusal(path),
-                  "--socket " + path + ": another server is running there; stop it, or give another path");
-        EXPECT_EQ(::access(path.c_str(), F_OK), 0) << "the other's socket stays";
+// Agents of the host come again for ever; that is one line a minute.
+TEST(Server, RefusedConnectionsDoNotFillTheLog) {
+    Serving serving({}, 1);
+    Client first(serving.socket());
+    open_test(first, serving);
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < 20; i++) {
+        Client refused(serving.socket());
+        EXPECT_FALSE(refused.receive().has_value());
     }
-    EXPECT_NE(::access(path.c_str(), F_OK), 0) << "removed at the end";
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+    EXPECT_NE(log.find("--max-connections"), std::string::npos) << log;
+}
 
-    // What a killed server leaves: a socket that nobody has locked.
-    const ListeningSocket elsewhere(folder.path() + "/other");
-    ASSERT_EQ(::rename((folder.path() + "/other").c_str(), path.c_str()), 0);
-    EXPECT_EQ(refusal(path), "bound");
+// A policy after whose step the thread gets no memory for the answer.
+class StarvingNetwork : public Policy {
+  public:
+    explicit StarvingNetwork(PolicyFile file) : network_(std::move(file)) {}
+    const Shape& shape() const override { return network_.shape(); }
+    void step(std::uint32_t rows, const float* inputs, float* states, float* outputs) const override {
+        network_.step(rows, inputs, states, outputs);
+        if (inputs[0] == STARVES) allocations_to_refuse = 1;
+    }
+    static constexpr float STARVES = 7;
 
-    std::ofstream(path) << "precious";
-    EXPECT_NE(refusal(path).find("is not a socket"), std::string::npos);
-    EXPECT_EQ(::access(path.c_str(), F_OK), 0);
-    EXPECT_NE(refusal("/" + std::string(200, 'x')).find("bytes is needed"), std::string::npos);
-    EXPECT_NE(refusal("/nowhere/socket").find("its directory has to exist"), std::string::npos);
+  private:
+    const ReferenceNetwork network_;
+};
+
+TEST(Server, AShortageOfMemoryCostsABatchAndNotTheServer) {
+    TemporaryFolder folder;
+    const PolicyParts parts = random_policy(Serving::network(), 1);
+    write_file(folder.path() + "/test.safetensors", to_bytes(parts));
+    Log log;
+    const Server server(
+        {folder.path() + "/socket", folder.path(), {}, 256},
+        [](const std::string& path) { return std::make_shared<StarvingNetwork>(read_policy(path)); }, log);
+    Client client(folder.path() + "/socket");
+    const std::uint32_t handle = client.open("test", parts.manifest["schema_sha256"]).handle;
+    client.send_step(handle, 1, LONG_US, {StarvingNetwork::STARVES, 0}, ZEROS);
+    while (server.counters().failed == 0) std::this_thread::yield();
+    EXPECT_EQ(client.step(handle, 2, LONG_US, INPUT, ZEROS).status, 0U);
 }
 
 }  // namespace
