@@ -173,6 +173,24 @@ fn a_server_that_hangs_is_left_for_one_that_took_its_place() {
 }
 
 #[test]
+fn a_full_server_is_asked_less_and_less_often() {
+    let place = Place::new();
+    let server = place.server(Manner::Good);
+    let model = loader(&place.socket(), Serving::Threaded).find("spine").unwrap();
+    let mut flow = Flow::new(&model);
+    server.set(Manner::Full);
+    let (before, started) = (server.connections(), Instant::now());
+    while started.elapsed() < Duration::from_secs(3) {
+        assert_eq!(flow.decide(Duration::from_millis(20)), None);
+    }
+    // At 0, 0.1, 0.3, 0.7 and 1.5 s; a slow host makes them fewer.
+    let tried = server.connections() - before;
+    assert!((2..=6).contains(&tried), "{tried} connections in 3 s");
+    server.set(Manner::Good);
+    assert!(flow.recovers());
+}
+
+#[test]
 fn outputs_that_are_no_numbers_are_handed_on() {
     let place = Place::new();
     let _server = place.server(Manner::Nan);

@@ -3,7 +3,7 @@
 //! ```text
 //!              a question comes, connect            lost, or nonsense
 //!   apart ───────────────────────────▶ connected ─────────────────────▶ apart
-//!     ▲  │ fails: wait 100 ms, 200 ms … 2 s
+//!     ▲  │ fails, or is lost before the server has said anything (it is full): wait 100 ms, 200 ms … 2 s
 //!     └──┘ meanwhile questions are forgotten: flows see no answer
 //! ```
 //! Nothing here waits for the server alone, and nothing waits for this thread.
@@ -26,8 +26,8 @@ enum Link {
     /// No connection. Not before `until` is one tried; if that fails, `wait` is how long the next pause
     /// lasts.
     Apart { until: Instant, wait: Duration },
-    /// There is one.
-    Connected(Box<Exchange>),
+    /// There is one; if it ends before the server has said anything, `wait` is how long the pause lasts.
+    Connected(Box<Exchange>, Duration),
 }
 
 /// Serves questions through the server at `path` until the queue is closed.
@@ -38,7 +38,7 @@ pub fn serve(path: &Path, queue: &Queue<Arc<Remote>>, taken: &mut Vec<Asked>) {
     loop {
         let (socket, timeout) = match &link {
             Link::Apart { .. } => (None, None),
-            Link::Connected(exchange) => (Some(exchange.fd()), exchange.patience(taken)),
+            Link::Connected(exchange, _) => (Some(exchange.fd()), exchange.patience(taken)),
         };
         if queue.wait(taken, socket, timeout) == Woken::Closed {
             return;
@@ -49,18 +49,22 @@ pub fn serve(path: &Path, queue: &Queue<Arc<Remote>>, taken: &mut Vec<Asked>) {
                 (false, _) => (Ok(()), FIRST_WAIT),
                 (true, wait) => match Connection::open(path) {
                     Ok(connection) => {
-                        tracing::info!(server = %path.display(), "connected to the policy server");
                         let mut exchange = Exchange::new(connection, now);
                         let told = exchange.tell(taken, now, &mut complaints);
-                        link = Link::Connected(Box::new(exchange));
-                        (told, FIRST_WAIT)
+                        link = Link::Connected(Box::new(exchange), wait);
+                        (told, wait)
                     }
                     Err(errno) => (Err(format!("cannot connect: {}", errno.desc())), wait),
                 },
             },
-            Link::Connected(exchange) => {
+            Link::Connected(exchange, wait) => {
+                let new = !exchange.has_heard();
                 let heard = exchange.hear(now, &mut complaints);
-                (heard.and_then(|()| exchange.tell(taken, now, &mut complaints)), FIRST_WAIT)
+                if new && exchange.has_heard() {
+                    tracing::info!(server = %path.display(), "connected to the policy server");
+                    *wait = FIRST_WAIT;
+                }
+                (heard.and_then(|()| exchange.tell(taken, now, &mut complaints)), *wait)
             }
         };
         if let Err(why) = done {

@@ -33,6 +33,8 @@ pub struct Exchange {
     swept: Instant,
     /// Since when something was sent and nothing came.
     silent_since: Option<Instant>,
+    /// Whether anything has come.
+    heard: bool,
     // Space that is used again and again.
     inputs: Vec<f32>,
     outputs: Vec<f32>,
@@ -72,6 +74,7 @@ impl Exchange {
             next_id: 0,
             swept: now,
             silent_since: None,
+            heard: false,
             inputs: Vec::new(),
             outputs: Vec::new(),
             states: Vec::new(),
@@ -82,6 +85,11 @@ impl Exchange {
     /// The socket, to wait for.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.connection.fd()
+    }
+
+    /// Whether the server has said anything. One that has no room for the connection does not.
+    pub fn has_heard(&self) -> bool {
+        self.heard
     }
 
     /// After how long to look again although nothing has come; `waiting` are the questions that wait
@@ -96,6 +104,7 @@ impl Exchange {
             let packet = match self.connection.receive() {
                 Ok(packet) => {
                     self.silent_since = None;
+                    self.heard = true;
                     packet
                 }
                 Err(Trouble::NotNow) => break,

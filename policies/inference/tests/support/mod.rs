@@ -31,6 +31,8 @@ pub enum Manner {
     Gone,
     /// It reads nothing.
     Deaf,
+    /// It has no room for connections: it takes them and closes them.
+    Full,
 }
 
 struct Shared {
@@ -38,6 +40,7 @@ struct Shared {
     stopped: AtomicBool,
     steps: AtomicU64,
     opens: AtomicU64,
+    connections: AtomicU64,
     /// Widths of inputs, outputs and state.
     widths: [u32; 3],
 }
@@ -62,6 +65,7 @@ impl FakeServer {
             stopped: AtomicBool::new(false),
             steps: AtomicU64::new(0),
             opens: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
             widths,
         });
         let its = Arc::clone(&shared);
@@ -79,6 +83,12 @@ impl FakeServer {
     #[allow(dead_code, reason = "not every test uses each")]
     pub fn steps(&self) -> u64 {
         self.shared.steps.load(Ordering::Relaxed)
+    }
+
+    /// Connections so far.
+    #[allow(dead_code, reason = "not every test uses each")]
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// OPENs answered so far.
@@ -109,6 +119,10 @@ impl Shared {
             while let Ok(client) = accept4(listener.as_raw_fd(), flags) {
                 // Safety: the system call has just made it, for this program alone.
                 clients.push(unsafe { OwnedFd::from_raw_fd(client as RawFd) });
+                self.connections.fetch_add(1, Ordering::Relaxed);
+            }
+            if self.manner() == Manner::Full {
+                clients.clear();
             }
             if self.manner() != Manner::Deaf {
                 clients.retain(|client| {
