@@ -16,6 +16,7 @@ mod cli;
 mod flow_key;
 mod ipc;
 mod logging;
+mod own_file;
 mod plan;
 mod run;
 mod shared;

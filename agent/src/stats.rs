@@ -1,5 +1,6 @@
 //! One JSON line per ended flow, for whoever measures.
 
+use crate::own_file::{self, OwnFileError};
 use anole_algorithms::{Metrics, Shares};
 use anole_model::Time;
 use serde::Serialize;
@@ -81,9 +82,14 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Replaces the file at `path`.
-    pub fn create(path: &Path) -> io::Result<Stats> {
-        Ok(Stats { file: Some((path.to_path_buf(), File::create(path)?)), ..Stats::default() })
+    /// Replaces the contents of the file at `path`.
+    pub fn create(path: &Path) -> Result<Stats, OwnFileError> {
+        let file = own_file::open(path, 0o644)?;
+        // A device has no length.
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
+        Ok(Stats { file: Some((path.to_path_buf(), file)), ..Stats::default() })
     }
 
     /// Writes a line. After an error the file keeps its whole lines and gets no more.
@@ -135,6 +141,29 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         assert_eq!((value["algorithm"].as_str(), value["reports"].as_u64()), (Some("reno"), Some(10)));
         assert!(value["applied"].is_null());
+    }
+
+    #[test]
+    fn what_is_somebody_elses_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let (precious, path) = (directory.path().join("precious"), directory.path().join("stats"));
+        std::fs::write(&precious, "precious").unwrap();
+        let refused = || {
+            let error = Stats::create(&path).unwrap_err();
+            assert!(matches!(error, OwnFileError::Foreign), "{error}");
+            assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+            std::fs::remove_file(&path).unwrap();
+        };
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        refused();
+        std::fs::hard_link(&precious, &path).unwrap();
+        refused();
+        // Opening a pipe waits for a reader.
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        refused();
+        std::fs::write(&path, "of an earlier run, and longer").unwrap();
+        Stats::create(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
     }
 
     #[test]

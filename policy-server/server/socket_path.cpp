@@ -14,11 +14,10 @@
 namespace anole {
 namespace {
 
-// A file of this user's alone, under this name alone: not a link to somebody's data.
+// A file under this name alone: not a link to somebody's data.
 bool is_lock_file(int file) {
     struct stat found {};
-    return ::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 1 &&
-           found.st_uid == ::geteuid();
+    return ::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 1;
 }
 
 // Whether nobody holds the socket at this address. A datagram socket cannot disturb a listener: it is refused
@@ -62,8 +61,8 @@ ListeningSocket::ListeningSocket(const std::string& path) : path_(path) {
     lock_ = ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (lock_ < 0 && errno != ELOOP && errno != EISDIR) throw system_error("open the lock file beside it");
     if (lock_ < 0 || !is_lock_file(lock_)) {
-        throw fail("the file " + path +
-                   ".lock is none that this user's server made; move it away, or give another path");
+        throw fail(path + ".lock is no lock file (it is a link, has a second name, or is no file); move it away, or " +
+                   "give another path");
     }
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) throw system_error("lock the file beside it");

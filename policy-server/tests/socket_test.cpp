@@ -60,13 +60,13 @@ TEST(Socket, ALockFileOfSomebodyElseStays) {
                       precious = folder.path() + "/precious";
     std::ofstream(precious) << "precious";
     ASSERT_EQ(::link(precious.c_str(), lock.c_str()), 0);
-    EXPECT_REFUSED(refusal(path), "socket.lock is none that this user's server made");
+    EXPECT_REFUSED(refusal(path), "socket.lock is no lock file");
     ::unlink(lock.c_str());
     ASSERT_EQ(::symlink(precious.c_str(), lock.c_str()), 0);
-    EXPECT_REFUSED(refusal(path), "socket.lock is none that this user's server made");
+    EXPECT_REFUSED(refusal(path), "socket.lock is no lock file");
     ::unlink(lock.c_str());
     ASSERT_EQ(::mkfifo(lock.c_str(), 0600), 0);
-    EXPECT_REFUSED(refusal(path), "socket.lock is none that this user's server made");
+    EXPECT_REFUSED(refusal(path), "socket.lock is no lock file");
     ::unlink(lock.c_str());
     EXPECT_EQ(refusal(path), "bound");
 }

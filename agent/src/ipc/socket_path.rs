@@ -2,15 +2,16 @@
 //!
 //! Beside the socket lies a lock file, `PATH.lock`, which the running agent holds by flock(2) and in
 //! which it writes its process id: the lock goes with the process, however it ends, so a socket whose
-//! lock is free is stale and replaced. Datapaths bind their own sockets in the same directory.
+//! lock is free and which refuses connections is stale and replaced. Datapaths bind their own sockets in the same directory.
 
+use crate::own_file::OwnFileError;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::geteuid;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
@@ -42,9 +43,23 @@ pub enum SocketError {
         /// Who has it.
         holder: String,
     },
+    /// Another program is there.
+    #[error("--socket {}: another program holds this socket; stop it, or give another path", path.display())]
+    Foreign {
+        /// The path.
+        path: PathBuf,
+    },
     /// Something else is there.
     #[error("--socket {}: this exists and is not a socket; move it away, or give another path", path.display())]
     NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file at the lock's place is not a lock.
+    #[error(
+        "--socket {}: {}.lock is no lock file (it is a link, has a second name, or is no file); move it away, or give \
+         another path", path.display(), path.display())]
+    NotALock {
         /// The path.
         path: PathBuf,
     },
@@ -149,15 +164,10 @@ fn own_directory(path: &Path) -> Result<(), SocketError> {
 fn lock(path: &Path) -> Result<Flock<File>, SocketError> {
     let mut name = path.as_os_str().to_os_string();
     name.push(".lock");
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-        .open(&name)
-        .map_err(|reason| io_error(path, "open the lock file beside it", reason))?;
+    let file = crate::own_file::open(Path::new(&name), 0o600).map_err(|error| match error {
+        OwnFileError::Foreign => SocketError::NotALock { path: path.into() },
+        OwnFileError::Io(reason) => io_error(path, "open the lock file beside it", reason),
+    })?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
             let pid = std::process::id();
@@ -190,18 +200,19 @@ fn stale_socket(path: &Path) -> Result<bool, SocketError> {
     }
 }
 
-/// Removes a stale socket; refuses anything else.
+/// Removes a stale socket; refuses anything else. Somebody without our lock may hold it, of another type perhaps:
+/// stale is only what the kernel refuses to connect to because nobody is there.
 fn clear(path: &Path) -> Result<(), SocketError> {
     if !stale_socket(path)? {
         return Ok(());
     }
-    // Somebody without our lock may listen there: an agent of another make.
     let probe = UnixDatagram::unbound().and_then(|probe| probe.connect(path));
-    if probe.is_ok() {
-        let holder = "of another program that does not tell its pid".to_string();
-        return Err(SocketError::Taken { path: path.into(), holder });
+    match probe.as_ref().map_err(io::Error::kind) {
+        Err(io::ErrorKind::ConnectionRefused) => {
+            fs::remove_file(path).map_err(|reason| io_error(path, "remove the stale socket", reason))
+        }
+        _ => Err(SocketError::Foreign { path: path.into() }),
     }
-    fs::remove_file(path).map_err(|reason| io_error(path, "remove the stale socket", reason))
 }
 
 fn io_error(path: &Path, what: &'static str, reason: io::Error) -> SocketError {
@@ -212,6 +223,7 @@ fn io_error(path: &Path, what: &'static str, reason: io::Error) -> SocketError {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     fn directory() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
@@ -243,9 +255,36 @@ mod tests {
         let directory = directory();
         let path = directory.path().join("a.sock");
         let foreign = UnixDatagram::bind(&path).unwrap();
-        assert!(matches!(bind(&path), Err(SocketError::Taken { .. })));
+        assert!(matches!(bind(&path), Err(SocketError::Foreign { .. })));
         drop(foreign);
         assert!(path.exists());
+        bind(&path).unwrap();
+        // A server of another kind refuses datagrams, and is there all the same.
+        let server = UnixListener::bind(&path).unwrap();
+        assert!(matches!(bind(&path), Err(SocketError::Foreign { .. })));
+        assert!(UnixStream::connect(&path).is_ok(), "it is still to be found");
+        drop(server);
+        bind(&path).unwrap();
+    }
+
+    #[test]
+    fn what_lies_at_the_locks_place_is_not_overwritten() {
+        let directory = directory();
+        let path = directory.path().join("a.sock");
+        let (lock, precious) = (directory.path().join("a.sock.lock"), directory.path().join("precious"));
+        fs::write(&precious, "precious").unwrap();
+        let refused = || {
+            let error = bind(&path).unwrap_err();
+            assert!(matches!(error, SocketError::NotALock { .. }), "{error}");
+            assert_eq!(fs::read(&precious).unwrap(), b"precious");
+            fs::remove_file(&lock).unwrap();
+        };
+        fs::hard_link(&precious, &lock).unwrap();
+        refused();
+        std::os::unix::fs::symlink(&precious, &lock).unwrap();
+        refused();
+        nix::unistd::mkfifo(&lock, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        refused();
         bind(&path).unwrap();
     }
 

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Messages that may wait in one flow's mailbox. An agent answers a flow's reports one by one and a
-/// flow drains at every ACK, so more than this means that no ACK comes; the oldest are then the ones
-/// that no longer matter.
+/// flow drains at every ACK, so more than this means that no ACK comes. The oldest UPDATE is then the one that matters
+/// least: its registers are mostly set again, and a program that is not changed to is not made good by anything later.
 const MAILBOX_CAPACITY: usize = 64;
 
 /// What a host is set up with.
@@ -132,7 +132,8 @@ impl Port {
     pub(crate) fn put(&self, now: Time, message: FlowMessage) {
         let mut mailbox = self.lock();
         if mailbox.len() == MAILBOX_CAPACITY {
-            mailbox.remove(0);
+            let update = mailbox.iter().position(|(_, message)| matches!(message, FlowMessage::Update(_)));
+            mailbox.remove(update.unwrap_or(0));
         }
         mailbox.push((now, message));
         self.waiting.store(true, Release);
@@ -163,5 +164,39 @@ impl Drop for Port {
             // Without an agent there is nobody to tell.
             let _ = (&*self.shared).send(&message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_datapath::ProgramTable;
+    use anole_programs::{Installed, rate_hold};
+
+    fn change_program() -> FlowMessage {
+        let (installed, mut table, mut datagram) = (Installed::all(), ProgramTable::default(), Vec::new());
+        installed.installs().for_each(|install| wire::encode(&install, &mut datagram).unwrap());
+        table.receive(&datagram, |_, _| false).unwrap();
+        let uid = installed.uid(&rate_hold::PROGRAM).unwrap();
+        FlowMessage::ChangeProgram(Arc::clone(table.get(uid).unwrap()), Vec::new())
+    }
+
+    #[test]
+    fn a_full_mailbox_loses_updates_before_it_loses_a_program() {
+        let shared = Arc::new(Shared::new(None, HostOptions::default()));
+        let port = Shared::register(&shared);
+        let at = |n: u64| Time::from_nanos(n);
+        port.put(at(0), FlowMessage::Update(Vec::new()));
+        port.put(at(1), change_program());
+        for n in 2..2 * MAILBOX_CAPACITY as u64 {
+            port.put(at(n), FlowMessage::Update(Vec::new()));
+        }
+        let mut taken = Vec::new();
+        port.drain(|arrived, message| {
+            taken.push((arrived, matches!(message, FlowMessage::ChangeProgram(..))))
+        });
+        assert_eq!(taken.len(), MAILBOX_CAPACITY);
+        assert_eq!(taken[0], (at(1), true));
+        assert_eq!(taken[1], (at(MAILBOX_CAPACITY as u64 + 1), false), "the latest updates are kept");
     }
 }

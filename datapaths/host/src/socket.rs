@@ -5,9 +5,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Longest socket path: `sun_path` of unix(7) is 108 bytes with the closing NUL.
 const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+/// Sockets of processes with one pid that are passed over before a free name is found. The agent serves no more
+/// datapaths than this.
+const MAX_NAMESAKES: u32 = 4096;
 
 /// Distinguishes the hosts of one process.
 static NEXT_HOST: AtomicU32 = AtomicU32::new(1);
@@ -48,25 +53,20 @@ pub(crate) struct AgentSocket {
     agent: PathBuf,
 }
 
-/// Tells one socket file from its successor at the same path: device, inode and time of creation
-/// (inode numbers alone are used again).
+/// Tells one socket file from its successor at the same path: device, inode and time of creation (inode numbers alone
+/// are used again). Where the file system keeps no such time, that of the last change stands in; a chmod then looks like
+/// a new agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity(u64, u64, i64, i64);
+pub(crate) struct Identity(u64, u64, Duration);
 
 impl AgentSocket {
-    /// Binds `<agent>.dp.<pid>.<n>`, after removing what dead processes left under such names.
+    /// Binds `<agent>.dp.<pid>.<n>`, after removing what dead processes left under such names. Processes of several
+    /// containers that share the folder may have one pid: the number is the first that nobody holds.
     pub(crate) fn bind(agent: &Path) -> Result<AgentSocket, HostError> {
         let agent = &resolved(agent);
         remove_stale(agent);
-        let number = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
-        let mut own = agent.as_os_str().to_owned();
-        own.push(format!(".dp.{}.{number}", std::process::id()));
-        let own = PathBuf::from(own);
-        if own.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
-            return Err(HostError::PathTooLong { path: own });
-        }
+        let (own, socket) = bind_free(agent, std::process::id())?;
         let bind = |reason| HostError::Bind { path: own.clone(), reason };
-        let socket = UnixDatagram::bind(&own).map_err(bind)?;
         // From here on the file is removed on every way out.
         let socket = AgentSocket { socket, own: own.clone(), agent: agent.to_owned() };
         std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o600)).map_err(bind)?;
@@ -104,7 +104,9 @@ impl AgentSocket {
     /// Which socket file lies at the agent's path now.
     pub(crate) fn agent_identity(&self) -> Option<Identity> {
         let meta = std::fs::metadata(&self.agent).ok()?;
-        Some(Identity(meta.dev(), meta.ino(), meta.ctime(), meta.ctime_nsec()))
+        let born = meta.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born = born.unwrap_or(Duration::new(meta.ctime() as u64, meta.ctime_nsec() as u32));
+        Some(Identity(meta.dev(), meta.ino(), born))
     }
 
     /// The socket itself, to wait on.
@@ -115,6 +117,27 @@ impl AgentSocket {
     /// Path of the datapath's own socket.
     pub(crate) fn path(&self) -> &Path {
         &self.own
+    }
+}
+
+/// Binds the first free `<agent>.dp.<pid>.<n>`.
+fn bind_free(agent: &Path, pid: u32) -> Result<(PathBuf, UnixDatagram), HostError> {
+    let mut namesakes = 0;
+    loop {
+        let number = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
+        let mut own = agent.as_os_str().to_owned();
+        own.push(format!(".dp.{pid}.{number}"));
+        let own = PathBuf::from(own);
+        if own.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
+            return Err(HostError::PathTooLong { path: own });
+        }
+        match UnixDatagram::bind(&own) {
+            Ok(socket) => return Ok((own, socket)),
+            Err(taken) if taken.kind() == io::ErrorKind::AddrInUse && namesakes < MAX_NAMESAKES => {
+                namesakes += 1;
+            }
+            Err(reason) => return Err(HostError::Bind { path: own, reason }),
+        }
     }
 }
 
@@ -192,6 +215,37 @@ mod tests {
             error.contains("/nonexistent/agent.sock.dp.") && error.contains("beside the agent"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn processes_of_one_pid_share_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("agent.sock");
+        let next = NEXT_HOST.load(Ordering::Relaxed);
+        let name = |number| dir.path().join(format!("agent.sock.dp.1.{number}"));
+        // Another container's pid 1 has the names that come next; tests beside this one take numbers as well.
+        let theirs: Vec<_> =
+            (next..next + 100).map(|number| UnixDatagram::bind(name(number)).unwrap()).collect();
+        let (path, _socket) = bind_free(&agent, 1).unwrap();
+        assert!(path.to_string_lossy().contains(".dp.1."), "{}", path.display());
+        drop(theirs);
+    }
+
+    #[test]
+    fn another_mode_does_not_make_a_new_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("agent.sock");
+        let socket = AgentSocket::bind(&agent).unwrap();
+        let _agent = UnixDatagram::bind(&agent).unwrap();
+        if std::fs::metadata(&agent).unwrap().created().is_err() {
+            anole_testing::skip!("this file system keeps no time of creation");
+            return;
+        }
+        let before = socket.agent_identity();
+        // Changes are stamped with a clock that ticks every few milliseconds.
+        std::thread::sleep(Duration::from_millis(20));
+        std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o660)).unwrap();
+        assert_eq!(before, socket.agent_identity());
     }
 
     #[test]
