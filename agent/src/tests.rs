@@ -19,6 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// `net.core.wmem_max` of a Linux host as it is installed.
+const USERS_BUFFER_BYTES: usize = 212_992;
+/// Datapaths that have stopped.
+const STOPPED: u32 = 100;
+
 /// Starts a program and then has nothing to say.
 struct Silent;
 /// Panics at its third report.
@@ -101,13 +106,18 @@ struct Agent {
 
 impl Agent {
     fn start(specs: Vec<Spec>) -> Agent {
+        Agent::start_with(&specs, "silent", 4 << 20)
+    }
+
+    /// With a default algorithm, and so much room in the socket.
+    fn start_with(specs: &[Spec], alg: &str, buffer_bytes: usize) -> Agent {
         let directory = tempfile::tempdir().unwrap();
         let (socket, stats) = (directory.path().join("agent"), directory.path().join("stats"));
         let stop = Arc::new(AtomicBool::new(false));
-        let transport = Unix::bind(&socket).unwrap();
+        let transport = Unix::bind_with(&socket, buffer_bytes).unwrap();
         let plan = Plan::new(
-            &specs,
-            Wish { alg: "silent".to_string(), seed: 1, ..Wish::default() },
+            specs,
+            Wish { alg: alg.to_string(), seed: 1, ..Wish::default() },
             Arc::new(anole_algorithms::learned::Shipped),
         )
         .unwrap();
@@ -154,6 +164,25 @@ fn an_algorithm_that_says_nothing_keeps_its_flow() {
     assert_eq!((lines[0]["algorithm"].as_str(), lines[0]["end"].as_str()), (Some("silent"), Some("closed")));
     assert_eq!(lines[0]["updates"].as_u64(), Some(1));
     assert_eq!(lines[0]["reports"].as_u64(), Some(stats.reports));
+}
+
+/// What datapaths that have stopped do not read stays in the agent's send buffer, which is small for a user without
+/// privileges.
+#[test]
+fn datapaths_that_have_stopped_do_not_mute_the_agent() {
+    let agent = Agent::start_with(anole_algorithms::all(), "reno", USERS_BUFFER_BYTES);
+    let mut stopped: Vec<_> = (0..STOPPED).map(|number| MiniHost::new(&agent.socket, 100 + number)).collect();
+    for host in &mut stopped {
+        host.open("");
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let flow = host.open("");
+    assert!(host.drive(Duration::from_secs(10), |host| host.governed(flow)), "the agent answers who reads");
+    host.drive(Duration::from_secs(1), |_| false);
+    assert!(host.governed(flow));
+    assert_eq!(host.datapath.flow(flow).unwrap().stats().fallbacks, 0);
+    agent.stop();
 }
 
 #[test]

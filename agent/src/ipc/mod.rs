@@ -78,6 +78,10 @@ pub trait Transport: Send + 'static {
     fn receive(&self, buffer: &mut [u8], wait: Dur) -> Received<Self::Addr>;
     /// An address for people.
     fn show(addr: &Self::Addr) -> String;
+    /// Whether what receivers have not read yet leaves most of the sender's own room free.
+    fn has_room(&self) -> bool {
+        true
+    }
     /// Sends a datagram now or not at all.
     fn send(&self, message: &[u8], to: &Self::Addr) -> Sent;
 }
@@ -255,10 +259,18 @@ impl<T: Transport> Endpoint<T> {
         gone.into_iter().for_each(|peer| state.peers.forget(peer));
     }
 
+    /// Sends to whoever may be thought to read: who has spoken since, or anybody while there is plenty of room. What
+    /// datapaths that have stopped do not read takes room from all.
     fn attempt(&self, state: &mut State<T::Addr>, peer: Peer, message: &[u8]) -> Attempt {
         let Some(addr) = state.peers.addr(peer) else { return Attempt::Gone };
+        if !state.peers.is_owed(peer) && !self.transport.has_room() {
+            return Attempt::NoRoom;
+        }
         match self.transport.send(message, addr) {
-            Sent::Whole => Attempt::Done,
+            Sent::Whole => {
+                state.peers.sent(peer);
+                Attempt::Done
+            }
             Sent::Full => Attempt::NoRoom,
             Sent::Gone => Attempt::Gone,
             Sent::Failed => {

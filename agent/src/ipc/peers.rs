@@ -27,6 +27,8 @@ use std::hash::Hash;
 const MAX_PEERS: usize = 4096;
 /// Flows served at once; at a few KiB each they stay within some hundred MB.
 const MAX_FLOWS: usize = 65_536;
+/// Messages that a datapath may be owed: the answers to reports of many flows that came at once.
+const MAX_OWED: u32 = 64;
 /// Unknown flows watched at once, until they are adopted or fall silent.
 const MAX_STRANGERS: usize = 4096;
 /// How long an unknown flow has to go on reporting. Longer than our own runtime needs to announce it
@@ -49,6 +51,8 @@ const ADOPTED_WINDOW_SEGMENTS: u32 = 10;
 struct PeerState<A> {
     addr: A,
     last_heard: Time,
+    /// Datagrams that came from it less those that went to it, from 0 to [`MAX_OWED`].
+    owed: u32,
     /// When it was announced to portus although it had not announced itself.
     assumed: Option<Time>,
 }
@@ -107,6 +111,18 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         self.peers.get(&peer).map(|state| &state.addr)
     }
 
+    /// Whether a datapath has sent more than it was sent: one that has stopped has not.
+    pub fn is_owed(&self, peer: Peer) -> bool {
+        self.peers.get(&peer).is_some_and(|state| state.owed > 0)
+    }
+
+    /// A message went out to a datapath.
+    pub fn sent(&mut self, peer: Peer) {
+        if let Some(state) = self.peers.get_mut(&peer) {
+            state.owed = state.owed.saturating_sub(1);
+        }
+    }
+
     /// How many flows are known.
     #[cfg(test)]
     pub fn flow_count(&self) -> usize {
@@ -144,6 +160,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         if let Some(&peer) = self.by_addr.get(addr) {
             if let Some(state) = self.peers.get_mut(&peer) {
                 state.last_heard = now;
+                state.owed = (state.owed + 1).min(MAX_OWED);
             }
             return Ok(peer);
         }
@@ -154,7 +171,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         // Ids start at 1 and are used again, since portus never forgets one.
         let peer = self.free.pop().unwrap_or(Peer(self.peers.len() as u32 + 1));
         let assumed = (!announces).then_some(now);
-        self.peers.insert(peer, PeerState { addr: addr.clone(), last_heard: now, assumed });
+        self.peers.insert(peer, PeerState { addr: addr.clone(), last_heard: now, owed: 1, assumed });
         self.by_addr.insert(addr.clone(), peer);
         if !announces {
             self.deliveries.push_back((peer, Message::Ready(peer.0)));

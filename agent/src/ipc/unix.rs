@@ -39,15 +39,20 @@ pub struct Unix {
 impl Unix {
     /// Binds the socket at `path`.
     pub fn bind(path: &Path) -> Result<Unix, SocketError> {
+        Unix::bind_with(path, SOCKET_BUFFER_BYTES)
+    }
+
+    /// Binds the socket at `path` with so much room in each direction.
+    pub fn bind_with(path: &Path, buffer_bytes: usize) -> Result<Unix, SocketError> {
         let bound = socket_path::bind(path)?;
         let set = || -> std::io::Result<()> {
             bound.socket.set_nonblocking(true)?;
             setsockopt(&bound.socket, sockopt::PassCred, &true)?;
             // Only root may pass the system's limit.
-            setsockopt(&bound.socket, sockopt::RcvBufForce, &SOCKET_BUFFER_BYTES)
-                .or_else(|_| setsockopt(&bound.socket, sockopt::RcvBuf, &SOCKET_BUFFER_BYTES))?;
-            setsockopt(&bound.socket, sockopt::SndBufForce, &SOCKET_BUFFER_BYTES)
-                .or_else(|_| setsockopt(&bound.socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES))?;
+            setsockopt(&bound.socket, sockopt::RcvBufForce, &buffer_bytes)
+                .or_else(|_| setsockopt(&bound.socket, sockopt::RcvBuf, &buffer_bytes))?;
+            setsockopt(&bound.socket, sockopt::SndBufForce, &buffer_bytes)
+                .or_else(|_| setsockopt(&bound.socket, sockopt::SndBuf, &buffer_bytes))?;
             Ok(())
         };
         set().map_err(|reason| SocketError::Io { path: path.into(), what: "set its options", reason })?;
@@ -97,6 +102,13 @@ impl Transport for Unix {
 
     fn show(addr: &UnixAddr) -> String {
         addr.to_string()
+    }
+
+    /// A socket is ready for writing while what was not read takes at most a quarter of its send buffer (unix(7) leaves
+    /// it to the kernel: `unix_writable()`).
+    fn has_room(&self) -> bool {
+        let mut fds = [PollFd::new(self.bound.socket.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut fds, PollTimeout::ZERO) != Ok(0)
     }
 
     fn send(&self, message: &[u8], to: &UnixAddr) -> Sent {
