@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// The anole-ccp agent: congestion control for the flows of CCP datapaths.
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = true)]
+#[command(name = "anole-ccp", args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// What to do instead of running the agent.
     #[command(subcommand)]

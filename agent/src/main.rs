@@ -25,20 +25,11 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use clap::Parser;
+use anole_cli::Failure;
 use cli::{Cli, Command, Options};
 use nix::sys::signal::{Signal, raise};
 use std::process::ExitCode;
 use std::time::Duration;
-
-/// Why the program ends early.
-#[derive(Debug)]
-pub enum Failure {
-    /// What the user gave cannot be used: exit code 2.
-    Usage(anyhow::Error),
-    /// What was asked for went wrong: exit code 1.
-    Run(anyhow::Error),
-}
 
 /// How long the agent may take to stop before it is ended.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -54,32 +45,25 @@ fn stop_with_stdin() {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    anole_cli::run("anole-ccp", start)
+}
+
+fn start(cli: Cli) -> Result<(), Failure> {
     if cli.until_stdin_ends {
         std::thread::spawn(stop_with_stdin);
     }
-    let done = match cli.command {
+    match cli.command {
         Some(Command::Algs { json }) => show::algorithms(json),
         Some(Command::Check { file }) => show::check(&file),
         None => {
-            let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config);
-            file.and_then(|file| {
-                run::run(cli.options.or(file)).map_err(|failure| match (failure, &cli.config) {
-                    // The setting that is refused may be the file's.
-                    (Failure::Usage(error), Some(file)) => {
-                        Failure::Usage(error.context(format!("with --config {}", file.display())))
-                    }
-                    (failure, _) => failure,
-                })
+            let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config)?;
+            run::run(cli.options.or(file)).map_err(|failure| match (failure, &cli.config) {
+                // The setting that is refused may be the file's.
+                (Failure::Usage(error), Some(file)) => {
+                    Failure::Usage(error.context(format!("with --config {}", file.display())))
+                }
+                (failure, _) => failure,
             })
         }
-    };
-    let (code, error) = match done {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Usage(error)) => (2, error),
-        Err(Failure::Run(error)) => (1, error),
-    };
-    // Nobody may be left to read it, and then the code alone has to do.
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("anole-ccp: {error:#}\n").as_bytes());
-    ExitCode::from(code)
+    }
 }

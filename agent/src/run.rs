@@ -6,10 +6,11 @@ use crate::ipc::bpf::{Bpf, Selection};
 use crate::ipc::netlink::Netlink;
 use crate::ipc::unix::Unix;
 use crate::ipc::{Endpoint, Transport, default_socket};
+use crate::logging;
 use crate::plan::{Plan, Wish};
 use crate::shared::{AgentClock, Shared};
 use crate::stats::Stats;
-use crate::{Failure, logging};
+use anole_cli::Failure;
 use anole_inference::{Loader, Serving, Settings};
 use anyhow::{Context, anyhow};
 use portus::ipc::BackendBuilder;
@@ -90,7 +91,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(error.into()))?;
     let begin = |place: &str| {
         tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
+            version = anole_cli::VERSION,
             place,
             alg = wish.alg,
             classic = wish.classic,

@@ -1,7 +1,7 @@
 //! `anole-ccp algs` and `anole-ccp check`.
 
-use crate::Failure;
 use anole_algorithms::Spec;
+use anole_cli::Failure;
 use anole_lang::Severity;
 use anyhow::{Context, anyhow};
 use serde_json::json;

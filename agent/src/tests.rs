@@ -4,12 +4,12 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use crate::Failure;
 use crate::ipc::unix::Unix;
 use crate::plan::{Plan, Wish};
 use crate::run::serve_until;
 use crate::stats::Stats;
 use anole_algorithms::{Algorithm, Build, Builder, Commands, Program, Report, Spec};
+use anole_cli::Failure;
 use anole_model::{Rate, Time};
 use anole_programs::rate_hold;
 use common::MiniHost;

@@ -18,12 +18,13 @@ mod sim;
 mod suite;
 mod table;
 
+use anole_cli::Failure;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Runs congestion control scenarios and reports throughput, delay, loss and fairness.
 #[derive(Parser)]
-#[command(name = "anole-eval", version = output::VERSION)]
+#[command(name = "anole-eval")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -46,20 +47,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    anole_cli::run("anole-eval", |cli: Cli| match run(cli.command) {
+        Err(error) if output::is_closed_pipe(&error) => Ok(()),
+        done => done.map_err(|error| match error.is::<options::UsageError>() {
+            true => Failure::Usage(error),
+            false => Failure::Run(error),
+        }),
+    })
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Sim(args) => sim::main(args),
         Command::Suite(args) => suite::main(args),
         Command::Reproduce(args) => reproduce::main(args),
         Command::Emulate(args) => emulate::main(args),
         Command::Demo(args) => demo::main(args),
         Command::Bench(args) => bench::main(args),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("anole-eval: {error:#}");
-            ExitCode::from(if error.is::<options::UsageError>() { 2 } else { 1 })
-        }
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Version and commit, as every result carries them.
-pub const VERSION: &str = env!("ANOLE_VERSION");
+pub use anole_cli::VERSION;
 
 /// Rights of a result, less what the umask takes: as for any file that a program writes.
 const MODE: u32 = 0o666;

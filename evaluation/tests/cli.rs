@@ -241,3 +241,8 @@ fn a_flow_of_anole_explains_itself_step_by_step() {
         assert!(String::from_utf8_lossy(&refused.stderr).contains(message));
     }
 }
+
+#[test]
+fn the_program_behaves_as_the_others_do() {
+    anole_testing::command_line("anole-eval", env!("CARGO_BIN_EXE_anole-eval"));
+}

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "anole_policy.h"
+#include "usage_error.h"
 
 namespace anole {
 namespace {
@@ -75,7 +76,7 @@ Library::Library(const std::string& path) {
         failures += std::string("\n  ") + ::dlerror();
     }
     if (handle_ == nullptr) {
-        throw std::runtime_error("the library cannot be loaded; give its path with --library:" + failures);
+        throw UsageError("the library cannot be loaded; give its path with --library:" + failures);
     }
     const std::uint32_t abi = symbol<decltype(anole_policy_abi)>("anole_policy_abi")();
     if (abi != ANOLE_POLICY_ABI) {
@@ -93,7 +94,7 @@ std::string Library::describe() const {
 
 void Library::set_threads(std::uint32_t threads) const {
     if (symbol<decltype(anole_policy_set_threads)>("anole_policy_set_threads")(threads) != 0) {
-        throw std::runtime_error("--threads " + std::to_string(threads) + ": from 1 to 64 are allowed");
+        throw UsageError("--threads " + std::to_string(threads) + ": from 1 to 64 are allowed");
     }
 }
 

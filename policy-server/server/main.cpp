@@ -9,8 +9,11 @@
 
 #include "library.h"
 #include "server.h"
+#include "usage_error.h"
 
 namespace {
+
+using anole::UsageError;
 
 constexpr const char* USAGE =
     "usage: anole-policy-server --socket PATH --models DIR [OPTIONS]\n"
@@ -26,11 +29,6 @@ constexpr const char* USAGE =
     "  --threads N            threads per operation, 1 to 64 [1]\n"
     "  --library PATH         libanole_policy_torch.so [beside this program, or on the search path]\n"
     "  --help, --version\n";
-
-// A mistake on the command line.
-struct UsageError : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 unsigned long number(const std::string& flag, const char* text, unsigned long low, unsigned long high) {
     char* end = nullptr;
@@ -62,11 +60,14 @@ CommandLine parse(int argc, char** argv) {
                             {"help", no_argument, nullptr, 0},
                             {"version", no_argument, nullptr, 0},
                             {nullptr, 0, nullptr, 0}};
+    // By which getopt_long begins what it says.
+    static char name[] = "anole-policy-server";
+    argv[0] = name;
     CommandLine parsed;
     auto& limits = parsed.options.limits;
     int index = 0;
     for (int got; (got = ::getopt_long(argc, argv, "", flags, &index)) != -1;) {
-        if (got != 0) throw UsageError("");  // getopt_long has said why
+        if (got != 0) throw UsageError("");  // getopt_long has said why, after the program's name
         const std::string flag = flags[index].name;
         if (flag == "socket") parsed.options.socket = optarg;
         if (flag == "models") parsed.options.models = optarg;
@@ -123,7 +124,6 @@ int main(int argc, char** argv) {
         return 0;
     } catch (const UsageError& error) {
         if (*error.what() != '\0') std::cerr << "anole-policy-server: " << error.what() << '\n';
-        std::cerr << "anole-policy-server --help lists the options\n";
         return 2;
     } catch (const std::exception& error) {
         std::cerr << "anole-policy-server: " << error.what() << '\n';

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "protocol.h"
+#include "usage_error.h"
 
 namespace anole {
 namespace {
@@ -60,7 +61,7 @@ Models::Models(std::string directory, Loader loader, Log& log)
     const auto fail = [this](const char* what) {
         const std::string reason = std::strerror(errno);
         if (inotify_ >= 0) ::close(inotify_);
-        return std::runtime_error("--models " + directory_ + ": " + what + ": " + reason);
+        return UsageError("--models " + directory_ + ": " + what + ": " + reason);
     };
     inotify_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (inotify_ < 0) throw fail("changes cannot be followed");

@@ -9,7 +9,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <stdexcept>
+
+#include "usage_error.h"
 
 namespace anole {
 namespace {
@@ -36,7 +37,7 @@ bool is_stale(const sockaddr_un& address) {
 ListeningSocket::ListeningSocket(const std::string& path) : path_(path) {
     const auto fail = [this](const std::string& what) {
         close_all();
-        return std::runtime_error("--socket " + path_ + ": " + what);
+        return UsageError("--socket " + path_ + ": " + what);
     };
     const auto system_error = [&fail](const char* what) {
         return fail(std::string("cannot ") + what + " (" + std::strerror(errno) +
@@ -61,8 +62,10 @@ ListeningSocket::ListeningSocket(const std::string& path) : path_(path) {
     lock_ = ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (lock_ < 0 && errno != ELOOP && errno != EISDIR) throw system_error("open the lock file beside it");
     if (lock_ < 0 || !is_lock_file(lock_)) {
-        throw fail(path + ".lock is no lock file (it is a link, has a second name, or is no file); move it away, or " +
-                   "give another path");
+        throw fail(
+            path +
+            ".lock is no lock file (it is a link, has a second name, or is no file); move it away, or " +
+            "give another path");
     }
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) throw system_error("lock the file beside it");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Bulk transfers over QUIC under CCP.
 #[derive(Debug, Parser)]
-#[command(name = "anole-quic", version)]
+#[command(name = "anole-quic")]
 pub struct Cli {
     /// Log filter: error, warn, info, debug, or per module.
     #[arg(long, global = true, default_value = "warn")]

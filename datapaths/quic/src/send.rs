@@ -1,7 +1,7 @@
 //! `anole-quic send`.
 
-use crate::Failure;
 use crate::cli::{Cc, Send};
+use anole_cli::Failure;
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::{Host, HostOptions};
 use anole_quic::trace::{TraceWriteError, TraceWriter};

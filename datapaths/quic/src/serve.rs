@@ -1,7 +1,7 @@
 //! `anole-quic serve`.
 
-use crate::Failure;
 use crate::cli::Serve;
+use anole_cli::Failure;
 use anole_quic::{Ended, QuicError, Server, ServerOptions};
 use anyhow::Context;
 use std::io::Write;

@@ -138,3 +138,8 @@ fn a_server_that_is_not_there_or_not_ours() {
     let message = refusal(&send(&serving.address, other.path("cert.pem")), 1);
     assert!(message.contains("certificate"), "{message}");
 }
+
+#[test]
+fn the_program_behaves_as_the_others_do() {
+    anole_testing::command_line("anole-quic", env!("CARGO_BIN_EXE_anole-quic"));
+}

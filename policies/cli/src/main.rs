@@ -2,22 +2,26 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program's purpose is to read and write files")]
 
+use anole_cli::Failure;
 use anole_policies::file::PolicyFile;
 use anole_policies::import::{Imported, PEERS, Released, import};
 use anole_policies::schema::{Feature, Schema};
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Parser, Subcommand};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// The program's name.
+const PROGRAM: &str = "anole-policy";
+
 /// Largest file that is read, bytes.
 const MAX_FILE: u64 = 1 << 30;
 
 /// Works with policy files.
 #[derive(Parser)]
-#[command(version, about, long_about = None)]
+#[command(name = PROGRAM)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -57,36 +61,28 @@ macro_rules! say {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse().command) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("anole-policy: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    anole_cli::run(PROGRAM, |arguments: Arguments| match &arguments.command {
+        Command::Import { peer, file, output } => import_model(peer, file, output.as_deref()),
+        Command::Show { file } => load(file).map(|policy| show(&policy)).map_err(Failure::Usage),
+        Command::Check { files } => check(files),
+    })
 }
 
-fn run(command: &Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Import { peer, file, output } => import_model(peer, file, output.as_deref())?,
-        Command::Show { file } => show(&load(file)?),
-        Command::Check { files } => {
-            let refused = files.iter().filter(|file| match load(file) {
-                Ok(policy) => {
-                    say!("{}: {}", file.display(), summary(&policy));
-                    false
-                }
-                Err(error) => {
-                    eprintln!("{error:#}");
-                    true
-                }
-            });
-            if refused.count() > 0 {
-                return Ok(ExitCode::FAILURE);
-            }
+fn check(files: &[PathBuf]) -> Result<(), Failure> {
+    let refused = files.iter().filter(|file| match load(file) {
+        Ok(policy) => {
+            say!("{}: {}", file.display(), summary(&policy));
+            false
         }
+        Err(error) => {
+            anole_cli::complain(PROGRAM, &format!("{error:#}"));
+            true
+        }
+    });
+    match refused.count() {
+        0 => Ok(()),
+        refused => Err(Failure::Run(anyhow!("{refused} of {} files refused", files.len()))),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -102,26 +98,30 @@ fn load(path: &Path) -> anyhow::Result<PolicyFile> {
     Ok(PolicyFile::read(&read(path)?, &path.display().to_string())?)
 }
 
-fn import_model(peer: &str, file: &Path, output: Option<&Path>) -> anyhow::Result<()> {
-    let name = file.display().to_string();
-    let made_by = format!("anole-ccp {}: anole-policy import {peer}", env!("CARGO_PKG_VERSION"));
-    let imported = if file.extension().is_some_and(|extension| extension == "npz") {
-        import(peer, Released::Npz(&read(file)?), &name, &made_by)?
-    } else {
-        let (index, data) = checkpoint(&name);
-        let hint = "a TensorFlow 1 checkpoint is two files; give their common prefix";
-        let (index, data) = (read(&index).context(hint)?, read(&data).context(hint)?);
-        import(peer, Released::Checkpoint { index: &index, data: &data }, &name, &made_by)?
-    };
+fn import_model(peer: &str, file: &Path, output: Option<&Path>) -> Result<(), Failure> {
+    let imported = read_model(peer, file).map_err(Failure::Usage)?;
     let default = PathBuf::from(format!("{peer}-released.safetensors"));
     let output = output.unwrap_or(&default);
-    write(output, &imported)?;
+    write(output, &imported).map_err(Failure::Run)?;
     say!("{}: {}", output.display(), summary(&imported.file));
     match imported.error {
         Some(error) => say!("known answers: largest difference {error:.1e}"),
         None => say!("known answers: none came with the model"),
     }
     Ok(())
+}
+
+fn read_model(peer: &str, file: &Path) -> anyhow::Result<Imported> {
+    let name = file.display().to_string();
+    let made_by = format!("anole-ccp {}: anole-policy import {peer}", env!("CARGO_PKG_VERSION"));
+    if file.extension().is_some_and(|extension| extension == "npz") {
+        Ok(import(peer, Released::Npz(&read(file)?), &name, &made_by)?)
+    } else {
+        let (index, data) = checkpoint(&name);
+        let hint = "a TensorFlow 1 checkpoint is two files; give their common prefix";
+        let (index, data) = (read(&index).context(hint)?, read(&data).context(hint)?);
+        Ok(import(peer, Released::Checkpoint { index: &index, data: &data }, &name, &made_by)?)
+    }
 }
 
 /// The two files of a checkpoint, named by their prefix or by one of them.

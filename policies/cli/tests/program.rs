@@ -48,7 +48,8 @@ fn a_policy_file_is_shown_and_a_damaged_one_refused() {
     let (ok, out, error) = run(folder.path(), &["check", "good.safetensors", "bad.safetensors"]);
     assert!(!ok);
     assert_eq!(out, "good.safetensors: aurora, action rate-step, 30 inputs, 1537 weights\n");
-    assert!(error.starts_with("bad.safetensors: the data has "), "{error}");
+    assert!(error.starts_with("anole-policy: bad.safetensors: the data has "), "{error}");
+    assert!(error.ends_with("anole-policy: 1 of 2 files refused\n"), "{error}");
     assert!(run(folder.path(), &["check", "good.safetensors"]).0);
 }
 
@@ -65,4 +66,9 @@ fn what_cannot_be_imported_is_told_and_nothing_written() {
     let (ok, _, error) = run(folder.path(), &["import", "orka", "a.npz"]);
     assert!(!ok && error.contains("possible values: orca, indigo, aurora, astraea"), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_program_behaves_as_the_others_do() {
+    anole_testing::command_line("anole-policy", env!("CARGO_BIN_EXE_anole-policy"));
 }

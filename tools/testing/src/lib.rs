@@ -13,6 +13,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::ops::{Bound, RangeBounds};
+use std::process::Command;
 
 /// Tells why the calling test cannot run here. It takes what `format!` takes; the caller then returns.
 #[macro_export]
@@ -32,6 +33,35 @@ pub fn skipped(krate: &str, reason: &str) {
     eprintln!("skipped: {reason}");
     let thread = std::thread::current();
     append("ANOLE_SKIPS", &format!("{krate}::{}: {reason}", thread.name().unwrap_or("unknown")));
+}
+
+/// Checks what all programs have in common: the name and version that they tell, how they refuse, and that they write
+/// manual pages and completions. `path` is the program `name`.
+pub fn command_line(name: &str, path: &str) {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(path).args(arguments).output().expect("the program starts");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, version, _) = run(&["--version"]);
+    let words: Vec<&str> = version.split_whitespace().collect();
+    assert_eq!((code, words.first().copied(), words.len()), (Some(0), Some(name), 2), "{version}");
+    // Outside a git checkout the commit is not known.
+    let commit = words[1].split_once('+').map(|(_, commit)| commit);
+    assert!(commit.is_none_or(|commit| commit.len() >= 12), "{version}");
+    let (code, help, error) = run(&["--help"]);
+    assert!(code == Some(0) && help.contains("Usage:") && error.is_empty(), "{help}{error}");
+    let (code, out, error) = run(&["--no-such-flag"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{error}");
+    assert!(error.starts_with(&format!("{name}: ")) && !error.contains("error:"), "{error}");
+    let folder = std::env::temp_dir().join(format!("{name}-pages-{}", std::process::id()));
+    let (code, _, error) = run(&["write-pages", &folder.to_string_lossy()]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    for file in [format!("man1/{name}.1"), format!("completions/{name}.bash"), format!("completions/_{name}")]
+    {
+        assert!(folder.join(&file).is_file(), "{file}");
+    }
+    std::fs::remove_dir_all(&folder).expect("the pages can be removed");
 }
 
 /// Whether figures are wanted: a test may then run for longer.
