@@ -10,13 +10,14 @@
 //! datapath's native controller takes it.
 
 use crate::flow_key::FlowKey;
-use crate::logging::{Tally, panic_text};
+use crate::flow_table;
+use crate::logging::{Tally, Throttle, panic_text};
 use crate::plan::Plan;
 use crate::shared::{AgentClock, Shared};
 use crate::stats::{FlowLine, Stats, seconds};
 use anole_algorithms::FlowInfo;
 use anole_algorithms::session::{Reply, Session};
-use anole_datapath::wire::AlgorithmName;
+use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_model::{Bounds, Time};
 use portus::ipc::Ipc;
 use std::cell::{Cell, RefCell};
@@ -34,6 +35,8 @@ struct Context {
     shared: Shared,
     stats: Rc<RefCell<Stats>>,
     tally: RefCell<Tally>,
+    begins: RefCell<Throttle>,
+    ends: RefCell<Throttle>,
     /// Flows so far.
     number: Cell<u64>,
 }
@@ -47,6 +50,8 @@ impl Adapter {
             shared,
             stats,
             tally: RefCell::default(),
+            begins: RefCell::default(),
+            ends: RefCell::default(),
             number: Cell::new(0),
         }))
     }
@@ -67,12 +72,13 @@ impl<I: Ipc> portus::CongAlg<I> for Adapter {
     fn new_flow(&self, _control: portus::Datapath<I>, info: portus::DatapathInfo) -> AgentFlow {
         let context = Rc::clone(&self.0);
         let now = context.clock.now();
-        let (key, asked) = context.shared.take_asked().unwrap_or((FlowKey::default(), AlgorithmName::NONE));
+        let nobody = CreateMessage::without_addresses(info.init_cwnd, info.mss, AlgorithmName::NONE);
+        let (key, create) = context.shared.take_asked().unwrap_or((FlowKey::default(), nobody));
         let line = FlowLine::new(info.sock_id, (info.src_port, info.dst_port), now);
         let mut flow = AgentFlow { context, key, session: None, line };
         // A datapath announces a flow again while it gets no answer; its algorithm has failed before.
         if !flow.context.shared.has_failed(key) {
-            flow.start(now, &info, asked.as_str());
+            flow.start(now, &create);
         }
         flow
     }
@@ -88,9 +94,9 @@ pub struct AgentFlow {
 }
 
 impl AgentFlow {
-    fn start(&mut self, now: Time, info: &portus::DatapathInfo, asked: &str) {
+    fn start(&mut self, now: Time, create: &CreateMessage) {
         let context = Rc::clone(&self.context);
-        let spec = context.plan.choose(asked).unwrap_or_else(|(stand_in, error)| {
+        let spec = context.plan.choose(create.algorithm.as_str()).unwrap_or_else(|(stand_in, error)| {
             if let Some(due) = context.tally.borrow_mut().count(now, "unknown algorithm asked for") {
                 tracing::warn!(%error, using = stand_in.name, total = due.total, "flow asks for what is not there");
             }
@@ -99,15 +105,37 @@ impl AgentFlow {
         self.line.algorithm = spec.name;
         let number = context.number.get();
         context.number.set(number + 1);
-        let init_cwnd = Bounds::DEFAULT.cwnd(info.init_cwnd.into(), info.mss);
-        let flow = FlowInfo { mss: info.mss, init_cwnd };
+        let init_cwnd = Bounds::DEFAULT.cwnd(create.init_cwnd.into(), create.mss);
+        let flow = FlowInfo { mss: create.mss, init_cwnd };
+        let again = context.shared.begin(now, self.key, spec.name, create.clone());
+        self.log_start(now, again, create);
         match catch_unwind(AssertUnwindSafe(|| context.plan.build(spec, flow, number))) {
             Ok(Ok(algorithm)) => self.session = Some(Session::new(algorithm)),
             Ok(Err(error)) => return self.fail(&error.to_string()),
             Err(panic) => return self.fail(panic_text(&*panic)),
         }
-        tracing::debug!(flow = info.sock_id, algorithm = spec.name, mss = info.mss, init_cwnd, "flow starts");
         self.answer(|session| session.start(now));
+    }
+
+    /// A datapath announces a flow again and again until it is answered; the first time is news.
+    fn log_start(&self, now: Time, again: bool, create: &CreateMessage) {
+        let (flow, algorithm, peer) = (self.line.flow, self.line.algorithm, flow_table::peer(create));
+        let left_out = if again { None } else { self.context.begins.borrow_mut().take(now) };
+        match left_out {
+            Some(left_out) => tracing::info!(flow, algorithm, peer, left_out, "flow begins"),
+            None => tracing::debug!(flow, algorithm, peer, again, "flow begins"),
+        }
+    }
+
+    fn log_end(&self, now: Time) {
+        let FlowLine { flow, algorithm, end, reports, .. } = self.line;
+        let seconds = self.line.end_s - self.line.start_s;
+        // One that is announced again, or that the agent leaves as it stops, has not ended.
+        let left_out = if end == "dropped" { None } else { self.context.ends.borrow_mut().take(now) };
+        match left_out {
+            Some(left_out) => tracing::info!(flow, algorithm, end, seconds, reports, left_out, "flow ends"),
+            None => tracing::debug!(flow, algorithm, end, seconds, reports, "flow ends"),
+        }
     }
 
     /// Lets the session act and posts its answer.
@@ -147,10 +175,11 @@ impl AgentFlow {
 impl portus::Flow for AgentFlow {
     fn on_report(&mut self, _sid: u32, report: portus::Report) {
         // A program that is not installed reports only for a datapath that errs.
-        let Some((program, values)) = self.context.shared.take_report(self.key, report.program_uid) else {
+        let now = self.context.clock.now();
+        let Some((program, values)) = self.context.shared.take_report(now, self.key, report.program_uid)
+        else {
             return;
         };
-        let now = self.context.clock.now();
         self.answer(|session| session.on_report(now, program, &values));
     }
 
@@ -171,15 +200,9 @@ impl Drop for AgentFlow {
         if let Some(session) = &self.session {
             self.line.note(session.metrics());
         }
-        self.line.end_s = seconds(self.context.clock.now());
+        let now = self.context.clock.now();
+        self.line.end_s = seconds(now);
         self.context.stats.borrow_mut().write(&self.line);
-        let line = &self.line;
-        tracing::debug!(
-            flow = line.flow,
-            algorithm = line.algorithm,
-            end = line.end,
-            reports = line.reports,
-            "flow ends"
-        );
+        self.log_end(now);
     }
 }

@@ -35,6 +35,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Shows the running agent's flows: peer, algorithm, who governs, rate, round-trip time, loss.
+    Status {
+        /// How its datapaths reach the agent that is asked [default: unix]
+        #[arg(long, value_enum)]
+        ipc: Option<IpcKind>,
+        /// Its Unix socket [default: as for the agent]
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// As one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Checks a fold program: compiles it, measures it against the limits, finds the pitfalls.
     Check {
         /// The program.

@@ -36,6 +36,32 @@ pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no text)")
 }
 
+/// Lets news of one kind pass, but only so many a second: a busy host has thousands of flows.
+#[derive(Debug, Default)]
+pub struct Throttle {
+    begun: Option<Time>,
+    passed: u32,
+    left_out: u64,
+}
+
+impl Throttle {
+    /// Lines of one kind in a second.
+    const LINES: u32 = 10;
+
+    /// It happened; how many were left out before it when a line is due.
+    pub fn take(&mut self, now: Time) -> Option<u64> {
+        if self.begun.is_none_or(|begun| now.since(begun) >= Dur::from_millis(1_000)) {
+            (self.begun, self.passed) = (Some(now), 0);
+        }
+        if self.passed == Throttle::LINES {
+            self.left_out += 1;
+            return None;
+        }
+        self.passed += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
 /// Counts of trouble, each kind logged at once and then at most once a minute.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -82,6 +108,16 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn news_pass_until_they_are_too_many() {
+        let mut news = Throttle::default();
+        let at = |ms: u64| Time::ZERO + Dur::from_millis(ms);
+        let passed = (0..25).filter(|&n| news.take(at(n)).is_some()).count();
+        assert_eq!(passed, 10);
+        assert_eq!(news.take(at(1000)), Some(15));
+        assert_eq!(news.take(at(1001)), Some(0));
+    }
 
     #[test]
     fn each_kind_speaks_once_a_minute_and_counts_everything() {

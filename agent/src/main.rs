@@ -13,7 +13,9 @@
 
 mod adapter;
 mod cli;
+mod control;
 mod flow_key;
+mod flow_table;
 mod ipc;
 mod logging;
 mod own_file;
@@ -55,6 +57,9 @@ fn start(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Some(Command::Algs { json }) => show::algorithms(json),
         Some(Command::Check { file }) => show::check(&file),
+        Some(Command::Status { ipc, socket, json }) => {
+            show::status(&run::control_path(ipc.unwrap_or(cli::IpcKind::Unix), socket), json)
+        }
         None => {
             let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config)?;
             run::run(cli.options.or(file)).map_err(|failure| match (failure, &cli.config) {

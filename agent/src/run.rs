@@ -2,10 +2,12 @@
 
 use crate::adapter::Adapter;
 use crate::cli::{IpcKind, LogFormat, LogLevel, Options};
+use crate::control::Control;
 use crate::ipc::bpf::{Bpf, Selection};
-use crate::ipc::netlink::Netlink;
+use crate::ipc::netlink::{self, Netlink};
+use crate::ipc::socket_path::{self, SocketError, default_socket};
 use crate::ipc::unix::Unix;
-use crate::ipc::{Endpoint, Transport, default_socket};
+use crate::ipc::{Endpoint, Transport};
 use crate::logging;
 use crate::plan::{Plan, Wish};
 use crate::shared::{AgentClock, Shared};
@@ -107,22 +109,50 @@ pub fn run(options: Options) -> Result<(), Failure> {
     match place {
         Place::Unix(path) => {
             let transport = Unix::bind(&path).map_err(|error| Failure::Usage(error.into()))?;
+            let control = Control::beside(transport.place()).map_err(|error| Failure::Usage(error.into()))?;
             let stats = begin(&path.display().to_string())?;
-            serve(transport, plan, stats)
+            serve(transport, Some(&control), plan, stats)
         }
         Place::Netlink => {
             let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
+            let control = host_control(Netlink::NAME)?;
             let stats = begin(Netlink::NAME)?;
-            serve(transport, plan, stats)
+            netlink::warn_without_module();
+            serve(transport, control.as_ref(), plan, stats)
         }
         Place::Bpf(directory, selection) => {
             selection.check(&plan).map_err(Failure::Usage)?;
+            let control = host_control(Bpf::NAME)?;
             let transport = Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
             transport.select(&selection).map_err(Failure::Usage)?;
             let stats = begin(Bpf::NAME)?;
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
-            serve(transport, plan, stats)
+            serve(transport, control.as_ref(), plan, stats)
         }
+    }
+}
+
+/// The control socket of the host's one agent of this kind. Without a folder for it the agent runs all the same.
+fn host_control(ipc: &str) -> Result<Option<Control>, Failure> {
+    match Control::of_host(ipc) {
+        Ok(control) => Ok(Some(control)),
+        Err(SocketError::Taken { holder, .. }) => Err(Failure::Usage(anyhow!(
+            "--ipc {ipc}: another agent ({holder}) serves this host's kernel; stop it (anole-ccp status --ipc {ipc} \
+             shows its flows)"
+        ))),
+        Err(error) => {
+            tracing::warn!(%error, "there is no control socket: anole-ccp status cannot ask this agent");
+            Ok(None)
+        }
+    }
+}
+
+/// Where the agent with these settings is asked.
+pub fn control_path(ipc: IpcKind, socket: Option<PathBuf>) -> PathBuf {
+    match ipc {
+        IpcKind::Unix => socket_path::control_of(&socket.unwrap_or_else(default_socket)),
+        IpcKind::Netlink => socket_path::host_control(Netlink::NAME),
+        IpcKind::Bpf => socket_path::host_control(Bpf::NAME),
     }
 }
 
@@ -133,7 +163,12 @@ fn create_stats(path: &Path) -> Result<Stats, Failure> {
 }
 
 /// Runs portus over a transport until a signal.
-fn serve<T: Transport>(transport: T, plan: Plan, stats: Stats) -> Result<(), Failure> {
+fn serve<T: Transport>(
+    transport: T,
+    control: Option<&Control>,
+    plan: Plan,
+    stats: Stats,
+) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag clear and sets it, a second one exits.
@@ -142,18 +177,22 @@ fn serve<T: Transport>(transport: T, plan: Plan, stats: Stats) -> Result<(), Fai
             .context("the signal handlers cannot be installed")
             .map_err(Failure::Run)?;
     }
-    serve_until(transport, plan, stats, stop)
+    serve_until(transport, control, plan, stats, stop)
 }
 
 /// Runs portus over a transport until `stop` is set.
 pub fn serve_until<T: Transport>(
     transport: T,
+    control: Option<&Control>,
     plan: Plan,
     stats: Stats,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Failure> {
     let running = Arc::new(AtomicBool::new(true));
     let (clock, shared) = (AgentClock::start(), Shared::default());
+    if let Some(control) = control {
+        control.answer(&shared).context("the control socket's thread").map_err(Failure::Run)?;
+    }
     let stats = Rc::new(RefCell::new(stats));
     let programs = plan.programs();
     let endpoint = Endpoint::new(transport, &programs, clock, shared.clone(), stop, Arc::clone(&running));

@@ -2,12 +2,14 @@
 //!
 //! Both run in portus's one thread; portus asks for `Send` of the endpoint, hence the lock.
 
-use crate::flow_key::FlowKey;
-use anole_datapath::wire::{AlgorithmName, Message};
+use crate::control::Status;
+use crate::flow_key::{FlowKey, Peer};
+use crate::flow_table::{FlowStatus, FlowTable};
+use anole_datapath::wire::{CreateMessage, Message};
 use anole_model::Time;
 use anole_programs::{Commands, Installed, Program};
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Instant;
 
 /// The agent's clock: time since its start.
@@ -36,7 +38,7 @@ pub struct Shared(Arc<Mutex<Inner>>);
 struct Inner {
     /// The flow of the CREATE that portus handles next, and the algorithm it asks for: portus tells an
     /// algorithm neither.
-    asked: Option<(FlowKey, AlgorithmName)>,
+    asked: Option<(FlowKey, CreateMessage)>,
     /// Flow, program and registers of the MEASURE that portus handles next: portus tells the registers one by
     /// one, each by a search for its name.
     reported: Option<(FlowKey, u32, Vec<u64>)>,
@@ -47,6 +49,10 @@ struct Inner {
     installed: Installed,
     /// Flows whose algorithm panicked or could not be built; they belong to their datapath's fallback.
     failed: HashSet<FlowKey>,
+    /// What each flow does.
+    flows: FlowTable,
+    /// Who waits for a status.
+    askers: Vec<mpsc::Sender<Status>>,
     /// Why the agent has to end.
     refusal: Option<String>,
 }
@@ -58,22 +64,53 @@ impl Shared {
     }
 
     /// portus is about to see this flow's CREATE.
-    pub fn asked(&self, flow: FlowKey, name: AlgorithmName) {
-        self.inner().asked = Some((flow, name));
+    pub fn asked(&self, flow: FlowKey, create: CreateMessage) {
+        self.inner().asked = Some((flow, create));
     }
-    /// The flow that portus creates now and the algorithm that it asks for.
-    pub fn take_asked(&self) -> Option<(FlowKey, AlgorithmName)> {
+    /// The flow that portus creates now, and its CREATE.
+    pub fn take_asked(&self) -> Option<(FlowKey, CreateMessage)> {
         self.inner().asked.take()
+    }
+    /// This flow is run by `algorithm` from now on.
+    /// True when it had been announced before and not ended.
+    pub fn begin(&self, now: Time, flow: FlowKey, algorithm: &'static str, create: CreateMessage) -> bool {
+        self.inner().flows.begin(now, flow, algorithm, create)
+    }
+    /// Somebody wants to know what the agent does.
+    pub fn ask_status(&self, asker: mpsc::Sender<Status>) {
+        self.inner().askers.push(asker);
+    }
+    /// Tells everybody who has asked; `name` is how a datapath is shown.
+    pub fn answer_askers(&self, now: Time, ipc: &str, name: impl Fn(Peer) -> String) {
+        let inner = &mut *self.inner();
+        if inner.askers.is_empty() {
+            return;
+        }
+        let flows = inner.flows.rows(now).into_iter();
+        let flows = flows.map(|((peer, _), flow)| FlowStatus { datapath: name(peer), ..flow }).collect();
+        let status = Status {
+            version: anole_cli::VERSION.to_string(),
+            pid: std::process::id(),
+            ipc: ipc.to_string(),
+            uptime_s: now.as_secs_f64(),
+            flows,
+        };
+        for asker in inner.askers.drain(..) {
+            // Whoever has given up waiting is told nothing.
+            let _ = asker.send(status.clone());
+        }
     }
     /// portus is about to see this flow's MEASURE.
     pub fn reported(&self, flow: FlowKey, uid: u32, values: Vec<u64>) {
         self.inner().reported = Some((flow, uid, values));
     }
     /// The registers that this flow reports now, in wire order, and their program; `None` if it is not installed.
-    pub fn take_report(&self, flow: FlowKey, uid: u32) -> Option<(&'static Program, Vec<u64>)> {
+    pub fn take_report(&self, now: Time, flow: FlowKey, uid: u32) -> Option<(&'static Program, Vec<u64>)> {
         let mut inner = self.inner();
         let (_, _, values) = inner.reported.take().filter(|(of, by, _)| (*of, *by) == (flow, uid))?;
-        Some((inner.installed.program(uid)?, values))
+        let program = inner.installed.program(uid)?;
+        inner.flows.note(now, flow, program, &values);
+        Some((program, values))
     }
     /// Commands for a flow, for the endpoint to send. An error names the program that is not installed.
     pub fn answer(&self, flow: FlowKey, commands: &Commands) -> Result<(), String> {
@@ -94,7 +131,9 @@ impl Shared {
     }
     /// This flow has no algorithm any more.
     pub fn fail(&self, flow: FlowKey) {
-        self.inner().failed.insert(flow);
+        let mut inner = self.inner();
+        inner.failed.insert(flow);
+        inner.flows.fail(flow);
     }
     /// Whether this flow has lost its algorithm.
     pub fn has_failed(&self, flow: FlowKey) -> bool {
@@ -102,7 +141,9 @@ impl Shared {
     }
     /// This flow is over.
     pub fn forget(&self, flow: FlowKey) {
-        self.inner().failed.remove(&flow);
+        let mut inner = self.inner();
+        inner.failed.remove(&flow);
+        inner.flows.end(flow);
     }
     /// The agent has to end, and this is why.
     pub fn refuse(&self, why: String) {

@@ -1,5 +1,7 @@
-//! `anole-ccp algs` and `anole-ccp check`.
+//! `anole-ccp algs`, `anole-ccp check` and `anole-ccp status`.
 
+use crate::control::{self, Status};
+use crate::flow_table::FlowStatus;
 use anole_algorithms::Spec;
 use anole_cli::Failure;
 use anole_lang::Severity;
@@ -70,6 +72,66 @@ pub fn check(file: &Path) -> Result<(), Failure> {
     }
     let compiled = anole_lang::compile(&source).map_err(|error| Failure::Run(anyhow!("{name}:{error}")))?;
     print(&format!("{name}: {}\n", compiled.summary()))
+}
+
+/// Shows what the agent whose control socket is at `path` does.
+pub fn status(path: &Path, as_json: bool) -> Result<(), Failure> {
+    let status = control::ask(path)?;
+    if as_json {
+        let text = serde_json::to_string(&status).context("the status").map_err(Failure::Run)?;
+        return print(&(text + "\n"));
+    }
+    let count = status.flows.len();
+    let Status { version, pid, ipc, uptime_s, flows } = status;
+    let mut text =
+        format!("anole-ccp {version}, pid {pid}, --ipc {ipc}, up {uptime_s:.0} s, flows: {count}\n");
+    if !flows.is_empty() {
+        let mut rows = vec![STATUS_COLUMNS.map(str::to_string).to_vec()];
+        rows.extend(flows.iter().map(status_row));
+        text += &aligned(&rows);
+    }
+    print(&text)
+}
+
+const STATUS_COLUMNS: [&str; 10] = [
+    "datapath",
+    "flow",
+    "peer",
+    "algorithm",
+    "governed by",
+    "age s",
+    "reports",
+    "rate Mbps",
+    "RTT ms",
+    "loss %",
+];
+
+fn status_row(flow: &FlowStatus) -> Vec<String> {
+    let figure = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.2}"));
+    vec![
+        // The folder is the agent's own.
+        flow.datapath.rsplit('/').next().unwrap_or_default().to_string(),
+        flow.flow.to_string(),
+        flow.peer.clone().unwrap_or("-".to_string()),
+        flow.algorithm.clone(),
+        flow.governor.clone(),
+        format!("{:.1}", flow.age_s),
+        flow.reports.to_string(),
+        figure(flow.rate_mbps),
+        figure(flow.rtt_ms),
+        figure(flow.loss_percent),
+    ]
+}
+
+/// Rows in columns, two spaces apart.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..STATUS_COLUMNS.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Writes to stdout; a reader that has seen enough is no error.

@@ -122,7 +122,7 @@ impl Agent {
         )
         .unwrap();
         let (lines, stopped) = (Stats::create(&stats).unwrap(), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || serve_until(transport, plan, lines, stopped));
+        let thread = std::thread::spawn(move || serve_until(transport, None, plan, lines, stopped));
         Agent { socket, stats, stop, thread, _directory: directory }
     }
 

@@ -14,10 +14,8 @@ pub mod bpf;
 mod guard;
 pub mod netlink;
 mod peers;
-mod socket_path;
+pub mod socket_path;
 pub mod unix;
-
-pub use socket_path::default_socket;
 
 use crate::flow_key::Peer;
 use crate::logging::Tally;
@@ -167,6 +165,7 @@ impl<T: Transport> Endpoint<T> {
                 return (0, Peer::SELF);
             }
             let now = self.clock.now();
+            self.tell_status(state, now);
             self.answer_the_waiting(state, now);
             self.flush(state, now);
             state.peers.sweep(now);
@@ -179,10 +178,16 @@ impl<T: Transport> Endpoint<T> {
     /// Leaves for the adapter what portus will not tell it.
     fn tell_the_flow(&self, peer: Peer, message: Message<'static>) {
         match message {
-            Message::Create(sid, create) => self.shared.asked((peer, sid), create.algorithm),
+            Message::Create(sid, create) => self.shared.asked((peer, sid), create),
             Message::Measure { sid, uid, values } => self.shared.reported((peer, sid), uid, values),
             _ => {}
         }
+    }
+
+    /// Answers whoever asked the control socket.
+    fn tell_status(&self, state: &State<T::Addr>, now: Time) {
+        self.shared
+            .answer_askers(now, T::NAME, |peer| state.peers.addr(peer).map(T::show).unwrap_or_default());
     }
 
     fn send_answers(&self, state: &mut State<T::Addr>) {

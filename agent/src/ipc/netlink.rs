@@ -14,6 +14,7 @@ use nix::sys::socket::{
 };
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
 /// The group that ccp-kernel sends to, as a bit of the bind mask.
 const GROUP_MASK: u32 = 1 << (22 - 1);
@@ -22,6 +23,10 @@ const GROUP_MASK: u32 = 1 << (22 - 1);
 const PORT: u32 = 0x4143_4350;
 /// nlmsghdr: u32 length, u16 type, u16 flags, u32 sequence, u32 port id (RFC 3549 §2.3.2).
 const HEADER_BYTES: usize = 16;
+/// Names of the congestion controls that are registered.
+const REGISTERED: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// There while our module is loaded.
+const OUR_MODULE: &str = "/sys/module/tcp_anole_ccp";
 /// Port id of the kernel.
 const KERNEL: u32 = 0;
 
@@ -86,6 +91,22 @@ fn frame(header: &[u8; HEADER_BYTES], bytes: usize, from: Option<u32>, truncated
     Received::Datagram(length - HEADER_BYTES, ())
 }
 
+/// Whether a module that speaks CCP is there: ours, or the one of the CCP project, which registers `ccp`.
+fn has_module(ours: bool, registered: &str) -> bool {
+    ours || registered.split_whitespace().any(|name| name == "ccp")
+}
+
+/// Says so where no module listens in the kernel.
+pub fn warn_without_module() {
+    let registered = std::fs::read_to_string(REGISTERED).unwrap_or_default();
+    if !has_module(Path::new(OUR_MODULE).exists(), &registered) {
+        tracing::warn!(
+            "no module of the kernel speaks to this agent, which waits for one: modprobe tcp_anole_ccp \
+             (ccp-kernel/README.md says how it is built), or take --ipc bpf, which needs no module"
+        );
+    }
+}
+
 impl Transport for Netlink {
     type Addr = ();
     const NAME: &'static str = "netlink";
@@ -128,6 +149,13 @@ mod tests {
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&length.to_le_bytes());
         header
+    }
+
+    #[test]
+    fn a_module_is_known_by_what_it_registers() {
+        // The BPF datapath registers anole_ccp as our module does, and speaks no netlink.
+        assert!(!has_module(false, "reno cubic anole_ccp\n") && !has_module(false, ""));
+        assert!(has_module(false, "reno ccp cubic\n") && has_module(true, "reno cubic anole_ccp\n"));
     }
 
     #[test]

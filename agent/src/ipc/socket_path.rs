@@ -84,26 +84,45 @@ pub enum SocketError {
 /// The socket when none is given: `/run/anole-ccp/agent.sock` for root, `$XDG_RUNTIME_DIR/anole-ccp.sock`
 /// for others, `/tmp/anole-ccp-UID/agent.sock` where that is not set.
 pub fn default_socket() -> PathBuf {
+    default_path("agent.sock", "anole-ccp.sock")
+}
+
+/// The control socket of the agent that speaks `ipc` to this host's kernel, in the same folder.
+pub fn host_control(ipc: &str) -> PathBuf {
+    default_path(&format!("{ipc}.control"), &format!("anole-ccp-{ipc}.control"))
+}
+
+/// The control socket of the agent whose socket is `socket`.
+pub fn control_of(socket: &Path) -> PathBuf {
+    with_suffix(socket, ".control")
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+/// A name in a folder that is the agent's own, or one in the user's runtime folder, which is not.
+fn default_path(own: &str, shared: &str) -> PathBuf {
     let uid = geteuid();
     if uid.is_root() {
-        return "/run/anole-ccp/agent.sock".into();
+        return Path::new("/run/anole-ccp").join(own);
     }
     match std::env::var("XDG_RUNTIME_DIR") {
-        Ok(runtime) if !runtime.is_empty() => Path::new(&runtime).join("anole-ccp.sock"),
-        _ => format!("/tmp/anole-ccp-{uid}/agent.sock").into(),
+        Ok(runtime) if !runtime.is_empty() => Path::new(&runtime).join(shared),
+        _ => Path::new(&format!("/tmp/anole-ccp-{uid}")).join(own),
     }
 }
 
-/// A bound socket and the right to it; removes the socket when dropped.
+/// Where a socket is bound, and the right to it; removes the socket when dropped.
 #[derive(Debug)]
-pub struct Bound {
-    /// The socket.
-    pub socket: UnixDatagram,
+pub struct Place {
     path: PathBuf,
-    _lock: Flock<File>,
+    _lock: Option<Flock<File>>,
 }
 
-impl Drop for Bound {
+impl Drop for Place {
     fn drop(&mut self) {
         // The lock file stays: removing it would let two agents lock two files of one name.
         if let Err(error) = fs::remove_file(&self.path) {
@@ -112,9 +131,9 @@ impl Drop for Bound {
     }
 }
 
-/// Binds the agent's socket, for this user alone (mode 0600).
-pub fn bind(path: &Path) -> Result<Bound, SocketError> {
-    if path == default_socket() {
+/// Binds a socket at a path, for this user alone (mode 0600), and keeps other agents away from it.
+pub fn claim<S>(path: &Path, bind: impl FnOnce(&Path) -> io::Result<S>) -> Result<(Place, S), SocketError> {
+    if path.parent() == default_socket().parent() {
         own_directory(path)?;
     }
     let path = &resolved(path)?;
@@ -125,12 +144,28 @@ pub fn bind(path: &Path) -> Result<Bound, SocketError> {
     // Looked at before a lock file is made beside it.
     stale_socket(path)?;
     let lock = lock(path)?;
+    bind_private(path, Some(lock), bind)
+}
+
+/// Binds the control socket beside an agent's own, for this user alone.
+pub fn bind_beside<S>(
+    owner: &Place,
+    bind: impl FnOnce(&Path) -> io::Result<S>,
+) -> Result<(Place, S), SocketError> {
+    bind_private(&control_of(&owner.path), None, bind)
+}
+
+fn bind_private<S>(
+    path: &Path,
+    lock: Option<Flock<File>>,
+    bind: impl FnOnce(&Path) -> io::Result<S>,
+) -> Result<(Place, S), SocketError> {
     clear(path)?;
     let before = umask(Mode::S_IRWXG | Mode::S_IRWXO | Mode::S_IXUSR);
-    let bound = UnixDatagram::bind(path);
+    let bound = bind(path);
     umask(before);
     let socket = bound.map_err(|reason| io_error(path, "bind the socket", reason))?;
-    Ok(Bound { socket, path: path.into(), _lock: lock })
+    Ok((Place { path: path.into(), _lock: lock }, socket))
 }
 
 /// The path from the root and without links in its directory: it is the address that datapaths see, and
@@ -162,9 +197,7 @@ fn own_directory(path: &Path) -> Result<(), SocketError> {
 }
 
 fn lock(path: &Path) -> Result<Flock<File>, SocketError> {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(".lock");
-    let file = crate::own_file::open(Path::new(&name), 0o600).map_err(|error| match error {
+    let file = crate::own_file::open(&with_suffix(path, ".lock"), 0o600).map_err(|error| match error {
         OwnFileError::Foreign => SocketError::NotALock { path: path.into() },
         OwnFileError::Io(reason) => io_error(path, "open the lock file beside it", reason),
     })?;
@@ -224,6 +257,10 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::{UnixListener, UnixStream};
+
+    fn bind(path: &Path) -> Result<(Place, UnixDatagram), SocketError> {
+        claim(path, |path| UnixDatagram::bind(path))
+    }
 
     fn directory() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
@@ -296,7 +333,7 @@ mod tests {
         std::os::unix::fs::symlink("real", &link).unwrap();
         let bound = bind(&link.join("../link/a.sock")).unwrap();
         let expected = fs::canonicalize(directory.path()).unwrap().join("real/a.sock");
-        assert_eq!(bound.socket.local_addr().unwrap().as_pathname(), Some(expected.as_path()));
+        assert_eq!(bound.1.local_addr().unwrap().as_pathname(), Some(expected.as_path()));
     }
 
     #[test]

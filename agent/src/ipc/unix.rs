@@ -4,7 +4,7 @@
 //! every datagram (SO_PASSCRED in unix(7)).
 
 use super::guard::Refusal;
-use super::socket_path::{self, Bound, SocketError};
+use super::socket_path::{self, Place, SocketError};
 use super::{Received, Sent, Transport};
 use anole_model::Dur;
 use nix::errno::Errno;
@@ -17,6 +17,7 @@ use nix::unistd::geteuid;
 use std::io::IoSliceMut;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 /// Room asked of the kernel for datagrams in both directions: one that waits costs about 1 KiB, so
@@ -32,7 +33,8 @@ const NAMED_BYTES: RangeInclusive<u32> = 3..=110;
 /// The agent's socket.
 #[derive(Debug)]
 pub struct Unix {
-    bound: Bound,
+    socket: UnixDatagram,
+    place: Place,
     uid: u32,
 }
 
@@ -44,26 +46,31 @@ impl Unix {
 
     /// Binds the socket at `path` with so much room in each direction.
     pub fn bind_with(path: &Path, buffer_bytes: usize) -> Result<Unix, SocketError> {
-        let bound = socket_path::bind(path)?;
+        let (place, socket) = socket_path::claim(path, |path| UnixDatagram::bind(path))?;
         let set = || -> std::io::Result<()> {
-            bound.socket.set_nonblocking(true)?;
-            setsockopt(&bound.socket, sockopt::PassCred, &true)?;
+            socket.set_nonblocking(true)?;
+            setsockopt(&socket, sockopt::PassCred, &true)?;
             // Only root may pass the system's limit.
-            setsockopt(&bound.socket, sockopt::RcvBufForce, &buffer_bytes)
-                .or_else(|_| setsockopt(&bound.socket, sockopt::RcvBuf, &buffer_bytes))?;
-            setsockopt(&bound.socket, sockopt::SndBufForce, &buffer_bytes)
-                .or_else(|_| setsockopt(&bound.socket, sockopt::SndBuf, &buffer_bytes))?;
+            setsockopt(&socket, sockopt::RcvBufForce, &buffer_bytes)
+                .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &buffer_bytes))?;
+            setsockopt(&socket, sockopt::SndBufForce, &buffer_bytes)
+                .or_else(|_| setsockopt(&socket, sockopt::SndBuf, &buffer_bytes))?;
             Ok(())
         };
         set().map_err(|reason| SocketError::Io { path: path.into(), what: "set its options", reason })?;
-        Ok(Unix { bound, uid: geteuid().as_raw() })
+        Ok(Unix { socket, place, uid: geteuid().as_raw() })
+    }
+
+    /// Where it is bound.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     fn read(&self, buffer: &mut [u8]) -> Result<Received<UnixAddr>, Errno> {
         let mut parts = [IoSliceMut::new(buffer)];
         let mut control = nix::cmsg_space!(UnixCredentials);
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        let fd = self.bound.socket.as_raw_fd();
+        let fd = self.socket.as_raw_fd();
         let got = recvmsg::<UnixAddr>(fd, &mut parts, Some(&mut control), flags)?;
         let sender = got.cmsgs()?.find_map(|message| match message {
             ControlMessageOwned::ScmCredentials(credentials) => Some(credentials.uid()),
@@ -90,7 +97,7 @@ impl Transport for Unix {
             Err(_) => return Received::Refused(Refusal::Socket),
             Ok(received) => return received,
         }
-        if wait_readable(&self.bound.socket, wait) == Err(Errno::EBADF) {
+        if wait_readable(&self.socket, wait) == Err(Errno::EBADF) {
             return Received::Refused(Refusal::Socket);
         }
         match self.read(buffer) {
@@ -107,12 +114,12 @@ impl Transport for Unix {
     /// A socket is ready for writing while what was not read takes at most a quarter of its send buffer (unix(7) leaves
     /// it to the kernel: `unix_writable()`).
     fn has_room(&self) -> bool {
-        let mut fds = [PollFd::new(self.bound.socket.as_fd(), PollFlags::POLLOUT)];
+        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLOUT)];
         poll(&mut fds, PollTimeout::ZERO) != Ok(0)
     }
 
     fn send(&self, message: &[u8], to: &UnixAddr) -> Sent {
-        match sendto(self.bound.socket.as_raw_fd(), message, to, MsgFlags::MSG_DONTWAIT) {
+        match sendto(self.socket.as_raw_fd(), message, to, MsgFlags::MSG_DONTWAIT) {
             Ok(_) => Sent::Whole,
             Err(error) => sent(error),
         }
@@ -142,7 +149,6 @@ pub fn sent(error: Errno) -> Sent {
 mod tests {
     use super::*;
     use nix::sys::socket::{ControlMessage, sendmsg};
-    use std::os::unix::net::UnixDatagram;
 
     #[test]
     fn datagrams_carry_their_sender_and_the_nameless_are_refused() {
