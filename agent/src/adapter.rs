@@ -122,7 +122,7 @@ impl AgentFlow {
         let (flow, algorithm, peer) = (self.line.flow, self.line.algorithm, flow_table::peer(create));
         let left_out = if again { None } else { self.context.begins.borrow_mut().take(now) };
         match left_out {
-            Some(left_out) => tracing::info!(flow, algorithm, peer, left_out, "flow begins"),
+            Some(left_out) => tracing::info!(flow, algorithm, peer, left_out = some(left_out), "flow begins"),
             None => tracing::debug!(flow, algorithm, peer, again, "flow begins"),
         }
     }
@@ -133,7 +133,17 @@ impl AgentFlow {
         // One that is announced again, or that the agent leaves as it stops, has not ended.
         let left_out = if end == "dropped" { None } else { self.context.ends.borrow_mut().take(now) };
         match left_out {
-            Some(left_out) => tracing::info!(flow, algorithm, end, seconds, reports, left_out, "flow ends"),
+            Some(left_out) => {
+                tracing::info!(
+                    flow,
+                    algorithm,
+                    end,
+                    seconds,
+                    reports,
+                    left_out = some(left_out),
+                    "flow ends"
+                );
+            }
             None => tracing::debug!(flow, algorithm, end, seconds, reports, "flow ends"),
         }
     }
@@ -170,6 +180,11 @@ impl AgentFlow {
         // What is broken may panic again when it is dropped; the flow is lost either way.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(failed)));
     }
+}
+
+/// Nothing for 0, so that it is not logged.
+fn some(count: u64) -> Option<u64> {
+    (count > 0).then_some(count)
 }
 
 impl portus::Flow for AgentFlow {

@@ -10,7 +10,8 @@ use nix::unistd::Pid;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -110,6 +111,52 @@ fn a_flow_is_taken_served_and_counted_and_the_stop_is_clean() {
     assert_eq!((lines[0]["algorithm"].as_str(), lines[0]["end"].as_str()), (Some("cubic"), Some("closed")));
     assert_eq!(lines[0]["reports"].as_u64(), Some(reports));
     assert_eq!((lines[1]["algorithm"].as_str(), lines[1]["end"].as_str()), (Some("reno"), Some("dropped")));
+}
+
+#[test]
+fn whoever_asks_is_told_of_the_flows() {
+    let (_directory, socket) = place();
+    let at = socket.to_str().unwrap();
+    let status = || {
+        let output = run(&["status", "--socket", at, "--json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let agent = Agent::start(&socket, &[]);
+    let control = socket.with_file_name("agent.sock.control");
+    assert_eq!(std::fs::metadata(&control).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("cubic");
+    assert!(host.drive(PATIENCE, |host| host.datapath.flow(flow).unwrap().stats().reports >= 2));
+    let told = status();
+    assert_eq!((told["pid"].as_u64(), told["ipc"].as_str()), (Some(agent.0.id().into()), Some("unix")));
+    let row = &told["flows"][0];
+    for (key, expected) in [("algorithm", "cubic"), ("governor", "agent"), ("peer", "port 2")] {
+        assert_eq!(row[key], expected, "{row}");
+    }
+    assert!(row["rate_mbps"].as_f64().unwrap() > 0.0 && row["rtt_ms"] == 20.0, "{row}");
+    assert_eq!(
+        (&row["loss_percent"], row["datapath"].as_str().unwrap().ends_with(".dp.1")),
+        (&0.0.into(), true)
+    );
+    let table = String::from_utf8(run(&["status", "--socket", at]).stdout).unwrap();
+    assert!(table.lines().nth(2).unwrap().contains("cubic"), "{table}");
+    // Clients that ask and do not read, and such that go at once, take nothing from the flow.
+    let idle: Vec<_> = (0..20).map(|_| UnixStream::connect(&control).unwrap()).collect();
+    assert!(host.drive(Duration::from_millis(700), |_| false) || host.governed(flow));
+    drop(idle);
+    host.close(flow);
+    assert!(host.drive(PATIENCE, |_| status()["flows"].as_array().unwrap().is_empty()));
+    let log = agent.stop();
+    for event in ["\"message\":\"flow begins\"", "\"message\":\"flow ends\""] {
+        assert_eq!(log.matches(event).count(), 1, "{log}");
+    }
+    assert!(!control.exists());
+    let error = String::from_utf8(run(&["status", "--socket", at]).stderr).unwrap();
+    assert!(
+        error.starts_with("anole-ccp: no agent answers at ") && error.contains("is anole-ccp running"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -245,6 +245,18 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     // CAP_NET_ADMIN (12), CAP_PERFMON (38), CAP_BPF (39).
     assert!(status.contains("CapBnd:\t000000c000001000"), "{status}");
     wait_for("the agent governs", PATIENCE, || lab.stats().adopted >= 1);
+    // Another agent is refused by what runs, whatever BPF file system it is given.
+    for bpf_fs in [lab.bpf.path(), Path::new("/nowhere")] {
+        let mut second = Command::new(env!("CARGO_BIN_EXE_anole-ccp"));
+        let output = second.args(["--ipc", "bpf", "--bpf-fs"]).arg(bpf_fs).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(&format!("another agent (pid {})", first.0.id())), "{error}");
+    }
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_anole-ccp")).args(["status", "--ipc", "bpf"]).output().unwrap();
+    let flows = String::from_utf8_lossy(&output.stdout);
+    assert!(flows.lines().any(|row| row.contains(RECEIVER) && row.contains("cubic")), "{flows}");
     std::thread::sleep(Duration::from_millis(500));
     let governed = utilisation(&bytes, Duration::from_secs(2));
     figure("kernel, --ipc bpf: fallbacks while the agent lives", 0.0..=0.0, lab.stats().fallbacks as f64);

@@ -109,6 +109,7 @@ impl Bpf {
 impl Transport for Bpf {
     type Addr = ();
     const NAME: &'static str = "bpf";
+    const NETWORK_ORDER: bool = true;
 
     fn receive(&self, buffer: &mut [u8], wait: Dur) -> Received<()> {
         let wait = Duration::from_micros(wait.as_micros());

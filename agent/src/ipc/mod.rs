@@ -72,6 +72,9 @@ pub trait Transport: Send + 'static {
     type Addr: Clone + Eq + Hash + Send;
     /// The name for `--ipc`.
     const NAME: &'static str;
+    /// Whether CREATE carries addresses as they lie in the kernel's memory, in network byte order, rather than as
+    /// numbers: the CCP project's kernel module set the one, its user-space datapaths the other.
+    const NETWORK_ORDER: bool = false;
     /// Waits for a datagram, at most for `wait`.
     fn receive(&self, buffer: &mut [u8], wait: Dur) -> Received<Self::Addr>;
     /// An address for people.
@@ -178,7 +181,13 @@ impl<T: Transport> Endpoint<T> {
     /// Leaves for the adapter what portus will not tell it.
     fn tell_the_flow(&self, peer: Peer, message: Message<'static>) {
         match message {
-            Message::Create(sid, create) => self.shared.asked((peer, sid), create),
+            Message::Create(sid, mut create) => {
+                if T::NETWORK_ORDER {
+                    create.src_ip = u32::from_be(create.src_ip);
+                    create.dst_ip = u32::from_be(create.dst_ip);
+                }
+                self.shared.asked((peer, sid), create);
+            }
             Message::Measure { sid, uid, values } => self.shared.reported((peer, sid), uid, values),
             _ => {}
         }

@@ -110,6 +110,7 @@ pub fn warn_without_module() {
 impl Transport for Netlink {
     type Addr = ();
     const NAME: &'static str = "netlink";
+    const NETWORK_ORDER: bool = true;
 
     fn receive(&self, buffer: &mut [u8], wait: Dur) -> Received<()> {
         if wait_readable(&self.0, wait) == Err(Errno::EBADF) {
