@@ -28,7 +28,7 @@ pub struct FlowStatus {
     pub peer: Option<String>,
     /// The algorithm that the agent runs for it.
     pub algorithm: String,
-    /// Who decides over it: `agent`, or the `datapath`'s own law.
+    /// Who decides over it: `agent`, or its datapath's `fallback`.
     pub governor: String,
     /// Time since it was announced, seconds.
     pub age_s: f64,
@@ -170,7 +170,7 @@ impl Row {
             local_port: Some(self.create.src_port).filter(|&port| port > 0),
             peer: peer(&self.create),
             algorithm: self.algorithm.to_string(),
-            governor: if governed { "agent" } else { "datapath" }.to_string(),
+            governor: if governed { "agent" } else { "fallback" }.to_string(),
             age_s: now.since(self.since).as_secs_f64(),
             reports: self.reports,
             rate_mbps: figures.map(|(rate, _)| rate),
@@ -227,7 +227,7 @@ mod tests {
     fn a_flow_that_reports_is_the_agents_and_has_figures() {
         let mut table = table();
         let fresh = status(&table, 100);
-        assert_eq!((fresh.governor.as_str(), fresh.rate_mbps, fresh.rtt_ms), ("datapath", None, None));
+        assert_eq!((fresh.governor.as_str(), fresh.rate_mbps, fresh.rtt_ms), ("fallback", None, None));
         assert_eq!((fresh.peer.as_deref(), fresh.local_port), (Some("10.0.0.1:443"), Some(9999)));
         for n in 1..=10 {
             // 9 packets of 1000 bytes arrive and one is lost in each 100 ms.
@@ -247,7 +247,7 @@ mod tests {
         table.note(at(1), FLOW, &reno::PROGRAM, &report(1, 0, u64::MAX));
         assert_eq!(status(&table, 2).rtt_ms, None);
         table.fail(FLOW);
-        assert_eq!(status(&table, 3).governor, "datapath");
+        assert_eq!(status(&table, 3).governor, "fallback");
         table.end(FLOW);
         assert!(table.rows(at(4)).is_empty());
     }

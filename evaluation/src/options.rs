@@ -5,8 +5,9 @@ use anole_algorithms::Slots;
 use anole_inference::{Backend, Loader, Serving, Settings};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
-use anole_sim::scenario::Scenario;
+use anole_sim::scenario::{MAX_FILE_BYTES, Scenario};
 use anyhow::Result;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,6 +54,20 @@ impl PolicyArgs {
     }
 }
 
+/// Refuses a --backend that nothing is run by. After the algorithms are chosen and their policies found.
+pub fn check_backend(loader: &Loader) -> Result<()> {
+    let Some(backend) = loader.settings().backend.filter(|backend| *backend != Backend::Embedded) else {
+        return Ok(());
+    };
+    match loader.in_use() {
+        Some(_) => Ok(()),
+        None => Err(usage(format!(
+            "--backend {}: no flow here runs a trained policy; name one with --policy, or leave --backend out",
+            backend.name()
+        ))),
+    }
+}
+
 /// A scenario, what to run in it, and where the results go.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ScenarioArgs {
@@ -89,6 +104,10 @@ impl ScenarioArgs {
     /// Reads the scenario with its overrides, and makes sure that the results have a place.
     pub fn scenario(&self) -> Result<Scenario> {
         let scenario = load(&self.file, &self.set)?;
+        let twice = (1..self.alg.len()).find(|&n| self.alg[..n].contains(&self.alg[n]));
+        if let Some(alg) = twice.map(|n| &self.alg[n]) {
+            return Err(usage(format!("--alg names {alg} twice; for more runs of each, give --runs N")));
+        }
         self.out.as_deref().map_or(Ok(()), output::check_folder)?;
         Ok(scenario)
     }
@@ -130,11 +149,26 @@ impl ScenarioArgs {
     }
 }
 
+/// Longest trace, bytes: at ten bytes a line, some thirteen million packets.
+const MAX_TRACE_BYTES: u64 = 128 << 20;
+
+/// Reads a text file, unless it is longer.
+fn read_at_most(file: &Path, bytes: u64) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(bytes + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > bytes {
+        let message = format!("it has more than {} MiB; is it the right file?", bytes >> 20);
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(text)
+}
+
 /// Reads a scenario file; traces are found relative to it.
 pub fn load(file: &Path, set: &[String]) -> Result<Scenario> {
-    let text = std::fs::read_to_string(file)
+    let text = read_at_most(file, MAX_FILE_BYTES)
         .map_err(|e| usage(format!("cannot read the scenario {}: {e}", file.display())))?;
     let folder = file.parent().unwrap_or(Path::new("."));
-    let mut traces = |path: &str| std::fs::read_to_string(folder.join(path)).map_err(|e| e.to_string());
+    let mut traces =
+        |path: &str| read_at_most(&folder.join(path), MAX_TRACE_BYTES).map_err(|e| e.to_string());
     Scenario::parse(&text, &file.display().to_string(), set, &mut traces).map_err(usage)
 }

@@ -1,6 +1,6 @@
 //! `anole-eval sim`: scenarios in virtual time, several runs at once, results in order.
 
-use crate::options::{PolicyArgs, ScenarioArgs, usage};
+use crate::options::{PolicyArgs, ScenarioArgs, check_backend, usage};
 use crate::{explain, output, pool, table};
 use anole_model::Time;
 use anole_policies::Policies;
@@ -52,6 +52,7 @@ pub fn main(args: Args) -> Result<()> {
             Ok(Job { plans: plan(&scenario, &choice, &policies, seed).map_err(usage)?, seed })
         })
         .collect::<Result<_>>()?;
+    check_backend(&loader)?;
     let mut results = Vec::new();
     let bar = progress_bar(&scenario, jobs.len());
     let mut take = |result| {

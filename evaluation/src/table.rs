@@ -1,6 +1,6 @@
 //! Results for people: one row per algorithm and flow, means over the runs.
 
-use anole_sim::result::{FlowResult, RunResult};
+use anole_sim::result::{FlowResult, Governed, RunResult};
 
 const COLUMNS: [&str; 9] = [
     "algorithm",
@@ -57,11 +57,27 @@ pub fn render(results: &[RunResult]) -> String {
             );
         }
     }
+    for run in results {
+        for (index, flow) in run.flows.iter().enumerate() {
+            notes += &governors(run, index, flow);
+        }
+    }
     let runs = results.chunk_by(|a, b| a.alg == b.alg).map(<[RunResult]>::len).max().unwrap_or(0);
     if runs > 1 {
         notes += &format!("means of {runs} runs\n");
     }
     aligned(&rows) + "\n" + notes.trim_end()
+}
+
+/// Who governed a flow when, of one whose agent was away for a while: more than the fallback until it answers, and the
+/// agent then.
+fn governors(run: &RunResult, index: usize, flow: &FlowResult) -> String {
+    if flow.governed.len() < 3 {
+        return String::new();
+    }
+    let span = |span: &Governed| format!("{} {:.1} to {:.1} s", span.by, span.from_s, span.to_s);
+    let spans: Vec<String> = flow.governed.iter().map(span).collect();
+    format!("{}: seed {}, flow {} governed by {}\n", run.alg, run.seed, index + 1, spans.join(", "))
 }
 
 fn mean(figures: impl Iterator<Item = Option<f64>>) -> Option<f64> {

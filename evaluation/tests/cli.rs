@@ -200,6 +200,32 @@ fn every_scenario_in_the_tree_runs() {
 }
 
 #[test]
+fn what_would_be_ignored_or_run_for_nothing_is_refused() {
+    let files = Files::new(SCENARIO);
+    for (options, message) in [
+        (&["--alg", "cubic,reno,cubic"][..], "--alg names cubic twice"),
+        (
+            &["--backend", "torch"],
+            "--backend torch: no flow here runs a trained policy; name one with --policy",
+        ),
+        (&["--set", "bottleneck.buffer_bdp=0"], "the buffer of 0 bytes has no room for one packet"),
+    ] {
+        let told = refusal(&files.sim(options), 2);
+        assert!(told.contains(message), "{options:?}: {told}");
+    }
+    // A sparse file takes no room on the disk.
+    let large = std::fs::File::create(files.path("small.toml")).unwrap();
+    large.set_len(4 << 30).unwrap();
+    let told = refusal(&files.sim(&[]), 2);
+    assert!(told.contains("small.toml: it has more than 1 MiB"), "{told}");
+    std::fs::write(files.path("small.toml"), SCENARIO.replace("capacity_mbps = 12.0", "trace = \"t\""))
+        .unwrap();
+    std::fs::File::create(files.path("t")).unwrap().set_len(4 << 30).unwrap();
+    let told = refusal(&files.sim(&[]), 2);
+    assert!(told.contains("small.toml:5: trace \"t\": it has more than 128 MiB"), "{told}");
+}
+
+#[test]
 fn a_flow_of_anole_explains_itself_step_by_step() {
     let files = Files::new(&SCENARIO.replace("cubic", "anole"));
     let out = files.path("out");

@@ -117,11 +117,25 @@ pub struct FlowResult {
     pub reports: Option<u64>,
     /// Messages from agent to datapath that concern the flow.
     pub updates: Option<u64>,
+    /// Who governed it when, to 0.1 s; empty where that was not noted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub governed: Vec<Governed>,
     /// The run over time.
     pub series: Series,
     /// Why it went as it did, of algorithms that explain themselves; no part of the JSON.
     #[serde(skip)]
     pub explained: Vec<Explanation>,
+}
+
+/// A part of a run in which one governor decided over a flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Governed {
+    /// Its beginning, from the start of the run.
+    pub from_s: f64,
+    /// Its end.
+    pub to_s: f64,
+    /// `agent`, or `fallback`.
+    pub by: &'static str,
 }
 
 /// Values over time, from the start of the run.

@@ -6,7 +6,7 @@ use super::timeline::{FlowEnd, Notes, since_epoch};
 use anole_emulator::{Record, RoundTrip};
 use anole_model::{Dur, Rate, Time};
 use anole_sim::histogram::Histogram;
-use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
+use anole_sim::result::{FlowResult, Governed as Span, LinkResult, RunResult, Series};
 use anole_sim::scenario::Scenario;
 use anole_sim::{SERIES_STEP, jain_index};
 use std::time::Instant;
@@ -114,9 +114,25 @@ fn flow_result(
         inferences: line.map(|line| line.inferences),
         reports: *reports,
         updates: *updates,
+        governed: governed_by(raw.notes.steps.iter().map(|step| step[flow].governor)),
         series: series(raw, flow),
         explained: Vec::new(),
     }
+}
+
+/// Spans of one governor each, from who it was at the end of each step.
+fn governed_by(steps: impl Iterator<Item = Option<&'static str>>) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    let seconds = |step: usize| step as f64 * SERIES_STEP.as_secs_f64();
+    for (step, by) in steps.enumerate() {
+        let Some(by) = by else { continue };
+        let (from_s, to_s) = (seconds(step), seconds(step + 1));
+        match spans.last_mut().filter(|last| last.by == by && last.to_s == from_s) {
+            Some(last) => last.to_s = to_s,
+            None => spans.push(Span { from_s, to_s, by }),
+        }
+    }
+    spans
 }
 
 fn rtt_histogram(scenario: &Scenario, round_trips: &[RoundTrip]) -> Histogram {
@@ -130,7 +146,7 @@ fn rtt_histogram(scenario: &Scenario, round_trips: &[RoundTrip]) -> Histogram {
 
 fn series(raw: &Raw, flow: usize) -> Series {
     let dt_s = SERIES_STEP.as_secs_f64();
-    let totals: Vec<u64> = raw.notes.steps.iter().map(|step| step[flow]).collect();
+    let totals: Vec<u64> = raw.notes.steps.iter().map(|step| step[flow].wire_bytes).collect();
     let before = std::iter::once(0).chain(totals.iter().copied());
     let throughput = totals.iter().zip(before).map(|(now, before)| (now - before) as f64 * 8.0 / 1e6 / dt_s);
     let mut rtt = vec![(0.0, 0u32); totals.len()];
@@ -154,4 +170,21 @@ fn jain(raw: &Raw) -> Option<f64> {
     let goodputs = from.iter().zip(to).map(|(from, to)| to.payload_bytes.checked_sub(from.payload_bytes));
     let goodputs: Option<Vec<f64>> = goodputs.map(|bytes| bytes.map(|bytes| bytes as f64)).collect();
     jain_index(&goodputs?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_governed_when() {
+        let by = |text: &str| {
+            let step =
+                |c| [("a", "agent"), ("f", "fallback")].iter().find(|(k, _)| *k == c).map(|(_, by)| *by);
+            let spans = governed_by(text.split("").filter(|c| !c.is_empty()).map(step));
+            spans.iter().map(|s| format!("{} {:.1}-{:.1}", s.by, s.from_s, s.to_s)).collect::<Vec<_>>()
+        };
+        assert_eq!(by("-faaaff-"), ["fallback 0.1-0.2", "agent 0.2-0.5", "fallback 0.5-0.7"]);
+        assert!(by("---").is_empty());
+    }
 }

@@ -200,6 +200,8 @@ impl Stage {
             payload_bytes: self.receivers[flow].bytes.load(Relaxed),
             sent_packets: counts.entered_packets(),
             lost_packets: counts.repeated_packets(),
+            // The kernel tells of all flows together alone.
+            governor: None,
         }
     }
 

@@ -22,7 +22,7 @@ mod quic;
 mod server;
 mod timeline;
 
-use crate::options::{PolicyArgs, ScenarioArgs, usage};
+use crate::options::{PolicyArgs, ScenarioArgs, check_backend, usage};
 use crate::{output, table};
 use anole_emulator::Through;
 use anole_inference::Loader;
@@ -110,6 +110,7 @@ pub fn main(args: Args) -> Result<()> {
             kernel::check(&scenario, &governed, &args.agent)?;
         }
     }
+    check_backend(&loader)?;
     outage::check(&args.agent.agent_outage).map_err(usage)?;
     let bar = progress_bar(scenario.duration * runs.len() as u64);
     let mut results: Vec<RunResult> = Vec::new();

@@ -13,8 +13,8 @@ use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{Emulator, EmulatorOptions, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
 use anole_model::{Dur, Time};
 use anole_quic::{
-    AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, Reading,
-    RttSample, Server, Transfer,
+    AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, GovernedBy, Meter,
+    Reading, RttSample, Server, Transfer,
 };
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
@@ -131,6 +131,7 @@ impl Stage {
             payload_bytes: self.server.received_from(self.exits[flow]).map_or(0, |received| received.bytes()),
             sent_packets: reading.sent_packets,
             lost_packets: reading.lost_packets,
+            governor: Some(reading.governor).filter(|by| *by != GovernedBy::Stack).map(GovernedBy::name),
         }
     }
 

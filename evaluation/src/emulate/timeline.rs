@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub sent_packets: u64,
     /// Packets that the sender found lost, whose contents it sent again.
     pub lost_packets: u64,
+    /// Who governs it: `agent` or `fallback`; none where neither does, or nobody can say.
+    pub governor: Option<&'static str>,
 }
 
 /// How a flow ended.
@@ -44,8 +46,8 @@ pub struct Notes {
     /// Every flow when all had started, and when the first was over.
     pub all_active: Option<Vec<Snapshot>>,
     pub one_over: Option<Vec<Snapshot>>,
-    /// Bytes delivered per flow at the end of each step of the series.
-    pub steps: Vec<Vec<u64>>,
+    /// Every flow at the end of each step of the series.
+    pub steps: Vec<Vec<Snapshot>>,
 }
 
 /// A scenario in real time.
@@ -130,12 +132,12 @@ impl Timeline {
     async fn take_steps(&self, snapshots: impl Fn() -> Vec<Snapshot>, bar: &ProgressBar) {
         let mut at = Time::ZERO;
         while at < self.scenario.end() {
-            let step = SERIES_STEP.min(self.scenario.end().since(at));
-            at += step;
+            let length = SERIES_STEP.min(self.scenario.end().since(at));
+            at += length;
             sleep_until(self.at(at).into()).await;
-            let bytes = snapshots().into_iter().map(|snapshot| snapshot.wire_bytes);
-            self.notes().steps.push(bytes.collect());
-            bar.inc(step.as_micros() / 1000);
+            let step = snapshots();
+            self.notes().steps.push(step);
+            bar.inc(length.as_micros() / 1000);
         }
     }
 }

@@ -193,6 +193,7 @@ mod tests {
             reports: None,
             updates: None,
             explained: Vec::new(),
+            governed: Vec::new(),
             series: Series { dt_s: 0.5, throughput_mbps, rtt_ms },
         }
     }

@@ -78,6 +78,7 @@ impl Simulation<'_> {
             inferences: has_agent.then_some(telemetry.inferences),
             reports: has_agent.then_some(stats.reports),
             updates: has_agent.then_some(stats.updates),
+            governed: Vec::new(),
             series: flow.measure.series(),
             explained,
         }

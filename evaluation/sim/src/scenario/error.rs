@@ -5,6 +5,9 @@ use std::ops::Range;
 /// The span of a value that came from `--set` instead of the file.
 pub(super) const FROM_SET: Range<usize> = usize::MAX..usize::MAX;
 
+/// Longest scenario file, bytes; the longest that comes with the program has a few thousand.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
 /// A scenario that cannot be run: where, what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {

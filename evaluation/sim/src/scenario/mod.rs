@@ -11,7 +11,7 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-pub use error::ScenarioError;
+pub use error::{MAX_FILE_BYTES, ScenarioError};
 
 use crate::link::{Aggregation, Capacity, Lte, QueueKind};
 use anole_model::{Dur, Rate, Time};

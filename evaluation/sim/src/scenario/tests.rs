@@ -136,6 +136,15 @@ fn every_mistake_names_its_line_and_the_way_out() {
             "link = \"bottlneck\"",
             "t.toml:10: no link is named \"bottlneck\"; links: bottleneck",
         ),
+        ("at_s = 15.0", "at_s = 30.0", "t.toml:8: the change at 30 s comes after the run of duration_s = 30"),
+        (
+            "buffer_bdp = 2.0",
+            "buffer_bdp = 0",
+            "t.toml:7: the buffer of 0 bytes has no room for one packet of 1500",
+        ),
+        ("buffer_bdp = 2.0", "buffer_packets = 0", "t.toml:7: the buffer of 0 bytes"),
+        ("buffer_bdp = 2.0", "buffer_bytes = 1499", "t.toml:7: the buffer of 1499 bytes"),
+        ("capacity_mbps = 96.0", "buffer_bytes = 0", "t.toml:11: the buffer of 0 bytes"),
         ("at_s = 15.0", "at_s = -1.0", "t.toml:9: at_s = -1 is outside"),
         ("capacity_mbps = 96.0", "", "t.toml:8: this [[change]] changes nothing"),
         ("under_test = true", "path = [\"other\"]", "t.toml:14: no link is named \"other\""),
@@ -176,6 +185,13 @@ fn changes_must_be_in_order() {
     assert!(
         parse(&text, &[]).unwrap_err().starts_with("t.toml:13: the change at 3 s stands after a later one")
     );
+}
+
+#[test]
+fn a_run_that_is_shortened_leaves_later_changes_out() {
+    assert_eq!(parse(GOOD, &["duration_s=10"]).unwrap().changes.len(), 1);
+    let shorter = GOOD.replace("duration_s = 30.0", "duration_s = 10.0");
+    assert!(parse(&shorter, &[]).unwrap_err().contains("the change at 15 s comes after the run"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod flow;
 mod link;
 
-use super::error::{Origin, ScenarioError};
+use super::error::{FROM_SET, Origin, ScenarioError};
 use super::file::{RawChange, RawRandomChange, RawScenario};
 use super::{Change, HEADER_BYTES, LinkChange, LinkSpec, RandomChange, Scenario};
 use crate::link::Capacity;
@@ -82,8 +82,17 @@ impl Check<'_> {
             let link = self.link(&scenario, link)?;
             scenario.links.push(link);
         }
+        // A run that --set shortens leaves out what comes later; in the file it is a mistake.
+        let shortened = raw.duration_s.as_ref().is_some_and(|d| d.span() == FROM_SET);
         for change in raw.change {
+            let span = change.span();
             let change = self.change(&scenario, change)?;
+            if change.at >= scenario.end() && !shortened {
+                let at_s = change.at.as_secs_f64();
+                let message =
+                    format!("the change at {at_s} s comes after the run of duration_s = {duration_s}");
+                return Err(self.origin.error(span, message));
+            }
             scenario.changes.push(change);
         }
         for change in raw.random_change {
@@ -129,7 +138,10 @@ impl Check<'_> {
                 None => None,
                 Some(loss) => Some(self.within(loss, "random_loss", 0.0, 1.0)?),
             },
-            buffer_bytes: raw.buffer_bytes.map(Spanned::into_inner),
+            buffer_bytes: match &raw.buffer_bytes {
+                None => None,
+                Some(bytes) => Some(self.buffer(scenario, *bytes.get_ref(), bytes.span())?),
+            },
         };
         if change == LinkChange::default() {
             let message = "this [[change]] changes nothing; add capacity_mbps, one_way_delay_ms, random_loss or buffer_bytes";
@@ -173,6 +185,18 @@ impl Check<'_> {
             return Err(self.origin.error(table, message));
         }
         Ok(change)
+    }
+
+    /// A buffer in which one full packet fits: without room, every packet that finds another before it is lost.
+    fn buffer(&self, scenario: &Scenario, bytes: u64, span: Range<usize>) -> Result<u64> {
+        let full_packet = u64::from(scenario.full_packet());
+        if bytes >= full_packet {
+            return Ok(bytes);
+        }
+        let message = format!(
+            "the buffer of {bytes} bytes has no room for one packet of {full_packet}; for example buffer_packets = 1"
+        );
+        Err(self.origin.error(span, message))
     }
 
     fn link_named(
