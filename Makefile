@@ -8,12 +8,18 @@
 #   make fuzz    coverage-guided fuzzing of the wire codec and the installer (nightly Rust, cargo-fuzz)
 #   make policy-server  builds LibTorch's library and server, where --backend torch and server find them
 #   make train   makes .venv with PyTorch and the simulator as a Python extension (see training/README.md)
-#   make install puts the programs into $(PREFIX)/bin
+#   make install puts the programs, their manual pages and shell completions under $(PREFIX)
+#   make uninstall  removes what make install put there
 
 PREFIX ?= /usr/local
 BINARIES = anole-ccp anole-eval anole-quic anole-policy
 
-.PHONY: all setup demo policy-server train test check-realtime lint bench fuzz install clean
+MAN = $(DESTDIR)$(PREFIX)/share/man/man1
+BASH = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSH = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISH = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+.PHONY: all setup demo policy-server train test check-realtime lint bench fuzz install uninstall clean
 
 all: setup
 	cargo build --locked --release --bins
@@ -55,8 +61,21 @@ fuzz:
 	cd datapaths/core && cargo +nightly fuzz run installer -- -max_total_time=60
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/bin $(MAN) $(BASH) $(ZSH) $(FISH)
 	install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin
+	@set -e; for b in $(BINARIES); do \
+		./$$b write-pages target/pages/$$b; \
+		install -m 644 target/pages/$$b/man1/* $(MAN); \
+		install -m 644 target/pages/$$b/completions/$$b.bash $(BASH)/$$b; \
+		install -m 644 target/pages/$$b/completions/_$$b $(ZSH); \
+		install -m 644 target/pages/$$b/completions/$$b.fish $(FISH); \
+	done
+
+uninstall:
+	@for b in $(BINARIES); do \
+		rm -f $(DESTDIR)$(PREFIX)/bin/$$b $(MAN)/$$b.1 $(MAN)/$$b-*.1 \
+			$(BASH)/$$b $(ZSH)/_$$b $(FISH)/$$b.fish; \
+	done
 
 clean:
 	cargo clean
