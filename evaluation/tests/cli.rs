@@ -208,7 +208,7 @@ fn what_would_be_ignored_or_run_for_nothing_is_refused() {
             &["--backend", "torch"],
             "--backend torch: no flow here runs a trained policy; name one with --policy",
         ),
-        (&["--set", "bottleneck.buffer_bdp=0"], "the buffer of 0 bytes has no room for one packet"),
+        (&["--set", "bottleneck.buffer_bdp=0"], "a buffer of 0: nothing could wait"),
     ] {
         let told = refusal(&files.sim(options), 2);
         assert!(told.contains(message), "{options:?}: {told}");

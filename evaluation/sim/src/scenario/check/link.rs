@@ -59,12 +59,13 @@ impl Check<'_> {
         };
         let bdp_bytes = capacity.mean_rate().bytes_in(one_way_delay * 2);
         let full_packet = u64::from(scenario.full_packet());
-        let (buffer_bytes, span) = match (&raw.buffer_bdp, &raw.buffer_bytes, &raw.buffer_packets) {
+        let buffer_bytes = match (&raw.buffer_bdp, &raw.buffer_bytes, &raw.buffer_packets) {
             (Some(bdp), None, None) => {
-                ((bdp_bytes * self.within(bdp, "buffer_bdp", 0.0, 1e6)?) as u64, bdp.span())
+                self.within(bdp, "buffer_bdp", 0.0, 1e6)?;
+                (bdp_bytes * self.buffer(bdp)?) as u64
             }
-            (None, Some(bytes), None) => (*bytes.get_ref(), bytes.span()),
-            (None, None, Some(packets)) => (packets.get_ref().saturating_mul(full_packet), packets.span()),
+            (None, Some(bytes), None) => self.buffer(bytes)?,
+            (None, None, Some(packets)) => self.buffer(packets)?.saturating_mul(full_packet),
             _ => {
                 let message = format!(
                     "link \"{name}\" needs exactly one of buffer_bdp, buffer_bytes and buffer_packets"
@@ -72,7 +73,6 @@ impl Check<'_> {
                 return Err(self.origin.error(table, message));
             }
         };
-        let buffer_bytes = self.buffer(scenario, buffer_bytes, span)?;
         let queue = match &raw.queue {
             None => QueueKind::DropTail,
             Some(queue) => self.queue(queue)?,

@@ -140,7 +140,7 @@ impl Check<'_> {
             },
             buffer_bytes: match &raw.buffer_bytes {
                 None => None,
-                Some(bytes) => Some(self.buffer(scenario, *bytes.get_ref(), bytes.span())?),
+                Some(bytes) => Some(self.buffer(bytes)?),
             },
         };
         if change == LinkChange::default() {
@@ -187,16 +187,13 @@ impl Check<'_> {
         Ok(change)
     }
 
-    /// A buffer in which one full packet fits: without room, every packet that finds another before it is lost.
-    fn buffer(&self, scenario: &Scenario, bytes: u64, span: Range<usize>) -> Result<u64> {
-        let full_packet = u64::from(scenario.full_packet());
-        if bytes >= full_packet {
-            return Ok(bytes);
+    /// A buffer is not nothing. In a small one a full packet still may wait.
+    fn buffer<T: Copy + Default + PartialEq>(&self, size: &Spanned<T>) -> Result<T> {
+        if *size.get_ref() != T::default() {
+            return Ok(*size.get_ref());
         }
-        let message = format!(
-            "the buffer of {bytes} bytes has no room for one packet of {full_packet}; for example buffer_packets = 1"
-        );
-        Err(self.origin.error(span, message))
+        let message = "a buffer of 0: nothing could wait; write for example buffer_packets = 1";
+        Err(self.origin.error(size.span(), message))
     }
 
     fn link_named(
