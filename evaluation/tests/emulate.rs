@@ -110,7 +110,14 @@ fn a_flood_and_an_outage_leave_the_flow_running() {
     let flood = ["--agent-flood", "20000"];
     let outage = ["--agent-outage", "0.7:1.3"];
     for (what, fault) in [("flood", flood), ("outage", outage)] {
-        goes_on(&place.run(&[&options[..], &fault].concat()), what);
+        let output = place.run(&[&options[..], &fault].concat());
+        goes_on(&output, what);
+        let governed = objects(&output)[0]["flows"][0]["governed"].as_array().unwrap().clone();
+        let spans = governed.windows(2);
+        assert!(
+            spans.clone().all(|w| w[0]["by"] != w[1]["by"] && w[0]["to_s"] == w[1]["from_s"]),
+            "{governed:?}"
+        );
     }
     assert_eq!(place.leftovers(), 0);
 }
