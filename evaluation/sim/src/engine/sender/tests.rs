@@ -21,6 +21,7 @@ fn ack(sender: &mut Sender, now: Time, data: &Data) -> AckSample {
         sent_at: data.sent_at,
         new_bytes: data.bytes,
         misordered: false,
+        marked: false,
         more: false,
     };
     sender.on_ack(now, std::iter::once(arrival))
