@@ -32,6 +32,23 @@ fn ms(ms: u64) -> Time {
 }
 
 #[test]
+fn marks_are_counted_where_they_are_told() {
+    let mut s = sender(4, 0, None);
+    let sent = send_all(&mut s, ms(0));
+    let arrivals = sent.iter().zip([true, false, true]).map(|(data, marked)| Arrival {
+        transmission: data.transmission,
+        segment: data.segment,
+        sent_at: data.sent_at,
+        new_bytes: data.bytes,
+        misordered: false,
+        marked,
+        more: false,
+    });
+    let sample = s.on_ack(ms(100), arrivals);
+    assert_eq!((sample.bytes_acked, sample.ecn_bytes, sample.ecn_packets), (3000, 2000, 2));
+}
+
+#[test]
 fn the_window_limits_what_is_in_flight() {
     let mut s = sender(4, 0, None);
     let sent = send_all(&mut s, ms(0));
