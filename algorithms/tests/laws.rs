@@ -146,7 +146,7 @@ proptest! {
 fn over_a_pause(name: &str, trickle: bool) -> ([f64; 3], f64) {
     let (mut program, mut law) = (programmed(name), law(name));
     let (rtt, mut now) = (Dur::from_millis(50), Time::from_micros(1000));
-    let mut bulk = |now: &mut Time, program: &mut Governed, law: &mut Box<dyn Law>, rounds: u64| {
+    let bulk = |now: &mut Time, program: &mut Governed, law: &mut Box<dyn Law>, rounds: u64| {
         let (until, mut cwnd) = (*now + rtt * rounds, 0);
         while *now < until {
             let packets = law.control().cwnd / u64::from(MSS);

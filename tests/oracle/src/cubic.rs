@@ -108,8 +108,13 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
             now += rtt.mul_f64(f64::from(acked) / window);
             let now_us = now.as_nanos() / 1000;
             now = Time::from_micros(now_us);
-            let (acked, rtt) = (u64::from(acked * MSS), Some(rtt));
-            let seen = Feedback { acked, rtt, samples: 1, elapsed: FOREVER, ..Feedback::default() };
+            let seen = Feedback {
+                acked: u64::from(acked * MSS),
+                rtt: Some(rtt),
+                samples: 1,
+                elapsed: FOREVER,
+                ..Feedback::default()
+            };
             cubic.on_feedback(now, &seen);
             coverage.acks += 1;
             commands.push(b'A');
