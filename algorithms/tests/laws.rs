@@ -60,6 +60,7 @@ fn sample(
         rtt_us: rtt_sample.map_or(0, |rtt| rtt.as_micros()),
         bytes_in_flight: Some(in_flight),
         packets_in_flight: in_flight / MSS,
+        bytes_pending: MSS,
         rate_incoming: rate,
         rate_outgoing: rate,
         ..AckSample::default()
@@ -137,6 +138,53 @@ proptest! {
     fn the_program_cubic_is_the_law(rtt_ms in 5..200u64, first in 1..7u64, events in events()) {
         let worst = largest_difference("cubic", Dur::from_millis(rtt_ms), first, &events, 0.28);
         prop_assert!(worst < MOST_PACKETS, "{worst} packets");
+    }
+}
+
+/// Bulk, a loss, an application that sends a packet per 100 ms for half a minute, or uses three quarters of the window,
+/// and bulk again for a second: the program's windows before and after the pause and at the end, and the law's at the end.
+fn over_a_pause(name: &str, trickle: bool) -> ([f64; 3], f64) {
+    let (mut program, mut law) = (programmed(name), law(name));
+    let (rtt, mut now) = (Dur::from_millis(50), Time::from_micros(1000));
+    let bulk = |now: &mut Time, program: &mut Governed, law: &mut Box<dyn Law>, rounds: u64| {
+        let (until, mut cwnd) = (*now + rtt * rounds, 0);
+        while *now < until {
+            let packets = law.control().cwnd / u64::from(MSS);
+            *now += rtt / packets;
+            let (sample, seen) = sample(rtt, MSS, 0, false, packets as u32 * MSS, 0);
+            cwnd = program.on_ack(*now, &sample).cwnd;
+            law.on_feedback(*now, &seen);
+        }
+        f64::from(cwnd)
+    };
+    bulk(&mut now, &mut program, &mut law, 5);
+    let (loss, seen) = sample(rtt, 0, 1, false, MSS, 0);
+    program.on_ack(now, &loss);
+    law.on_feedback(now, &seen);
+    let before = bulk(&mut now, &mut program, &mut law, 10);
+    let mut paused = 0.0;
+    for _ in 0..300 {
+        now += Dur::from_millis(100);
+        let in_flight = if trickle { 0 } else { 3 * law.control().cwnd as u32 / 4 };
+        let (sample, seen) = sample(rtt, MSS, 0, false, in_flight, 0);
+        paused = f64::from(program.on_ack(now, &AckSample { bytes_pending: 0, ..sample }).cwnd);
+        law.on_feedback(now, &Feedback { app_limited: true, ..seen });
+    }
+    let after = bulk(&mut now, &mut program, &mut law, 20);
+    ([before, paused, after].map(|bytes| bytes / f64::from(MSS)), law.control().cwnd as f64 / f64::from(MSS))
+}
+
+#[test]
+fn a_window_that_is_not_in_use_does_not_grow_and_its_epoch_stands_still() {
+    for name in ["cubic", "reno"] {
+        for trickle in [false, true] {
+            let ([before, paused, after], law) = over_a_pause(name, trickle);
+            assert_eq!(before, paused, "{name}");
+            assert!(
+                (after / law - 1.0).abs() < 0.05,
+                "{name}: {paused}, then {after} where the law has {law}"
+            );
+        }
     }
 }
 

@@ -9,6 +9,10 @@
 # window up to `prior`, a whole one from there; RFC 9438 eq. 4). The agent answers a loss by setting Cwnd, `ssthresh`, `w_max`, `k_ms`,
 # `prior` and `fresh` = 1: the epoch then begins at the next ACK above `ssthresh`, on the datapath's clock.
 #
+# The window grows while it is in use: more than half of it while more waits to be sent, otherwise all of it.
+# Time in which it is not, and what a gap between two ACKs exceeds a round trip by, moves the epoch on (RFC 9438
+# section 5.8).
+#
 # Fixed point: times in ms, distances from K limited to 100 s, so that (t-K)^2 <= 10^10 and the cube
 # in units of 10^-3 s^3 <= 10^9; times a register < 2^32 that stays below 2^62. Divisions truncate:
 # `credit` and `friendly_credit` keep the remainders, which lag by less than one byte per window.
@@ -25,6 +29,8 @@
     (prior 0) # window before the last decrease, or at the end of slow start, bytes
     (fresh 0) # 1: an epoch begins at the next ACK above ssthresh
     (epoch_us 0) # beginning of the epoch, us; state of the program
+    (seen_us 0) # the ACK before, us; state of the program
+    (used 0) # what is compared with the window to tell whether it is in use, bytes; state of the program
     (credit 0) # growth owed, byte * byte; state of the program
     (friendly_credit 0) # Reno's growth owed, byte * byte; state of the program
     (Report
@@ -47,7 +53,21 @@
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
     (fallthrough)
 )
-(when (&& (< Cwnd ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
+(when true
+    (:= used (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)))
+    (:= used (if (== Flow.bytes_pending 0) (+ mss (+ Flow.bytes_in_flight Ack.bytes_acked))))
+    (fallthrough)
+)
+(when (> used Cwnd)
+    (:= seen_us (+ seen_us Report.rtt_us))
+    (fallthrough)
+)
+(when true
+    (:= epoch_us (+ epoch_us (- (max Ack.now seen_us) seen_us)))
+    (:= seen_us Ack.now)
+    (fallthrough)
+)
+(when (&& (< Cwnd ssthresh) (> used Cwnd))
     (:= Cwnd (+ Cwnd (/ Ack.bytes_acked (max 1 divisor))))
     (fallthrough)
 )
@@ -59,12 +79,12 @@
     (:= friendly_credit 0)
     (fallthrough)
 )
-(when (&& (> (+ Cwnd 1) ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
+(when (&& (> (+ Cwnd 1) ssthresh) (> used Cwnd))
     (:= t (/ (+ (- (max Ack.now epoch_us) epoch_us) Report.rtt_us) 1000))
-    (:= past (min 100000 (- (max t k_ms) k_ms)))
-    (:= before (min 100000 (- (max k_ms t) t)))
-    (:= up (/ (* c_mss_10 (/ (* (/ (* past past) 1000) past) 1000)) 10000))
-    (:= down (/ (* c_mss_10 (/ (* (/ (* before before) 1000) before) 1000)) 10000))
+    (:= span (min 100000 (- (max t k_ms) k_ms)))
+    (:= up (/ (* c_mss_10 (/ (* (/ (* span span) 1000) span) 1000)) 10000))
+    (:= span (min 100000 (- (max k_ms t) t)))
+    (:= down (/ (* c_mss_10 (/ (* (/ (* span span) 1000) span) 1000)) 10000))
     (:= w (- (max (+ w_max up) down) down))
     (:= w (min (/ (* 3 Cwnd) 2) (max w Cwnd)))
     (:= credit (+ credit (* (- (max w Cwnd) Cwnd) Ack.bytes_acked)))

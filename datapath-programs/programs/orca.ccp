@@ -1,7 +1,8 @@
 # orca: CUBIC's window, which the agent multiplies now and then, with all that a policy wants to know.
 #
 # The window grows per ACK as in the program cubic: slow start below `ssthresh`, above it the cubic of
-# RFC 9438 with its estimate of Reno (see there for the equations and the ranges of the fixed point).
+# RFC 9438 with its estimate of Reno (see there for the equations, the ranges of the fixed point and the time in which
+# the window is not in use).
 # The agent takes CUBIC's decreases by setting Cwnd, `ssthresh`, `w_max`, `k_ms`, `prior` and `fresh` = 1. For a policy's action it sets Cwnd and `friendly` alone: the cubic keeps its clock, as in
 # Linux when somebody else sets the window, and growth goes on from there.
 #
@@ -21,6 +22,8 @@
     (prior 0) # window before the last decrease, or at the end of slow start, bytes
     (fresh 0) # 1: an epoch begins at the next ACK above ssthresh
     (epoch_us 0) # beginning of the epoch, us; state of the program
+    (seen_us 0) # the ACK before, us; state of the program
+    (used 0) # what is compared with the window to tell whether it is in use, bytes; state of the program
     (credit 0) # growth owed, byte * byte; state of the program
     (friendly_credit 0) # Reno's growth owed, byte * byte; state of the program
     (srtt_8_us 0) # smoothed round-trip time, 1/8 us; state of the program
@@ -66,7 +69,21 @@
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* w w)))
     (fallthrough)
 )
-(when (&& (< Cwnd ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
+(when true
+    (:= used (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)))
+    (:= used (if (== Flow.bytes_pending 0) (+ mss (+ Flow.bytes_in_flight Ack.bytes_acked))))
+    (fallthrough)
+)
+(when (> used Cwnd)
+    (:= seen_us (+ seen_us Report.rtt_us))
+    (fallthrough)
+)
+(when true
+    (:= epoch_us (+ epoch_us (- (max Ack.now seen_us) seen_us)))
+    (:= seen_us Ack.now)
+    (fallthrough)
+)
+(when (&& (< Cwnd ssthresh) (> used Cwnd))
     (:= Cwnd (+ Cwnd (/ Ack.bytes_acked (max 1 divisor))))
     (fallthrough)
 )
@@ -78,12 +95,12 @@
     (:= friendly_credit 0)
     (fallthrough)
 )
-(when (&& (> (+ Cwnd 1) ssthresh) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
+(when (&& (> (+ Cwnd 1) ssthresh) (> used Cwnd))
     (:= t (/ (+ (- (max Ack.now epoch_us) epoch_us) Report.rtt_us) 1000))
-    (:= past (min 100000 (- (max t k_ms) k_ms)))
-    (:= before (min 100000 (- (max k_ms t) t)))
-    (:= up (/ (* c_mss_10 (/ (* (/ (* past past) 1000) past) 1000)) 10000))
-    (:= down (/ (* c_mss_10 (/ (* (/ (* before before) 1000) before) 1000)) 10000))
+    (:= span (min 100000 (- (max t k_ms) k_ms)))
+    (:= up (/ (* c_mss_10 (/ (* (/ (* span span) 1000) span) 1000)) 10000))
+    (:= span (min 100000 (- (max k_ms t) t)))
+    (:= down (/ (* c_mss_10 (/ (* (/ (* span span) 1000) span) 1000)) 10000))
     (:= w (- (max (+ w_max up) down) down))
     (:= w (min (/ (* 3 Cwnd) 2) (max w Cwnd)))
     (:= credit (+ credit (* (- (max w Cwnd) Cwnd) Ack.bytes_acked)))

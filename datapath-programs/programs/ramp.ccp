@@ -4,10 +4,11 @@
 # packets are paced at `pace_16`/16 of window over round-trip time. When eight round-trip samples in a
 # row (the count of HyStart, RFC 9406) exceed `exit_rtt_us`, growth stops and a report goes out at once. They
 # are `gap_us` apart at least, since packets that arrive together, as on Wi-Fi, tell no more than one.
-# Otherwise one report per `interval_us`, and one at once after a timeout. The window grows only while
-# more than half of it is in use.
+# Otherwise one report per `interval_us`, and one at once after a timeout. The window grows only while it is
+# in use, as in the program cubic.
 
 (def
+    (mss 1448) # segment size, bytes
     (gain_16 16) # growth per byte acknowledged, 1/16
     (pace_16 20) # pacing rate over window per round trip, 1/16
     (exit_rtt_us +infinity) # round-trip time above which the ramp ends, us
@@ -16,6 +17,7 @@
     (sample_us 0) # time from which the next sample counts, us; state of the program
     (credit 0) # growth owed, 1/16 byte; state of the program
     (over 0) # round-trip samples in a row above `exit_rtt_us`; state of the program
+    (used 0) # what is compared with the window to tell whether it is in use, bytes; state of the program
     (Report
         (volatile acked 0) # bytes acknowledged in this window
         (volatile lost 0) # packets found lost in this window
@@ -32,6 +34,8 @@
     (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
     (:= Report.timeout (|| Report.timeout Flow.was_timeout))
     (:= before Report.ended)
+    (:= used (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)))
+    (:= used (if (== Flow.bytes_pending 0) (+ mss (+ Flow.bytes_in_flight Ack.bytes_acked))))
     (fallthrough)
 )
 (when (< Flow.rtt_sample_us 2000000000)
@@ -45,7 +49,7 @@
     (:= Report.ended (if (> over 7) 1))
     (fallthrough)
 )
-(when (&& (< Report.ended 1) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
+(when (&& (< Report.ended 1) (> used Cwnd))
     (:= credit (+ credit (* gain_16 Ack.bytes_acked)))
     (:= Cwnd (+ Cwnd (/ credit 16)))
     (:= credit (- (max credit (* 16 (/ credit 16))) (* 16 (/ credit 16))))

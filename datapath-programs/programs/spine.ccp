@@ -6,9 +6,8 @@
 #   pacing rate = Cwnd / srtt
 #
 # alpha_thr and alpha_lat are packets per packet acknowledged, so 0.1 is 10 % per round trip. The window
-# grows only while more than half of it is in use, and stays between two segments and 1 GiB. A sender
-# that drops to alpha_loss of its window is silent for the rest of a round trip: the losses of the next
-# (2 - alpha_loss) round trips belong to the decrease already made.
+# grows only while it is in use, as in the program cubic, and stays between two segments and 1 GiB. A sender that drops to alpha_loss of its window is silent for the rest of a round
+# trip: the losses of the next (2 - alpha_loss) round trips belong to the decrease already made.
 #
 # Fixed point: parameters in 1/65536, at most 2^18; windows below 2^30, round-trip times below 2^31 us, so
 # that every product stays below 2^52. `credit` and `debit` keep what the divisions leave. The sums are
@@ -26,6 +25,7 @@
     (recovered_us 0) # losses before this time belong to the decrease already made, us; state of the program
     (credit 0) # growth owed, 1/65536 byte; state of the program
     (debit 0) # decrease owed, 1/65536 byte; state of the program
+    (used 0) # what is compared with the window to tell whether it is in use, bytes; state of the program
     (Report
         (volatile acked 0) # bytes acknowledged in this window
         (volatile lost 0) # packets found lost in this window
@@ -75,6 +75,7 @@
 )
 (when (< srtt_8_us limit_8_us)
     (:= used (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)))
+    (:= used (if (== Flow.bytes_pending 0) (+ mss (+ Flow.bytes_in_flight Ack.bytes_acked))))
     (:= credit (+ credit (* alpha_thr Ack.bytes_acked)))
     (:= credit (if (< used Cwnd) 0))
     (:= step (/ credit 65536))

@@ -63,7 +63,7 @@ impl Law for Aimd {
         let acked = seen.acked as f64;
         if seen.congested() || seen.timeout {
             if !self.episode.covers(now) {
-                self.episode.begin(now, self.rtt, self.params.decrease);
+                self.episode.begin(now, self.rtt, self.params.decrease, self.cwnd as u64);
                 self.slow_start = false;
                 self.set_cwnd(self.cwnd * self.params.decrease);
             }

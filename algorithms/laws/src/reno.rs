@@ -4,7 +4,7 @@
 //! on an ACK:    cwnd += acked                       below ssthresh
 //!               cwnd += mss per cwnd bytes acked    above (RFC 3465, appropriate byte counting)
 //! on a loss:    ssthresh = max(cwnd/2, 2·mss), cwnd = ssthresh
-//! on a timeout: ssthresh likewise, cwnd = 1·mss
+//! on a timeout: ssthresh likewise unless it was lowered for the same flight (§3.1), cwnd = 1·mss
 //! ```
 //!
 //! Deviations: no inflation of the window during fast recovery, because the transports here count bytes in flight; a
@@ -68,10 +68,12 @@ impl Reno {
         self.ssthresh
     }
 
-    /// Takes over the window that a fold program grew by this law, bytes, and the round-trip time it saw.
-    pub fn observe(&mut self, cwnd: u64, rtt: Dur) {
+    /// Takes over the window to which a fold program, or another law, took it while `acked` bytes were acknowledged, and
+    /// the round-trip time seen.
+    pub fn observe(&mut self, cwnd: u64, acked: u64, rtt: Dur) {
         self.cwnd = cwnd.max(LOSS_WINDOW_PACKETS * self.mss);
         self.rtt = rtt;
+        self.episode.on_ack(acked);
     }
 
     /// Goes on in congestion avoidance from `cwnd` bytes.
@@ -97,19 +99,22 @@ impl Reno {
     /// Losses were found; at most one decrease per congestion event follows.
     pub fn on_loss(&mut self, now: Time) {
         if !self.episode.covers(now) {
-            self.halve(now);
+            self.episode.begin(now, self.rtt, BETA, self.cwnd);
+            self.halve();
             self.cwnd = self.ssthresh;
         }
     }
 
     /// A retransmission timeout fired.
     pub fn on_timeout(&mut self, now: Time) {
-        self.halve(now);
+        if !self.episode.on_timeout(now, self.rtt, BETA) {
+            self.halve();
+        }
+        self.acked = 0;
         self.cwnd = LOSS_WINDOW_PACKETS * self.mss;
     }
 
-    fn halve(&mut self, now: Time) {
-        self.episode.begin(now, self.rtt, BETA);
+    fn halve(&mut self) {
         self.ssthresh = ((self.cwnd as f64 * BETA) as u64).max(MIN_SSTHRESH_PACKETS * self.mss);
         self.acked = 0;
     }
@@ -117,7 +122,7 @@ impl Reno {
 
 impl Law for Reno {
     fn on_feedback(&mut self, now: Time, seen: &Feedback) {
-        self.rtt = seen.rtt.unwrap_or(self.rtt);
+        self.observe(self.cwnd, seen.acked, seen.rtt.unwrap_or(self.rtt));
         if seen.timeout {
             self.on_timeout(now);
         } else if seen.congested() {
@@ -165,7 +170,7 @@ mod tests {
     #[test]
     fn halves_once_per_congestion_event() {
         let mut reno = Reno::new(1000, 40_000);
-        reno.observe(40_000, RTT);
+        reno.observe(40_000, 0, RTT);
         reno.on_loss(at(10));
         reno.on_loss(at(84));
         assert_eq!(reno.cwnd(), 20_000);
@@ -178,5 +183,30 @@ mod tests {
         let mut reno = Reno::new(1000, 40_000);
         reno.on_timeout(at(10));
         assert_eq!((reno.cwnd(), reno.ssthresh(), reno.in_slow_start()), (1000, 20_000, true));
+    }
+
+    #[test]
+    fn further_timeouts_hold_the_threshold_until_something_is_acknowledged() {
+        let mut reno = Reno::new(1000, 40_000);
+        let timeout = Feedback { timeout: true, lost: 1, ..Feedback::default() };
+        let ack = Feedback { acked: 1000, rtt: Some(RTT), in_flight: Some(1000), ..Feedback::default() };
+        for ms in [1000, 3000, 7000] {
+            reno.on_feedback(at(ms), &timeout);
+            assert_eq!((reno.cwnd(), reno.ssthresh()), (1000, 20_000));
+        }
+        reno.on_feedback(at(7050), &ack);
+        assert_eq!(reno.cwnd(), 2000);
+        reno.on_feedback(at(9000), &timeout);
+        assert_eq!(reno.ssthresh(), 2000);
+    }
+
+    #[test]
+    fn a_timeout_before_a_loss_is_repaired_holds_the_threshold() {
+        let mut reno = Reno::new(1000, 40_000);
+        reno.observe(40_000, 0, RTT);
+        reno.on_loss(at(100));
+        reno.observe(20_000, 39_000, RTT);
+        reno.on_timeout(at(500));
+        assert_eq!((reno.cwnd(), reno.ssthresh()), (1000, 20_000));
     }
 }

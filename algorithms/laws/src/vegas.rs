@@ -100,10 +100,10 @@ impl Law for Vegas {
         self.round.acked = self.round.acked.saturating_add(seen.acked);
         self.round.samples = self.round.samples.saturating_add(seen.samples);
         let rtt = seen.rtt.unwrap_or(Dur::ZERO);
+        self.window.observe(self.window.cwnd(), seen.acked, rtt);
         if seen.timeout {
             self.window.on_timeout(now);
         } else if seen.congested() {
-            self.window.observe(self.window.cwnd(), rtt);
             self.window.on_loss(now);
         } else if now < self.round.ends {
             return;

@@ -68,7 +68,7 @@ impl Algorithm for Cubic {
             cwnd: seen.cwnd,
             rtt_us: seen.rtt_us,
             min_rtt_us: seen.min_rtt_us,
-            samples: seen.acked / u64::from(self.flow.mss.max(1)),
+            acked: seen.acked,
         };
         match self.growth.on_report(now, &grown) {
             Next::Epoch(epoch) => {
@@ -109,8 +109,8 @@ pub(crate) struct Grown {
     pub rtt_us: u64,
     /// Smallest round-trip time of late; the datapath's infinity without a sample.
     pub min_rtt_us: u64,
-    /// Round-trip times sampled.
-    pub samples: u64,
+    /// Bytes acknowledged.
+    pub acked: u64,
 }
 
 /// An epoch of the cubic that begins: windows in bytes, within their bounds.
@@ -171,10 +171,11 @@ impl Growth {
 
     /// Takes a report.
     pub fn on_report(&mut self, now: Time, seen: &Grown) -> Next {
-        self.law.observe(seen.cwnd);
+        self.law.observe(seen.cwnd, seen.acked);
+        let samples = seen.acked / u64::from(self.mss.max(1));
         let sane = |us: u64| us <= LONGEST_RTT_US;
         let rtt = [seen.min_rtt_us, seen.rtt_us].into_iter().find(|&us| sane(us)).unwrap_or(0);
-        let slow_start_over = self.law.on_rtt(now, Dur::from_micros(rtt), seen.samples);
+        let slow_start_over = self.law.on_rtt(now, Dur::from_micros(rtt), samples);
         let begins = if seen.timeout {
             self.law.on_timeout(now);
             true
@@ -229,7 +230,8 @@ mod tests {
 
     fn answer(cubic: &mut Cubic, at_ms: u64, lost: u64, timeout: u64, rtt_us: u64, cwnd: u64) -> Commands {
         let mut out = Commands::default();
-        let values = [10_000, lost, timeout, rtt_us, rtt_us, cwnd];
+        let acked = if timeout > 0 { 0 } else { 10_000 };
+        let values = [acked, lost, timeout, rtt_us, rtt_us, cwnd];
         let report = Report { program: &cubic::PROGRAM, values: &values };
         cubic.on_report(Time::from_micros(at_ms * 1000), &report, &mut out);
         out
@@ -281,7 +283,7 @@ mod tests {
     fn timeouts_in_a_row_are_one_congestion() {
         let mut cubic = cubic();
         answer(&mut cubic, 100, 0, 1, 50_000, 100_000);
-        let out = answer(&mut cubic, 150, 0, 1, 50_000, 2_000);
+        let out = answer(&mut cubic, 900, 0, 1, 50_000, 2_000);
         assert_eq!((field(&out, "Cwnd"), field(&out, "ssthresh")), (Some(2000), Some(70_000)));
     }
 

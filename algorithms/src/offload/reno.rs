@@ -37,6 +37,7 @@ impl Reno {
         let bounds = Bounds::DEFAULT;
         out.cwnd(bounds.cwnd(self.window.cwnd(), self.flow.mss));
         out.set(control::SSTHRESH, bounds.cwnd(self.window.ssthresh(), self.flow.mss));
+        out.set(control::CREDIT, 0);
     }
 }
 
@@ -53,7 +54,7 @@ impl Algorithm for Reno {
             return;
         }
         let Some(seen) = reno::Report::read(report.values) else { return };
-        self.window.observe(seen.cwnd, Dur::from_micros(seen.rtt_us));
+        self.window.observe(seen.cwnd, seen.acked, Dur::from_micros(seen.rtt_us));
         if seen.timeout > 0 {
             self.window.on_timeout(now);
             self.set_window(out);

@@ -142,6 +142,7 @@ impl World {
                         rtt_us: self.last_rtt.as_micros(),
                         bytes_in_flight: Some(self.in_flight),
                         packets_in_flight: self.in_flight / MSS,
+                        bytes_pending: MSS,
                         ..AckSample::default()
                     };
                     self.tell(now, sample);
@@ -153,6 +154,7 @@ impl World {
                         lost_packets: 1,
                         bytes_in_flight: Some(self.in_flight),
                         packets_in_flight: self.in_flight / MSS,
+                        bytes_pending: MSS,
                         ..AckSample::default()
                     };
                     self.tell(now, sample);

@@ -1,7 +1,7 @@
 //! Links, routes and changes: the pure part of the emulator.
 
 use anole_model::{Dur, Time};
-use anole_sim::link::{Link, LinkConfig, LinkStats, Packet};
+use anole_sim::link::{Ecn, Link, LinkConfig, LinkStats, Packet};
 use anole_sim::scenario::{Change, LinkChange};
 use std::collections::VecDeque;
 
@@ -104,7 +104,12 @@ impl<T> EmulatedNetwork<T> {
     /// A data packet of `size` bytes on the wire enters.
     pub fn offer(&mut self, now: Time, flow: usize, size: u32, data: T) {
         self.advance(now);
-        let packet = Packet { size, flow: flow as u32, data: Carried { hop: 0, entered: now, data } };
+        let packet = Packet {
+            size,
+            flow: flow as u32,
+            ecn: Ecn::NotCapable,
+            data: Carried { hop: 0, entered: now, data },
+        };
         // A refused packet is counted by its link.
         let _accepted = self.links[self.routes[flow].path[0]].offer(now, packet);
     }

@@ -120,6 +120,7 @@ fn flow(alg: &str, start_s: f64, stop_s: f64) -> FlowSpec {
         bytes: None,
         delayed_ack: false,
         ack_jitter: Dur::ZERO,
+        ecn: false,
         classic: None,
         policy: None,
         places: Places::default(),

@@ -101,6 +101,11 @@ pub fn main(args: Args) -> Result<()> {
     }
     let options = args.scenario.ok_or_else(|| usage("name a scenario file, or give --self-test"))?;
     let scenario = options.scenario()?;
+    if scenario.flows.iter().any(|flow| flow.ecn) {
+        return Err(usage(
+            "a flow has ecn = true, which is simulated only; run `anole-eval sim`, or leave it out",
+        ));
+    }
     let runs = options.runs(&scenario);
     let loader = args.policies.loader()?;
     for (choice, seed) in &runs {

@@ -3,15 +3,17 @@
 //! A stream is a flow's life in congestion avoidance: a path of constant RTT, ACKs of one packet up to a quarter
 //! of the window, losses and timeouts. Both sides leave some of TCP to their callers, so a stream keeps to what
 //! both take: no ACK within an RTT after a loss (the window does not grow during recovery), and the next loss
-//! or timeout no earlier than two RTTs after it (it is another congestion event).
+//! or timeout no earlier than three RTTs after it (it is another congestion event).
 
 use crate::generate::Random;
 use crate::oracle::{Machine, Oracle};
-use anole_laws::Cubic;
+use anole_laws::{Cubic, Feedback, Law};
 use anole_model::{Dur, Time};
 use anyhow::{Context, Result, ensure};
 
 const MSS: u32 = 1448;
+/// No time between two events is idle.
+const FOREVER: Dur = Dur::from_millis(3_600_000);
 /// Whole packets beside fractions: a loss drops up to a packet, of which the next leaves 0.7, so that up to
 /// 1 / (1 - 0.7) are behind, and one that is still growing.
 pub const TOLERANCE_PACKETS: f64 = 4.5;
@@ -92,15 +94,12 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
         let event = if may_lose && random.one_in(rarity) {
             let timeout = random.one_in(8);
             let wait = if timeout { Dur::ZERO } else { rtt };
-            match timeout {
-                true => cubic.on_timeout(now),
-                false => {
-                    cubic.on_loss(now);
-                }
-            }
+            let lost = u64::from(!timeout);
+            cubic.on_feedback(now, &Feedback { timeout, lost, elapsed: FOREVER, ..Feedback::default() });
             *(if timeout { &mut coverage.timeouts } else { &mut coverage.losses }) += 1;
             commands.push(if timeout { b'T' } else { b'L' });
-            quiet_until = now + rtt.mul_f64(2.0);
+            // What was in flight is repaired by then: a timeout before belongs to the loss, which TCP knows and tells nobody.
+            quiet_until = now + rtt * 3;
             now += wait;
             if timeout { "timeout".to_string() } else { "loss".to_string() }
         } else {
@@ -109,8 +108,14 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
             now += rtt.mul_f64(f64::from(acked) / window);
             let now_us = now.as_nanos() / 1000;
             now = Time::from_micros(now_us);
-            cubic.on_rtt(now, rtt, 1);
-            cubic.on_ack(now, u64::from(acked * MSS));
+            let seen = Feedback {
+                acked: u64::from(acked * MSS),
+                rtt: Some(rtt),
+                samples: 1,
+                elapsed: FOREVER,
+                ..Feedback::default()
+            };
+            cubic.on_feedback(now, &seen);
             coverage.acks += 1;
             commands.push(b'A');
             commands.extend(now_us.to_le_bytes());

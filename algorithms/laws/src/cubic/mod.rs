@@ -151,7 +151,7 @@ impl Cubic {
     /// nothing says that the path holds less.
     pub fn resumed_below(mss: u32, cwnd: u32, ssthresh: u32, rtt: Dur) -> Cubic {
         let mut cubic = Cubic::resumed(mss, ssthresh.max(cwnd), rtt);
-        cubic.observe(u64::from(cwnd));
+        cubic.observe(u64::from(cwnd), 0);
         cubic
     }
 
@@ -202,19 +202,18 @@ impl Cubic {
         if self.episode.covers(now) {
             return false;
         }
-        self.decrease(now);
+        self.recovery_end = Some(now + self.last_rtt);
+        self.episode.begin(now, self.last_rtt, self.params.beta, self.cwnd());
+        self.decrease();
         self.cwnd = self.ssthresh;
         self.after_loss = true;
         true
     }
 
-    /// A retransmission timeout fired.
+    /// A retransmission timeout fired. One that belongs to the decrease already made leaves ssthresh (RFC 5681 §3.1).
     pub fn on_timeout(&mut self, now: Time) {
-        // A timeout within an event, or one before the window grew again after another, is the same congestion:
-        // ssthresh stays (RFC 5681 §3.1).
-        let again = self.cwnd <= LOSS_WINDOW_PACKETS;
-        if !again && !self.episode.covers(now) {
-            self.decrease(now);
+        if !self.episode.on_timeout(now, self.last_rtt, self.params.beta) {
+            self.decrease();
         }
         self.cwnd = LOSS_WINDOW_PACKETS;
         self.after_loss = false;
@@ -273,16 +272,13 @@ impl Cubic {
         ((w_max - self.cwnd).max(0.0) / self.params.c).cbrt()
     }
 
-    /// What a loss and a timeout have in common: W_max, ssthresh, and the time in which further losses
-    /// belong to the same event.
-    fn decrease(&mut self, now: Time) {
+    /// What a loss and a timeout have in common: W_max and ssthresh.
+    fn decrease(&mut self) {
         let beta = self.params.beta;
         let converge = self.params.fast_convergence > 0.5 && self.cwnd < self.w_max;
         self.w_max = if converge { self.cwnd * (1.0 + beta) / 2.0 } else { self.cwnd };
         self.cwnd_prior = self.cwnd;
         self.ssthresh = (self.cwnd * beta).max(MIN_SSTHRESH_PACKETS);
-        self.recovery_end = Some(now + self.last_rtt);
-        self.episode.begin(now, self.last_rtt, beta);
         self.avoidance = None;
         self.end_hystart();
     }
@@ -290,8 +286,9 @@ impl Cubic {
 
 /// For growth in a fold program.
 impl Cubic {
-    /// Takes over the window that a fold program reached, bytes.
-    pub fn observe(&mut self, cwnd: u64) {
+    /// Takes over the window that a fold program reached while `acked` bytes were acknowledged.
+    pub fn observe(&mut self, cwnd: u64, acked: u64) {
+        self.episode.on_ack(acked);
         self.cwnd = (cwnd as f64 / self.mss).clamp(LOSS_WINDOW_PACKETS, MAX_WINDOW_PACKETS);
     }
 
@@ -335,6 +332,7 @@ impl Law for Cubic {
         if let Some(rtt) = seen.min_rtt.or(seen.rtt) {
             self.on_rtt(now, rtt, seen.samples);
         }
+        self.episode.on_ack(seen.acked);
         if seen.timeout {
             self.on_timeout(now);
         } else if seen.congested() {

@@ -168,6 +168,24 @@ fn a_timeout_restarts_and_a_second_one_keeps_the_threshold() {
 }
 
 #[test]
+fn a_timeout_before_a_loss_is_repaired_is_the_same_congestion() {
+    let mut cubic = Cubic::new(MSS, 100_000);
+    let at = |ms: u64| Time::from_micros(1000 * ms);
+    let seen = Feedback { rtt: Some(RTT), in_flight: Some(0), ..Feedback::default() };
+    let timeout = Feedback { timeout: true, lost: 1, ..seen };
+    cubic.on_feedback(at(100), &Feedback { lost: 1, ..seen });
+    cubic.on_feedback(at(200), &Feedback { acked: 99_000, ..seen });
+    cubic.on_feedback(at(900), &timeout);
+    assert_eq!((cubic.cwnd(), cubic.ssthresh), (1000, 70.0));
+    // The next segment of that flight is lost again; then something arrives, and what follows is congestion anew.
+    cubic.on_feedback(at(2000), &timeout);
+    assert_eq!((cubic.cwnd(), cubic.ssthresh), (1000, 70.0));
+    cubic.observe(40_000, 1000);
+    cubic.on_feedback(at(9000), &timeout);
+    assert_eq!((cubic.cwnd(), cubic.ssthresh), (1000, 28.0));
+}
+
+#[test]
 fn resuming_moves_the_operating_point() {
     let (mut cubic, mut now) = (Cubic::new(MSS, 10_000), Time::ZERO);
     cubic.resume_at(200_000);

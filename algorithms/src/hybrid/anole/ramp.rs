@@ -165,6 +165,7 @@ impl Anole {
         self.path.forget_capacity();
         self.stage =
             Stage::Ramp(Ramp::start(gain, cwnd, self.target_queue().target, &self.path, &self.params, out));
+        out.set(control::MSS, self.flow.mss);
     }
 
     /// Takes a report of the ramp.

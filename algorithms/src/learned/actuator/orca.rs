@@ -80,7 +80,7 @@ impl Actuator for Orca {
             cwnd,
             rtt_us: sample.rtt_us,
             min_rtt_us: sample.min_rtt_us,
-            samples: sample.sums[0] as u64,
+            acked: sample.acked,
         };
         match self.growth.on_report(now, &grown) {
             Next::Epoch(epoch) => self.begin(epoch, out),

@@ -5,7 +5,7 @@ use super::measure::Measure;
 use super::receiver::{Arrival, Data, Receiver};
 use super::sender::Sender;
 use super::tap::Tap;
-use crate::link::Packet;
+use crate::link::{Ecn, Packet};
 use crate::scenario::{HEADER_BYTES, INITIAL_WINDOW_PACKETS};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
@@ -39,6 +39,8 @@ impl Around<'_> {
 pub(super) struct SimFlow {
     number: u32,
     mss: u32,
+    /// What its packets say when they leave.
+    ecn: Ecn,
     pub start: Time,
     stop: Time,
     phase: Phase,
@@ -66,6 +68,7 @@ pub(super) struct FlowConfig {
     pub bytes: Option<u64>,
     pub delayed_ack: bool,
     pub ack_jitter: Dur,
+    pub ecn: bool,
     pub seed: u64,
     pub duration: Dur,
 }
@@ -75,6 +78,7 @@ impl SimFlow {
         SimFlow {
             number: config.number,
             mss: config.mss,
+            ecn: if config.ecn { Ecn::Capable } else { Ecn::NotCapable },
             start: config.start,
             stop: config.stop,
             phase: Phase::Waiting,
@@ -131,7 +135,7 @@ impl SimFlow {
             self.tell(&mut around, id, &sample);
         }
         while let Some(data) = self.sender.next_packet(now) {
-            send(Packet { size: data.bytes + HEADER_BYTES, flow: self.number, data });
+            send(Packet { size: data.bytes + HEADER_BYTES, flow: self.number, ecn: self.ecn, data });
         }
     }
 
@@ -139,7 +143,9 @@ impl SimFlow {
     pub fn arrive(&mut self, at: Time, reverse: Dur, packet: &Packet<Data>, around: Around<'_>) {
         let Phase::Running(id) = self.phase else { return };
         let path = &mut self.reverse;
-        let arrival = self.receiver.receive(at, &packet.data, |arrival| path.push(at + reverse, arrival));
+        let marked = packet.ecn == Ecn::Experienced;
+        let acknowledge = |arrival| path.push(at + reverse, arrival);
+        let arrival = self.receiver.receive(at, &packet.data, marked, acknowledge);
         self.measure.arrival(at, packet.size, arrival.new_bytes, at.since(packet.data.sent_at));
         if self.sender.total_segments().is_some_and(|total| self.receiver.next() >= total) {
             self.end(around, id, at, true);

@@ -121,6 +121,7 @@ impl<'a> Simulation<'a> {
                     bytes: spec.bytes,
                     delayed_ack: spec.delayed_ack,
                     ack_jitter: spec.ack_jitter,
+                    ecn: spec.ecn,
                     seed: Stream::Jitter(number as usize).seed(seed),
                     duration: scenario.duration,
                 })

@@ -1,7 +1,8 @@
 //! The receiving end of a flow: what arrived, in order or not, and when to acknowledge it.
 //!
 //! An ACK names the transmissions that it acknowledges, as a SACK option or a QUIC ACK frame would; the
-//! reverse path loses nothing, so that each arrival is named once. By default every packet is
+//! reverse path loses nothing, so that each arrival is named once. It tells for each whether it was marked (ECN), as QUIC's
+//! counts and accurate ECN do; the handshake of ECE and CWR (RFC 3168 §6.1) is not modelled. By default every packet is
 //! acknowledged at once. With delayed ACKs (RFC 5681 §4.2) every second full packet is, and at once when
 //! it is out of order or fills a hole; a lone packet waits for 40 ms, as in Linux (TCP_DELACK_MIN).
 
@@ -36,6 +37,8 @@ pub(super) struct Arrival {
     pub new_bytes: u32,
     /// It arrived above a hole.
     pub misordered: bool,
+    /// It carried the mark of a congested queue (RFC 3168).
+    pub marked: bool,
     /// The next arrival belongs to the same ACK.
     pub more: bool,
 }
@@ -56,7 +59,13 @@ impl Receiver {
     }
 
     /// Takes a packet; `acknowledge` is called for every arrival that is acknowledged now.
-    pub fn receive(&mut self, now: Time, data: &Data, mut acknowledge: impl FnMut(Arrival)) -> Arrival {
+    pub fn receive(
+        &mut self,
+        now: Time,
+        data: &Data,
+        marked: bool,
+        mut acknowledge: impl FnMut(Arrival),
+    ) -> Arrival {
         let fills_hole = !self.ahead.is_empty();
         let new = self.note(data.segment);
         let arrival = Arrival {
@@ -65,6 +74,7 @@ impl Receiver {
             sent_at: data.sent_at,
             new_bytes: if new { data.bytes } else { 0 },
             misordered: data.segment >= self.next,
+            marked,
             more: false,
         };
         let held = self.held.take();
@@ -126,7 +136,7 @@ mod tests {
 
     fn receive(receiver: &mut Receiver, segment: u64) -> Vec<(u64, bool)> {
         let mut acks = Vec::new();
-        receiver.receive(Time::ZERO, &data(segment), |a| acks.push((a.segment, a.more)));
+        receiver.receive(Time::ZERO, &data(segment), false, |a| acks.push((a.segment, a.more)));
         acks
     }
 
@@ -153,7 +163,7 @@ mod tests {
             let mut r = Receiver::new(false);
             let mut seen = BTreeSet::new();
             for s in segments {
-                let arrival = r.receive(Time::ZERO, &data(s), |_| ());
+                let arrival = r.receive(Time::ZERO, &data(s), false, |_| ());
                 prop_assert_eq!(arrival.new_bytes > 0, seen.insert(s));
                 let next = (0..).find(|n| !seen.contains(n)).unwrap();
                 prop_assert_eq!(r.next(), next);

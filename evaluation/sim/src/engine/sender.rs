@@ -190,6 +190,10 @@ impl Sender {
                 sample.bytes_misordered += arrival.new_bytes;
                 sample.packets_misordered += u32::from(arrival.new_bytes > 0);
             }
+            if arrival.marked {
+                sample.ecn_bytes += arrival.new_bytes;
+                sample.ecn_packets += u32::from(arrival.new_bytes > 0);
+            }
             self.delivered += u64::from(arrival.new_bytes);
             self.delivered_at = now;
             self.latest_rtt = now.since(arrival.sent_at);

@@ -1,7 +1,6 @@
 //! CoDel (RFC 8289): drops at the head when packets have waited longer than TARGET for an INTERVAL,
-//! and then at intervals that shrink with the square root of the number of drops.
-//!
-//! Deviations: drops, never marks (the simulated flows do not speak ECN).
+//! and then at intervals that shrink with the square root of the number of drops. A packet that can be marked is marked and
+//! sent instead (§5.4; Linux's codel_dequeue): one a dequeue, where drops go on until the delay has fallen.
 
 use super::queue::{Drops, Fifo, Queued};
 use anole_model::{Dur, Time};
@@ -33,9 +32,13 @@ impl Control {
                 self.dropping = false;
             }
             while self.dropping && now >= self.drop_next {
-                let Some(dropped) = head.take() else { break };
-                drops.count(dropped.packet.flow);
+                let Some(mut late) = head.take() else { break };
                 self.count += 1;
+                if late.packet.mark() {
+                    self.drop_next += control_law(self.count);
+                    return Some(late);
+                }
+                drops.count(late.packet.flow);
                 (head, may_drop) = self.take(now, fifo);
                 if may_drop {
                     self.drop_next += control_law(self.count);
@@ -43,9 +46,13 @@ impl Control {
                     self.dropping = false;
                 }
             }
-        } else if may_drop && let Some(dropped) = head.take() {
-            drops.count(dropped.packet.flow);
-            (head, _) = self.take(now, fifo);
+        } else if may_drop && let Some(mut late) = head.take() {
+            if late.packet.mark() {
+                head = Some(late);
+            } else {
+                drops.count(late.packet.flow);
+                (head, _) = self.take(now, fifo);
+            }
             self.dropping = true;
             // RFC 8289 §5.4: resume near the drop rate that controlled the queue a moment ago.
             let delta = self.count - self.last_count;

@@ -1,7 +1,9 @@
 //! FQ-CoDel (RFC 8290): one CoDel queue per flow, served by deficit round robin with new queues first.
 //!
 //! Deviations: a queue per flow number instead of 1024 hashed queues, since flows here are numbered
-//! from zero and never collide; the scenario's buffer is the limit, instead of 10240 packets.
+//! from zero and never collide; the scenario's buffer is the limit, instead of 10240 packets. A queue that holds no more
+//! than a packet has no standing delay (RFC 8289 §5.3), whatever waits in the others; Linux asks whether all of them
+//! together hold more.
 
 use super::codel::Control;
 use super::queue::{Drops, Fifo, Queued};

@@ -5,7 +5,8 @@
 //! (NSDI 2013, §3.1). There the rate is a Brownian motion; here its logarithm returns to its mean
 //! (Ornstein–Uhlenbeck), so that the capacity has a mean.
 
-use super::{OPPORTUNITY_BYTES, Trace};
+use super::Trace;
+use super::trace::OPPORTUNITY_PACKET_BYTES;
 use anole_model::{Dur, Rate};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -40,7 +41,7 @@ impl Lte {
 
     /// Draws a trace; it begins again after `duration`.
     pub fn trace(&self, rng: &mut Pcg64Mcg, duration: Dur) -> Trace {
-        let per_s = self.mean.bytes_per_s() / f64::from(OPPORTUNITY_BYTES);
+        let per_s = self.mean.bytes_per_s() / f64::from(OPPORTUNITY_PACKET_BYTES);
         let end_s = duration.as_secs_f64().max(SHORTEST_S);
         let keep = (-TICK_S / self.memory_s).exp();
         let spread = self.deviation * (1.0 - keep * keep).sqrt();

@@ -6,10 +6,13 @@
 //!
 //! - The queue does not count the packet that is being sent. A queue always has room for one full
 //!   packet, however small its configured limit.
-//! - The queueing delay of a packet runs from its arrival to the start of its transmission.
+//! - The queueing delay of a packet runs from its arrival to the start of its transmission; on a trace that is its own
+//!   opportunity, until which it stays in the queue.
 //! - Random loss strikes after transmission: a lost packet has used the link.
 //! - ACKs pass a link's other direction by [`Link::ack_hold`]: nothing but their aggregation happens there.
-//! - A smaller propagation delay never lets a packet overtake an earlier one.
+//! - A smaller propagation delay never lets a packet overtake an earlier one: those sent before it fell are still on
+//!   their way, and what was sent meanwhile arrives with the last of them, as one clump.
+//! - Active queue management marks packets that are ECN-capable where it would drop others (RFC 3168 §5).
 
 mod aggregation;
 mod codel;
@@ -18,6 +21,7 @@ mod fq_codel;
 mod lte;
 mod pie;
 mod queue;
+mod red;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -26,7 +30,7 @@ mod trace;
 pub use aggregation::Aggregation;
 pub use lte::Lte;
 pub use server::Capacity;
-pub use trace::{OPPORTUNITY_BYTES, Trace, TraceError};
+pub use trace::{Trace, TraceError};
 
 use crate::histogram::Histogram;
 use aggregation::Bursts;
@@ -37,6 +41,18 @@ use rand_pcg::Pcg64Mcg;
 use server::Server;
 use std::collections::VecDeque;
 
+/// What a packet's ECN field says (RFC 3168 §5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// The transport does not understand marks.
+    #[default]
+    NotCapable,
+    /// It does.
+    Capable,
+    /// A queue was congested: the mark.
+    Experienced,
+}
+
 /// A packet on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
@@ -44,8 +60,21 @@ pub struct Packet<T> {
     pub size: u32,
     /// Number of its flow, small and dense (queues and counters are kept by it).
     pub flow: u32,
+    /// Whether it may be marked, or has been.
+    pub ecn: Ecn,
     /// Whatever its sender and receiver need.
     pub data: T,
+}
+
+impl<T> Packet<T> {
+    /// Marks it. False when it cannot be, and has to be dropped.
+    fn mark(&mut self) -> bool {
+        let capable = self.ecn != Ecn::NotCapable;
+        if capable {
+            self.ecn = Ecn::Experienced;
+        }
+        capable
+    }
 }
 
 /// How a link queues packets.
@@ -59,6 +88,8 @@ pub enum QueueKind {
     FqCodel,
     /// RFC 8033.
     Pie,
+    /// Floyd and Jacobson 1993, gentle.
+    Red,
 }
 
 /// What a link is made of.
@@ -102,6 +133,7 @@ enum Queue<T> {
     CoDel(codel::CoDel<T>),
     FqCodel(fq_codel::FqCodel<T>),
     Pie(pie::Pie<T>),
+    Red(red::Red<T>),
 }
 
 /// A link that carries packets with payload `T`.
@@ -111,6 +143,8 @@ pub struct Link<T> {
     buffer_bytes: u64,
     full_packet: u32,
     server: Server<T>,
+    /// Since when the transmitter is idle, or a packet waits for it.
+    idle_since: Time,
     random_loss: f64,
     rng: Pcg64Mcg,
     delay: Dur,
@@ -134,12 +168,14 @@ impl<T> Link<T> {
             QueueKind::FqCodel => Queue::FqCodel(fq_codel::FqCodel::new()),
             // Each kind of randomness has a stream of its own, so that none repeats another.
             QueueKind::Pie => Queue::Pie(pie::Pie::new(config.seed ^ 0x5049_4500)),
+            QueueKind::Red => Queue::Red(red::Red::new(config.seed ^ 0x5245_4400)),
         };
         Link {
             queue,
             buffer_bytes: config.buffer_bytes,
             full_packet: config.full_packet,
             server: Server::new(config.capacity),
+            idle_since: Time::ZERO,
             random_loss: config.random_loss,
             rng: Pcg64Mcg::seed_from_u64(config.seed),
             delay: config.delay,
@@ -165,9 +201,11 @@ impl<T> Link<T> {
             Queue::CoDel(q) => q.enqueue(queued, limit, &mut self.drops),
             Queue::FqCodel(q) => q.enqueue(queued, limit, &mut self.drops),
             Queue::Pie(q) => q.enqueue(queued, limit, &mut self.drops),
+            Queue::Red(q) => q.enqueue(queued, limit, &mut self.drops),
         };
         if self.server.is_idle() {
-            self.send_next(now);
+            self.idle_since = now;
+            self.advance(now);
         }
         accepted
     }
@@ -175,7 +213,7 @@ impl<T> Link<T> {
     /// When to call [`Link::pop`] next; `None` while the link is empty.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.line.front().map(|(at, _)| *at);
-        match (arrival, self.server.next_event()) {
+        match (arrival, self.next_service()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -232,13 +270,7 @@ impl<T> Link<T> {
 
     /// Packets inside: waiting, being sent, on the way.
     pub fn packets_inside(&self) -> u64 {
-        let waiting = match &self.queue {
-            Queue::DropTail(q) => q.len(),
-            Queue::CoDel(q) => q.len(),
-            Queue::FqCodel(q) => q.len(),
-            Queue::Pie(q) => q.len(),
-        };
-        (waiting + usize::from(!self.server.is_idle()) + self.line.len()) as u64
+        (self.waiting() + usize::from(!self.server.is_idle()) + self.line.len()) as u64
     }
 
     /// Packets of a flow that were lost here since the beginning.
@@ -275,19 +307,46 @@ impl<T> Link<T> {
         self.queue_delay.clear();
     }
 
+    /// Packets in the queue.
+    fn waiting(&self) -> usize {
+        match &self.queue {
+            Queue::DropTail(q) => q.len(),
+            Queue::CoDel(q) => q.len(),
+            Queue::FqCodel(q) => q.len(),
+            Queue::Pie(q) => q.len(),
+            Queue::Red(q) => q.len(),
+        }
+    }
+
+    /// When the transmitter has sent its packet, or takes the next one.
+    fn next_service(&self) -> Option<Time> {
+        match self.server.done() {
+            None => (self.waiting() > 0).then(|| self.server.begins(self.idle_since)),
+            done => done,
+        }
+    }
+
     /// Does everything that was due up to `now`, each as of its own time.
     fn advance(&mut self, now: Time) {
-        while let Some((at, sent)) = self.server.poll(now) {
-            self.sent_bytes += u64::from(sent.packet.size);
-            if self.random_loss > 0.0 && self.rng.random::<f64>() < self.random_loss {
-                self.drops.count(sent.packet.flow);
-            } else {
-                self.carried_packets += 1;
-                let released = self.bursts.release(at);
-                self.last_arrival = self.last_arrival.max(released + self.delay);
-                self.line.push_back((self.last_arrival, sent.packet));
+        while let Some(at) = self.next_service().filter(|&at| at <= now) {
+            match self.server.finish(at) {
+                Some((at, sent)) => self.carry(at, sent.packet),
+                None => self.send_next(at),
             }
-            self.send_next(at);
+        }
+    }
+
+    /// A packet has left the transmitter.
+    fn carry(&mut self, at: Time, packet: Packet<T>) {
+        self.idle_since = at;
+        self.sent_bytes += u64::from(packet.size);
+        if self.random_loss > 0.0 && self.rng.random::<f64>() < self.random_loss {
+            self.drops.count(packet.flow);
+        } else {
+            self.carried_packets += 1;
+            let released = self.bursts.release(at);
+            self.last_arrival = self.last_arrival.max(released + self.delay);
+            self.line.push_back((self.last_arrival, packet));
         }
     }
 
@@ -297,6 +356,7 @@ impl<T> Link<T> {
             Queue::CoDel(q) => q.dequeue(now, &mut self.drops),
             Queue::FqCodel(q) => q.dequeue(now, &mut self.drops),
             Queue::Pie(q) => q.dequeue(now),
+            Queue::Red(q) => q.dequeue(now),
         };
         if let Some(next) = next {
             self.queue_delay.add(next.sojourn(now));

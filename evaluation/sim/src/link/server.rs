@@ -2,7 +2,7 @@
 
 use super::Trace;
 use super::queue::Queued;
-use super::trace::OPPORTUNITY_BYTES;
+use super::trace::{OPPORTUNITY_BYTES, OPPORTUNITY_PACKET_BYTES, TUN_HEADER_BYTES};
 use anole_model::{Dur, Rate, Time};
 use std::sync::Arc;
 
@@ -25,21 +25,18 @@ impl Capacity {
     }
 }
 
-/// A packet on the wire.
+/// A packet on the wire, and when its last bit leaves.
 #[derive(Clone, Debug)]
 struct Sending<T> {
     queued: Queued<T>,
-    /// Fixed capacity: when its last bit leaves.
     done: Time,
-    /// Trace: bytes that still wait for an opportunity.
-    bytes_left: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Server<T> {
     capacity: Capacity,
     sending: Option<Sending<T>>,
-    /// Trace: the next opportunity that has not been used or missed.
+    /// Trace: the next opportunity that has not been used.
     opportunity: u64,
     /// Trace: bytes left of the opportunity at `granted_at`.
     granted_bytes: u32,
@@ -66,7 +63,22 @@ impl<T> Server<T> {
         self.sending.is_none()
     }
 
-    /// Begins to send a packet at `now`.
+    /// When the packet on the wire has been sent.
+    pub fn done(&self) -> Option<Time> {
+        self.sending.as_ref().map(|sending| sending.done)
+    }
+
+    /// When the next packet begins to be sent, if one has waited for an idle transmitter since `since`: at once, or at an
+    /// opportunity of the trace. A packet leaves the queue then and not before.
+    pub fn begins(&self, since: Time) -> Time {
+        match &self.capacity {
+            Capacity::Fixed(_) => since,
+            Capacity::Trace(_) if self.granted_bytes > 0 && self.granted_at >= since => self.granted_at,
+            Capacity::Trace(trace) => trace.time_of(self.opportunity.max(trace.count_before(since))),
+        }
+    }
+
+    /// Begins to send a packet at `now`, which is what [`Server::begins`] said.
     pub fn start(&mut self, now: Time, queued: Queued<T>) {
         let size = queued.packet.size;
         let done = match &self.capacity {
@@ -76,42 +88,24 @@ impl<T> Server<T> {
                     self.granted_bytes = 0;
                     self.opportunity = self.opportunity.max(trace.count_before(now));
                 }
-                Time::MAX
+                // What is left of the present opportunity, and as many more as it takes.
+                let needed = size + TUN_HEADER_BYTES;
+                let more = needed.saturating_sub(self.granted_bytes).div_ceil(OPPORTUNITY_BYTES);
+                self.granted_bytes += more * OPPORTUNITY_BYTES;
+                self.granted_bytes -= needed;
+                self.opportunity += u64::from(more);
+                if more > 0 {
+                    self.granted_at = trace.time_of(self.opportunity - 1);
+                }
+                self.granted_at
             }
         };
-        self.sending = Some(Sending { queued, done, bytes_left: size });
+        self.sending = Some(Sending { queued, done });
     }
 
-    /// When the transmitter has something to do next.
-    pub fn next_event(&self) -> Option<Time> {
-        let sending = self.sending.as_ref()?;
-        Some(match &self.capacity {
-            Capacity::Fixed(_) => sending.done,
-            Capacity::Trace(_) if self.granted_bytes > 0 => self.granted_at,
-            Capacity::Trace(trace) => trace.time_of(self.opportunity),
-        })
-    }
-
-    /// Does what is due at or before `now`, and returns the packet that was sent, if one was, and when.
-    pub fn poll(&mut self, now: Time) -> Option<(Time, Queued<T>)> {
-        loop {
-            let at = self.next_event().filter(|&at| at <= now)?;
-            let sending = self.sending.as_mut()?;
-            if let Capacity::Trace(_) = self.capacity {
-                if self.granted_bytes == 0 {
-                    self.granted_bytes = OPPORTUNITY_BYTES;
-                    self.granted_at = at;
-                    self.opportunity += 1;
-                }
-                let used = sending.bytes_left.min(self.granted_bytes);
-                sending.bytes_left -= used;
-                self.granted_bytes -= used;
-                if sending.bytes_left > 0 {
-                    continue;
-                }
-            }
-            return self.sending.take().map(|sent| (at, sent.queued));
-        }
+    /// Takes the packet on the wire if it has been sent by `now`, and when.
+    pub fn finish(&mut self, now: Time) -> Option<(Time, Queued<T>)> {
+        self.sending.take_if(|sending| sending.done <= now).map(|sent| (sent.done, sent.queued))
     }
 
     /// Changes a fixed rate; what is left of the packet on the wire goes at the new one. False when the
@@ -146,7 +140,7 @@ impl<T> Server<T> {
             Capacity::Trace(trace) => {
                 let opportunities =
                     trace.count_before(now).saturating_sub(trace.count_before(self.counted_to));
-                opportunities as f64 * f64::from(OPPORTUNITY_BYTES)
+                opportunities as f64 * f64::from(OPPORTUNITY_PACKET_BYTES)
             }
         };
         self.counted_to = self.counted_to.max(now);

@@ -4,7 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-const KINDS: [QueueKind; 4] = [QueueKind::DropTail, QueueKind::CoDel, QueueKind::FqCodel, QueueKind::Pie];
+const KINDS: [QueueKind; 5] =
+    [QueueKind::DropTail, QueueKind::CoDel, QueueKind::FqCodel, QueueKind::Pie, QueueKind::Red];
 
 fn config(queue: QueueKind) -> LinkConfig {
     LinkConfig {
@@ -20,7 +21,7 @@ fn config(queue: QueueKind) -> LinkConfig {
 }
 
 fn packet(flow: u32, data: u64) -> Packet<u64> {
-    Packet { size: 1500, flow, data }
+    Packet { size: 1500, flow, ecn: Ecn::NotCapable, data }
 }
 
 fn drain(link: &mut Link<u64>) -> Vec<(Time, Packet<u64>)> {
@@ -86,12 +87,30 @@ fn a_trace_delivers_1504_bytes_per_opportunity_and_loops() {
     // Small packets share an opportunity, and what is left of it begins the next packet.
     let start = Time::from_micros(10_500);
     for i in 0..3 {
-        link.offer(start, Packet { size: 752, flow: 0, data: i });
+        link.offer(start, Packet { size: 748, ..packet(0, i) });
     }
     let at: Vec<u64> = drain(&mut link).iter().map(|(at, _)| at.as_micros() / 1000).collect();
     assert_eq!(at, [12, 12, 15]);
     let stats = link.stats(Time::from_micros(20_000));
-    assert_eq!(stats.utilization, Some((4.0 * 1500.0 + 3.0 * 752.0) / (7.0 * 1504.0)));
+    assert_eq!(stats.utilization, Some((4.0 * 1500.0 + 3.0 * 748.0) / (7.0 * 1500.0)));
+}
+
+/// Six packets arrive together at 19 ms; one passes per 100 ms. Each waits for its own opportunity: 81 to 581 ms.
+#[test]
+fn on_a_trace_a_packet_waits_in_the_queue_for_its_own_opportunity() {
+    let mut link = Link::new(LinkConfig {
+        capacity: Capacity::Trace(Arc::new(Trace::parse("100\n").unwrap())),
+        delay: Dur::ZERO,
+        ..config(QueueKind::DropTail)
+    });
+    for i in 0..6 {
+        link.offer(Time::from_micros(19_000), packet(0, i));
+    }
+    assert_eq!(link.next_event(), Some(Time::from_micros(100_000)));
+    assert_eq!(drain(&mut link).len(), 6);
+    let delay = link.stats(Time::from_micros(600_000)).queue_delay_mean.unwrap();
+    assert_eq!(delay.as_micros(), 331_000);
+    assert_eq!(link.stats(Time::from_micros(600_001)).utilization, Some(1.0));
 }
 
 #[test]
@@ -180,6 +199,57 @@ fn codel_brings_a_standing_queue_down() {
     assert!(standing(QueueKind::FqCodel) < 6.0);
 }
 
+/// Packets dropped and marked while 40 packets stand in the queue for 1.2 s.
+fn standing(queue: QueueKind, buffer_bytes: u64, ecn: Ecn) -> (u64, usize) {
+    let mut link = Link::new(LinkConfig { buffer_bytes, ..config(queue) });
+    let packet = |data| Packet { ecn, ..packet(0, data) };
+    for i in 0..40 {
+        link.offer(Time::ZERO, packet(i));
+    }
+    let mut marked = 0;
+    for i in 0..1200 {
+        let now = Time::from_micros(i * 1000);
+        marked += std::iter::from_fn(|| link.pop(now)).filter(|(_, p)| p.ecn == Ecn::Experienced).count();
+        link.offer(now, packet(i));
+    }
+    (link.lost_of(0), marked)
+}
+
+#[test]
+fn active_queues_mark_what_is_capable_and_drop_the_rest() {
+    let kinds = [
+        (QueueKind::CoDel, 150_000),
+        (QueueKind::FqCodel, 150_000),
+        (QueueKind::Pie, 150_000),
+        (QueueKind::Red, 480_000),
+    ];
+    for (kind, buffer) in kinds {
+        let (dropped, marked) = standing(kind, buffer, Ecn::NotCapable);
+        assert!(dropped > 0 && marked == 0, "{kind:?}: {dropped} dropped, {marked} marked");
+        let (dropped, marked) = standing(kind, buffer, Ecn::Capable);
+        assert!(dropped == 0 && marked > 3, "{kind:?}: {dropped} dropped, {marked} marked");
+    }
+    // A queue that is full drops whatever the packet says.
+    assert!(standing(QueueKind::DropTail, 15_000, Ecn::Capable).0 > 0);
+    assert!(standing(QueueKind::Red, 15_000, Ecn::Capable).0 > 0);
+}
+
+/// One packet of a flow waits at a time, for more than 5 ms behind 20 flows that keep a queue each.
+#[test]
+fn fq_codel_drops_nothing_of_a_queue_that_holds_one_packet() {
+    let mut link = Link::new(LinkConfig { buffer_bytes: 1 << 20, ..config(QueueKind::FqCodel) });
+    for i in 0..10_000u64 {
+        let now = Time::from_micros(i * 1_000);
+        while link.pop(now).is_some() {}
+        link.offer(now, packet(1 + i as u32 % 20, i));
+        if i % 40 == 0 {
+            link.offer(now, packet(0, i));
+        }
+    }
+    assert_eq!(link.lost_of(0), 0);
+    assert!((1..=20).map(|flow| link.lost_of(flow)).sum::<u64>() > 0);
+}
+
 #[test]
 fn fq_codel_protects_a_sparse_flow() {
     // A bulk flow at 125 % of the capacity beside a flow of 10 % of it.
@@ -228,7 +298,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn packets_are_conserved_and_each_flow_stays_in_order(
-        kind in 0usize..4,
+        kind in 0usize..KINDS.len(),
         gaps_us in proptest::collection::vec((0u64..3_000, 0u32..3, 40u32..1500), 1..400),
         loss in 0.0f64..0.3,
         buffer in 0u64..60_000,
@@ -268,7 +338,7 @@ proptest! {
             let (mbps, delay_ms) = rates[i % rates.len()];
             link.set_rate(now, Rate::from_mbps(mbps));
             link.set_delay(now, Dur::from_millis(delay_ms));
-            link.offer(now, Packet { size: *size, flow: *flow, data: i as u64 });
+            link.offer(now, Packet { size: *size, ..packet(*flow, i as u64) });
         }
         let lost: u64 = (0..3).map(|f| link.lost_of(f)).sum();
         let inside = link.packets_inside();

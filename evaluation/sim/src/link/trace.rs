@@ -1,9 +1,14 @@
-//! A Mahimahi trace: the times at which a link may deliver 1504 bytes, repeated for ever.
+//! A Mahimahi trace: the times at which a link may deliver 1504 bytes, repeated for ever. Mahimahi counts the 4-byte
+//! header of its TUN device with each packet, so that an opportunity carries one packet of 1500 bytes.
 
 use anole_model::{Dur, Rate, Time};
 
-/// Bytes that one opportunity delivers: Mahimahi's MTU of 1500 with its 4-byte TUN header.
-pub const OPPORTUNITY_BYTES: u32 = 1504;
+/// Bytes that one opportunity delivers, with the TUN header of each packet (Mahimahi: PACKET_SIZE).
+pub(super) const OPPORTUNITY_BYTES: u32 = 1504;
+/// What Mahimahi's TUN device puts before each packet.
+pub(super) const TUN_HEADER_BYTES: u32 = 4;
+/// Bytes of the largest packet that passes in one opportunity.
+pub(super) const OPPORTUNITY_PACKET_BYTES: u32 = OPPORTUNITY_BYTES - TUN_HEADER_BYTES;
 
 /// Delivery opportunities, one per line of the file, in milliseconds; after the last one the file
 /// begins again, counted from that last time.
@@ -104,9 +109,12 @@ impl Trace {
         }
     }
 
-    /// The capacity, averaged over one repetition.
+    /// The capacity for full packets, averaged over one repetition.
     pub fn mean_rate(&self) -> Rate {
-        Rate::from_bytes_in(self.len() * u64::from(OPPORTUNITY_BYTES), Dur::from_millis(self.period_ms()))
+        Rate::from_bytes_in(
+            self.len() * u64::from(OPPORTUNITY_PACKET_BYTES),
+            Dur::from_millis(self.period_ms()),
+        )
     }
 }
 
@@ -120,7 +128,7 @@ mod tests {
         let trace = Trace::parse("1\n1\n3\n").unwrap();
         let times: Vec<u64> = (0..7).map(|i| trace.time_of(i).as_micros() / 1000).collect();
         assert_eq!(times, [1, 1, 3, 4, 4, 6, 7]);
-        assert_eq!(trace.mean_rate().mbps(), 3.0 * 1504.0 * 8.0 / 3000.0);
+        assert_eq!(trace.mean_rate().mbps(), 3.0 * 1500.0 * 8.0 / 3000.0);
     }
 
     #[test]

@@ -116,6 +116,7 @@ settable_table! {
         bytes: u64,
         delayed_ack: bool,
         ack_jitter_us: f64,
+        ecn: bool,
         classic: String,
         policy: String,
         preference: String,

@@ -133,6 +133,8 @@ pub struct FlowSpec {
     /// Each ACK takes up to this much longer, uniformly drawn, as by the scheduling and interrupts of
     /// real hosts; order is preserved.
     pub ack_jitter: Dur,
+    /// Its packets are ECN-capable: active queue management marks them instead of dropping them (RFC 3168).
+    pub ecn: bool,
     /// Rule slot of the algorithm.
     pub classic: Option<String>,
     /// Learned slot of the algorithm.

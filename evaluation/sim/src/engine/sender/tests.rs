@@ -21,6 +21,7 @@ fn ack(sender: &mut Sender, now: Time, data: &Data) -> AckSample {
         sent_at: data.sent_at,
         new_bytes: data.bytes,
         misordered: false,
+        marked: false,
         more: false,
     };
     sender.on_ack(now, std::iter::once(arrival))
@@ -28,6 +29,23 @@ fn ack(sender: &mut Sender, now: Time, data: &Data) -> AckSample {
 
 fn ms(ms: u64) -> Time {
     Time::ZERO + Dur::from_millis(ms)
+}
+
+#[test]
+fn marks_are_counted_where_they_are_told() {
+    let mut s = sender(4, 0, None);
+    let sent = send_all(&mut s, ms(0));
+    let arrivals = sent.iter().zip([true, false, true]).map(|(data, marked)| Arrival {
+        transmission: data.transmission,
+        segment: data.segment,
+        sent_at: data.sent_at,
+        new_bytes: data.bytes,
+        misordered: false,
+        marked,
+        more: false,
+    });
+    let sample = s.on_ack(ms(100), arrivals);
+    assert_eq!((sample.bytes_acked, sample.ecn_bytes, sample.ecn_packets), (3000, 2000, 2));
 }
 
 #[test]

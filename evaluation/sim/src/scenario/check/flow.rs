@@ -60,6 +60,7 @@ impl Check<'_> {
                 bytes: raw.bytes.as_ref().map(|b| *b.get_ref()).filter(|b| *b > 0),
                 delayed_ack: raw.delayed_ack.as_ref().is_some_and(|d| *d.get_ref()),
                 ack_jitter: Dur::from_secs_f64(ack_jitter_us / 1e6),
+                ecn: raw.ecn.as_ref().is_some_and(|e| *e.get_ref()),
                 classic: raw.classic.as_ref().map(|s| s.get_ref().clone()),
                 policy: raw.policy.as_ref().map(|s| s.get_ref().clone()),
                 places: places.clone(),

@@ -145,8 +145,10 @@ impl Check<'_> {
             "codel" => Ok(QueueKind::CoDel),
             "fq_codel" => Ok(QueueKind::FqCodel),
             "pie" => Ok(QueueKind::Pie),
+            "red" => Ok(QueueKind::Red),
             other => {
-                let message = format!("unknown queue \"{other}\"; one of droptail, codel, fq_codel, pie");
+                let message =
+                    format!("unknown queue \"{other}\"; one of droptail, codel, fq_codel, pie, red");
                 Err(self.origin.error(queue.span(), message))
             }
         }
