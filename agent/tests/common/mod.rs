@@ -63,7 +63,7 @@ impl MiniHost {
             algorithm: AlgorithmName::new(algorithm).unwrap(),
         };
         let now = self.now();
-        let flow = self.datapath.open(now, create, &mut ToAgent(&self.socket, &self.agent)).unwrap();
+        let flow = self.datapath.open(now, create, &mut ToAgent(&self.socket, &self.agent));
         self.flows.push(flow);
         flow
     }

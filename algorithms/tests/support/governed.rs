@@ -21,7 +21,7 @@ impl Governed {
     pub fn new(algorithm: Box<dyn Algorithm>, flow: FlowInfo, patience: Dur) -> Governed {
         let (mut datapath, mut outbox) = (Datapath::new(Bounds::DEFAULT, patience), Vec::new());
         let create = CreateMessage::without_addresses(flow.init_cwnd, flow.mss, AlgorithmName::NONE);
-        let flow = datapath.open(Time::ZERO, create, &mut outbox).unwrap();
+        let flow = datapath.open(Time::ZERO, create, &mut outbox);
         outbox.clear();
         let (installed, session) = (Installed::all(), Session::new(algorithm));
         installed.installs().for_each(|install| deliver(&mut datapath, Time::ZERO, &install));

@@ -3,6 +3,7 @@
 use crate::wire::{self, CreateMessage, Message, WireError};
 use crate::{AckSample, Control, Flow, FlowConfig, FlowMessage, Outbox, ProgramError, ValidProgram};
 use anole_model::{Bounds, Dur, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The programs that the agent installed.
@@ -10,9 +11,28 @@ use std::sync::Arc;
 /// As in libccp, a program with id 1 is the first of a new agent and clears the table. Unlike there, a
 /// program whose id is taken replaces the older one, which there would go on to be used; and a program
 /// that is refused takes no place.
-#[derive(Debug, Default)]
+///
+/// An INSTALL may be lost; the agent then names a program that is not here, and would do so for ever. READY has it send
+/// its programs again: [`ProgramTable::wants_programs`] says when.
+#[derive(Debug)]
 pub struct ProgramTable {
     programs: Vec<Arc<ValidProgram>>,
+    /// A program that the agent named and that is not here.
+    missing: Option<u32>,
+    ask_at: Time,
+    /// Between the last time that the agent was asked and the next.
+    ask_wait: Dur,
+}
+
+impl Default for ProgramTable {
+    fn default() -> ProgramTable {
+        ProgramTable {
+            programs: Vec::new(),
+            missing: None,
+            ask_at: Time::ZERO,
+            ask_wait: ProgramTable::FIRST_ASK_WAIT,
+        }
+    }
 }
 
 impl ProgramTable {
@@ -21,6 +41,11 @@ impl ProgramTable {
 
     /// The id that a new agent gives its first program.
     const FIRST_UID: u32 = 1;
+    /// Between two requests for programs. READY makes the agent forget all flows of the datapath, so that one whose
+    /// program is refused rather than lost must not be asked for it at every turn: the wait doubles …
+    const FIRST_ASK_WAIT: Dur = Dur::from_millis(250);
+    /// … up to this.
+    const LONGEST_ASK_WAIT: Dur = Dur::from_millis(16_000);
 
     /// The program with this id.
     pub fn get(&self, uid: u32) -> Option<&Arc<ValidProgram>> {
@@ -31,6 +56,9 @@ impl ProgramTable {
     pub fn install(&mut self, program: ValidProgram) -> Result<(), ReceiveError> {
         if program.uid() == Self::FIRST_UID {
             self.programs.clear();
+        }
+        if self.missing == Some(program.uid()) {
+            (self.missing, self.ask_wait) = (None, Self::FIRST_ASK_WAIT);
         }
         let program = Arc::new(program);
         if let Some(place) = self.programs.iter_mut().find(|known| known.uid() == program.uid()) {
@@ -68,6 +96,18 @@ impl ProgramTable {
         }
     }
 
+    /// True when the agent is to be told READY: it named a program that is not here, and was not asked for it just now.
+    /// To be called after [`ProgramTable::receive`]; every flow has to be announced again afterwards.
+    pub fn wants_programs(&mut self, now: Time) -> bool {
+        let wants = self.missing.is_some() && now >= self.ask_at;
+        if wants {
+            self.missing = None;
+            self.ask_at = now + self.ask_wait;
+            self.ask_wait = (self.ask_wait * 2).min(Self::LONGEST_ASK_WAIT);
+        }
+        wants
+    }
+
     fn take(
         &mut self,
         message: &[u8],
@@ -77,8 +117,11 @@ impl ProgramTable {
             Message::Install(install) => return self.install(ValidProgram::install(&install)?),
             Message::Update(sid, updates) => (sid, FlowMessage::Update(updates)),
             Message::ChangeProgram { sid, uid, updates } => {
-                let program = self.get(uid).ok_or(ReceiveError::UnknownProgram(uid))?;
-                (sid, FlowMessage::ChangeProgram(Arc::clone(program), updates))
+                let Some(program) = self.get(uid).cloned() else {
+                    self.missing = Some(uid);
+                    return Err(ReceiveError::UnknownProgram(uid));
+                };
+                (sid, FlowMessage::ChangeProgram(program, updates))
             }
             Message::Create(..) | Message::Measure { .. } | Message::Ready(_) => {
                 return Err(ReceiveError::WrongDirection);
@@ -91,23 +134,6 @@ impl ProgramTable {
 /// A flow of a [`Datapath`]; also its id on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
-
-impl FlowId {
-    /// libccp's flow ids are 16-bit numbers from 1.
-    const MAX: usize = u16::MAX as usize;
-
-    fn index(self) -> usize {
-        (self.0 as usize).wrapping_sub(1)
-    }
-}
-
-/// Why no flow could be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// Every id is in use.
-    #[error("every flow id is in use")]
-    Full,
-}
 
 /// Why a message from the agent was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -136,7 +162,9 @@ pub enum ReceiveError {
 #[derive(Debug)]
 pub struct Datapath {
     programs: ProgramTable,
-    flows: Vec<Option<Flow>>,
+    flows: BTreeMap<FlowId, Flow>,
+    /// Ids are not used again: a late message for a flow that has ended finds nobody.
+    next_id: u32,
     bounds: Bounds,
     agent_timeout: Dur,
 }
@@ -144,42 +172,53 @@ pub struct Datapath {
 impl Datapath {
     /// A datapath without flows.
     pub fn new(bounds: Bounds, agent_timeout: Dur) -> Datapath {
-        Datapath { programs: ProgramTable::default(), flows: Vec::new(), bounds, agent_timeout }
+        Datapath {
+            programs: ProgramTable::default(),
+            flows: BTreeMap::new(),
+            next_id: 1,
+            bounds,
+            agent_timeout,
+        }
     }
 
-    /// Announces the datapath to the agent (READY). An agent that is not there yet needs none: it learns
-    /// of each flow by its CREATE.
+    /// Announces the datapath to the agent (READY), and each of its flows with the flow's next ACK: at READY an agent
+    /// sends its programs and forgets what flows there were. An agent that is not there yet needs none: it learns of each
+    /// flow by its CREATE.
     pub fn ready(&mut self, id: u32, out: &mut impl Outbox) {
         let mut message = Vec::new();
-        if wire::encode(&Message::Ready(id), &mut message).is_ok() {
-            let _ = out.send(&message);
+        if wire::encode(&Message::Ready(id), &mut message).is_ok() && out.send(&message).is_ok() {
+            self.flows.values_mut().for_each(Flow::announce_next);
         }
+    }
+
+    /// True when [`Datapath::ready`] is to be called; see [`ProgramTable::wants_programs`].
+    pub fn wants_programs(&mut self, now: Time) -> bool {
+        self.programs.wants_programs(now)
     }
 
     /// Opens a flow and announces it to the agent.
-    pub fn open(
-        &mut self,
-        now: Time,
-        create: CreateMessage,
-        out: &mut impl Outbox,
-    ) -> Result<FlowId, OpenError> {
-        let index = self.flows.iter().position(Option::is_none).unwrap_or(self.flows.len());
-        if index >= FlowId::MAX {
-            return Err(OpenError::Full);
+    pub fn open(&mut self, now: Time, create: CreateMessage, out: &mut impl Outbox) -> FlowId {
+        let id = self.free_id();
+        let config = FlowConfig { sid: id.0, create, bounds: self.bounds, agent_timeout: self.agent_timeout };
+        self.flows.insert(id, Flow::start(config, now, out));
+        id
+    }
+
+    /// The next id that no flow has: after 2^32 flows they come round.
+    fn free_id(&mut self) -> FlowId {
+        loop {
+            let id = FlowId(self.next_id);
+            // 0 stands for "no flow" on the wire.
+            self.next_id = self.next_id.checked_add(1).unwrap_or(1);
+            if !self.flows.contains_key(&id) {
+                return id;
+            }
         }
-        let sid = index as u32 + 1;
-        let config = FlowConfig { sid, create, bounds: self.bounds, agent_timeout: self.agent_timeout };
-        let flow = Some(Flow::start(config, now, out));
-        match self.flows.get_mut(index) {
-            Some(place) => *place = flow,
-            None => self.flows.push(flow),
-        }
-        Ok(FlowId(sid))
     }
 
     /// The flow with this id.
     pub fn flow(&self, id: FlowId) -> Option<&Flow> {
-        self.flows.get(id.index())?.as_ref()
+        self.flows.get(&id)
     }
 
     /// Takes what one ACK, loss detection or timeout of a flow tells. `None`: no such flow.
@@ -190,27 +229,24 @@ impl Datapath {
         sample: &AckSample,
         out: &mut impl Outbox,
     ) -> Option<Control> {
-        let flow = self.flows.get_mut(id.index())?.as_mut()?;
-        Some(flow.on_ack(now, sample, out))
+        Some(self.flows.get_mut(&id)?.on_ack(now, sample, out))
     }
 
     /// Takes one datagram of the agent, which may hold several messages; see [`ProgramTable::receive`].
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> Result<(), ReceiveError> {
         let flows = &mut self.flows;
-        self.programs.receive(datagram, |sid, message| {
-            match flows.get_mut(FlowId(sid).index()).and_then(Option::as_mut) {
-                Some(flow) => {
-                    flow.deliver(now, message);
-                    true
-                }
-                None => false,
+        self.programs.receive(datagram, |sid, message| match flows.get_mut(&FlowId(sid)) {
+            Some(flow) => {
+                flow.deliver(now, message);
+                true
             }
+            None => false,
         })
     }
 
     /// Closes a flow and tells the agent.
     pub fn close(&mut self, id: FlowId, out: &mut impl Outbox) {
-        if let Some(mut flow) = self.flows.get_mut(id.index()).and_then(Option::take) {
+        if let Some(mut flow) = self.flows.remove(&id) {
             flow.close(out);
         }
     }

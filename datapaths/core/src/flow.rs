@@ -25,21 +25,28 @@
 //!
 //! When the agent is lost, CUBIC resumes from what the flow really used, since the window of a
 //! pacing agent may be a loose cap. CREATE is sent again every 250 ms with the current window, so that
-//! an agent that was restarted adopts the flow. The program does not run meanwhile.
+//! an agent that was restarted adopts the flow. The program does not run meanwhile. Where the host knows that the agent
+//! is a new one, or that it has forgotten its flows, it says so ([`Mail::announce`]): CREATE then goes out with the next
+//! ACK, and the program goes on until the answer.
+//!
+//! After a retransmission timeout the window is the loss window, whatever the program asks for, until the agent sets a
+//! window or a rate (`loss_window.rs`).
+//!
+//! Time never goes back: a `now` before an earlier one counts as that one, so that a clock that is read in several places
+//! makes no interval of a program's or timer run out.
 //!
 //! Two departures from libccp, which has one timer for the whole datapath that starts only on a failed
 //! send: an UPDATE for a flow without a program has no effect until a program comes (there it sets the
 //! window), and a flow keeps its program when the agent clears the table (there it runs nothing, or
 //! whatever is installed in its place).
 
-use crate::program::ValidProgram;
+use crate::loss_window::LossWindow;
 use crate::register::RegisterKind;
 use crate::vm::{Abort, Machine};
-use crate::wire::{self, CreateMessage, FieldUpdate, MAX_MEASURE_BYTES};
-use crate::{AckSample, Control, Outbox};
+use crate::wire::{self, CreateMessage, MAX_MEASURE_BYTES};
+use crate::{AckSample, Control, FlowMessage, Mail, Outbox};
 use anole_laws::{Cubic, Law};
 use anole_model::{Bounds, Dur, Time};
-use std::sync::Arc;
 
 /// The agent is lost after this many round trips without an answer, if that is longer than the
 /// configured time: an agent that reports once per RTT and loses one answer is still alive.
@@ -94,15 +101,6 @@ pub struct FlowStats {
     pub send_failures: u64,
 }
 
-/// A message of the agent for one flow, its program already looked up.
-#[derive(Clone, Debug)]
-pub enum FlowMessage {
-    /// Set registers.
-    Update(Vec<FieldUpdate>),
-    /// Change to a program, then set registers.
-    ChangeProgram(Arc<ValidProgram>, Vec<FieldUpdate>),
-}
-
 /// One flow of a datapath.
 #[derive(Clone, Debug)]
 pub struct Flow {
@@ -110,7 +108,13 @@ pub struct Flow {
     machine: Machine,
     fallback: Cubic,
     governor: Governor,
-    control: Control,
+    /// What the governor asks for, within the bounds.
+    asked: Control,
+    /// What limits the window after a timeout, while the agent governs and has not answered it.
+    loss_window: Option<LossWindow>,
+    mail: Mail,
+    /// The latest time that was told.
+    now: Time,
     /// Since when a message to the agent has waited for an answer.
     waiting_since: Option<Time>,
     /// When the agent was given up, until it comes back.
@@ -133,7 +137,10 @@ impl Flow {
             machine: Machine::new(),
             fallback: Cubic::new(config.create.mss, cwnd),
             governor: Governor::Fallback,
-            control: Control { cwnd, rate: 0 },
+            asked: Control { cwnd, rate: 0 },
+            loss_window: None,
+            mail: Mail::default(),
+            now,
             waiting_since: None,
             lost_at: None,
             leniency: 1,
@@ -152,40 +159,54 @@ impl Flow {
 
     /// Takes what one ACK, loss detection or timeout tells; returns what to obey from now on.
     pub fn on_ack(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) -> Control {
+        self.now = self.now.max(now);
+        let now = self.now;
         self.stats.acks += 1;
         self.smooth_rtt(sample.rtt_us);
-        if self.machine.has_program() && !self.agent_is_lost(now) {
+        self.read_mail(now, out);
+        let has_program = self.machine.has_program() || self.mail.program.is_some();
+        if has_program && !self.agent_is_lost(now) {
             self.governor = Governor::Agent;
             self.run_program(now, sample, out);
         } else {
             self.run_fallback(now, sample, out);
         }
-        self.control
+        self.control()
     }
 
-    /// Takes a message of the agent; it takes effect at the next ACK.
+    /// Takes a message of the agent that came at `now`; it takes effect at the next ACK.
     pub fn deliver(&mut self, now: Time, message: FlowMessage) {
-        self.stats.updates += 1;
-        self.waiting_since = None;
-        if let Some(lost_at) = self.lost_at.take() {
-            let was_alive = now.since(lost_at) < CREATE_INTERVAL;
-            self.leniency = if was_alive { (2 * self.leniency).min(MAX_LENIENCY) } else { 1 };
-        }
-        let fields = match message {
-            FlowMessage::Update(fields) => fields,
-            FlowMessage::ChangeProgram(program, fields) => {
-                self.machine.stage_program(program);
-                fields
-            }
-        };
-        for field in &fields {
-            self.machine.stage_field(field);
-        }
+        self.mail.put(now, message);
+    }
+
+    /// Empties a mailbox; what was in it takes effect at the next ACK.
+    pub fn collect(&mut self, mail: &mut Mail) {
+        self.mail.append(mail);
+    }
+
+    /// Has the flow announced to the agent with the next ACK; see [`Mail::announce`].
+    pub fn announce_next(&mut self) {
+        self.mail.announce();
+    }
+
+    /// The segment size has changed (path-MTU discovery): from now on the bounds and the fallback count in the new one.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.config.create.mss = mss;
+        self.fallback.set_mss(mss);
+        self.asked.cwnd = self.bounded(self.asked.cwnd);
     }
 
     /// What the transport has to obey now.
     pub fn control(&self) -> Control {
-        self.control
+        match self.loss_window {
+            Some(limit) => Control { cwnd: self.bounded(self.asked.cwnd.min(limit.window)), ..self.asked },
+            None => self.asked,
+        }
+    }
+
+    /// What the governor asks for. The transport gets less of it after a timeout.
+    pub fn asked(&self) -> Control {
+        self.asked
     }
 
     /// Who governs the flow now.
@@ -195,7 +216,7 @@ impl Flow {
 
     /// The flow's counters.
     pub fn stats(&self) -> FlowStats {
-        self.stats
+        FlowStats { updates: self.stats.updates + self.mail.messages(), ..self.stats }
     }
 
     /// The raw value of a register; `None` for one that does not exist. For tests and diagnosis.
@@ -213,6 +234,25 @@ impl Flow {
         let mut buffer = [0; MAX_MEASURE_BYTES];
         let sent = out.send(wire::measure(&mut buffer, self.config.sid, 0, &[]));
         self.stats.send_failures += u64::from(sent.is_err());
+    }
+
+    fn bounded(&self, cwnd: u32) -> u32 {
+        self.config.bounds.cwnd(u64::from(cwnd), self.config.create.mss)
+    }
+
+    /// Takes note of what came since the last ACK; the program and the registers are the machine's to take.
+    fn read_mail(&mut self, now: Time, out: &mut impl Outbox) {
+        if let Some((messages, first_at)) = self.mail.take_arrived() {
+            self.stats.updates += messages;
+            self.waiting_since = None;
+            if let Some(lost_at) = self.lost_at.take() {
+                let was_alive = first_at.since(lost_at) < CREATE_INTERVAL;
+                self.leniency = if was_alive { (2 * self.leniency).min(MAX_LENIENCY) } else { 1 };
+            }
+        }
+        if self.mail.take_unknown() {
+            self.announce(now, out);
+        }
     }
 
     fn smooth_rtt(&mut self, rtt_us: u64) {
@@ -233,6 +273,9 @@ impl Flow {
     }
 
     fn run_program(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) {
+        if self.mail.commands() {
+            self.loss_window = None;
+        }
         let (config, stats, waiting) = (&self.config, &mut self.stats, &mut self.waiting_since);
         let report = |uid, values: &[u64]| {
             let mut buffer = [0; MAX_MEASURE_BYTES];
@@ -241,12 +284,22 @@ impl Flow {
             stats.send_failures += u64::from(sent.is_err());
             waiting.get_or_insert(now);
         };
-        let outcome =
-            self.machine.run(now, sample, &config.bounds, config.create.mss, &mut self.control, report);
+        let (bounds, mss) = (&config.bounds, config.create.mss);
+        let outcome = self.machine.run(now, &mut self.mail, sample, bounds, mss, &mut self.asked, report);
         self.last_abort = outcome.err();
         if self.last_abort.is_some() {
             self.stats.aborts += 1;
             self.waiting_since.get_or_insert(now);
+        }
+        self.limit_window(sample);
+    }
+
+    fn limit_window(&mut self, sample: &AckSample) {
+        if sample.was_timeout {
+            self.loss_window = Some(LossWindow::begin(self.loss_window, sample, self.config.create.mss));
+        } else if let Some(limit) = self.loss_window {
+            let grown = limit.grow(sample.bytes_acked);
+            self.loss_window = Some(grown).filter(|grown| grown.window < self.asked.cwnd);
         }
     }
 
@@ -255,22 +308,30 @@ impl Flow {
             self.governor = Governor::Fallback;
             self.stats.fallbacks += 1;
             self.lost_at = Some(now);
-            self.fallback = self.resumed_fallback(sample);
+            self.fallback = self.resumed_fallback(now, sample);
+            self.loss_window = None;
             self.next_create = now;
         }
         self.fallback.on_feedback(now, &sample.feedback());
         let cwnd = self.config.bounds.cwnd(self.fallback.cwnd(), self.config.create.mss);
-        self.control = Control { cwnd, rate: 0 };
+        self.asked = Control { cwnd, rate: 0 };
         if now >= self.next_create {
             self.announce(now, out);
         }
     }
 
     /// The fallback from where the agent left off. A flow whose application has too little to send says nothing about the
-    /// path: it goes on with what was in use, or ten packets (RFC 6928), and slow start up to the old window.
-    fn resumed_fallback(&self, sample: &AckSample) -> Cubic {
+    /// path: it goes on with what was in use, or ten packets (RFC 6928), and slow start up to the old window. After a timeout
+    /// that the agent did not answer it goes on as if it had governed then.
+    fn resumed_fallback(&self, now: Time, sample: &AckSample) -> Cubic {
         let (mss, rtt) = (self.config.create.mss, Dur::from_micros(self.srtt_us));
-        let (old, used) = (self.control.cwnd, self.operating_point(sample));
+        if let Some(limit) = self.loss_window {
+            let mut cubic = Cubic::resumed(mss, limit.flight.min(self.asked.cwnd), rtt);
+            cubic.on_timeout(now);
+            cubic.observe(u64::from(limit.window));
+            return cubic;
+        }
+        let (old, used) = (self.asked.cwnd, self.operating_point(sample));
         if !sample.app_limited {
             return Cubic::resumed(mss, used, rtt);
         }
@@ -287,14 +348,14 @@ impl Flow {
         let before = |left: u32| u128::from(left) + u128::from(sample.bytes_acked);
         let used = delivered.max(sample.bytes_in_flight.map_or(0, before));
         match u32::try_from(used) {
-            Ok(0) | Err(_) => self.control.cwnd,
-            Ok(used) => used.min(self.control.cwnd),
+            Ok(0) | Err(_) => self.asked.cwnd,
+            Ok(used) => used.min(self.asked.cwnd),
         }
     }
 
     /// Sends CREATE; returns whether the outbox took it.
     fn announce(&mut self, now: Time, out: &mut impl Outbox) -> bool {
-        let create = CreateMessage { init_cwnd: self.control.cwnd, ..self.config.create.clone() };
+        let create = CreateMessage { init_cwnd: self.control().cwnd, ..self.config.create.clone() };
         let sent = out.send(&wire::create(self.config.sid, &create)).is_ok();
         self.stats.send_failures += u64::from(!sent);
         self.waiting_since.get_or_insert(now);

@@ -2,10 +2,10 @@
 //!
 //! The meaning of every operation, and the order of what happens around a run, are libccp's
 //! (`machine.c`, `ccp_invoke`):
-//! 1. `Cwnd` and `Rate` take the values that the transport obeys now.
-//! 2. A staged program becomes the running one: volatile definitions are set, then the others, then
+//! 1. `Cwnd` and `Rate` take the values last asked of the transport.
+//! 2. A program that waits in the mail becomes the running one: volatile definitions are set, then the others, then
 //!    `Micros` restarts. Registers that it does not define keep what an earlier program left.
-//! 3. Staged registers are set. A staged window or rate other than 0 goes to the transport even when
+//! 3. Registers in the mail are set. A window or rate other than 0 among them goes to the transport even when
 //!    the program then aborts.
 //! 4. The expressions are evaluated in order until one is true and does not fall through. Arithmetic is
 //!    on u64; overflow, underflow and division by zero abort the run half-way: what was written stays,
@@ -23,9 +23,9 @@
 //! One departure: libccp cuts a window or rate to its low 32 bits on the way to the transport; here the
 //! whole value is brought within the flow's bounds. The registers hold the raw value in both.
 
+use crate::mail::Mail;
 use crate::program::{Instruction, Op, ValidProgram};
 use crate::register::{RegisterFile, RegisterKind, Slot};
-use crate::wire::FieldUpdate;
 use crate::{AckSample, Control};
 use anole_model::{Bounds, Time};
 use std::sync::Arc;
@@ -52,49 +52,17 @@ pub enum Abort {
 pub(crate) struct Machine {
     registers: RegisterFile,
     program: Option<Arc<ValidProgram>>,
-    staged_program: Option<Arc<ValidProgram>>,
-    /// At most one entry for each register that an agent may set.
-    staged_fields: Vec<(Slot, u64)>,
     /// When `Micros` was 0, µs; wraps.
     micros_zero: u64,
 }
 
 impl Machine {
     pub fn new() -> Machine {
-        Machine {
-            registers: RegisterFile::new(),
-            program: None,
-            staged_program: None,
-            staged_fields: Vec::new(),
-            micros_zero: 0,
-        }
+        Machine { registers: RegisterFile::new(), program: None, micros_zero: 0 }
     }
 
     pub fn has_program(&self) -> bool {
-        self.program.is_some() || self.staged_program.is_some()
-    }
-
-    /// Stages a program change; what was staged before is forgotten.
-    pub fn stage_program(&mut self, program: Arc<ValidProgram>) {
-        self.staged_fields.clear();
-        self.staged_program = Some(program);
-    }
-
-    /// Stages a register. Those that no agent may set are skipped.
-    pub fn stage_field(&mut self, update: &FieldUpdate) {
-        let slot = match RegisterKind::from_wire(update.kind) {
-            Some(kind @ (RegisterKind::Control | RegisterKind::VolatileControl)) => {
-                Slot::of(kind, update.index)
-            }
-            Some(RegisterKind::Implicit) => Slot::of(RegisterKind::Implicit, update.index)
-                .filter(|slot| *slot == Slot::CWND || *slot == Slot::RATE),
-            _ => None,
-        };
-        let Some(slot) = slot else { return };
-        match self.staged_fields.iter_mut().find(|(known, _)| *known == slot) {
-            Some((_, value)) => *value = update.value,
-            None => self.staged_fields.push((slot, update.value)),
-        }
+        self.program.is_some()
     }
 
     /// A register's raw value.
@@ -102,11 +70,12 @@ impl Machine {
         Slot::of(kind, index).map(|slot| self.registers.get(slot))
     }
 
-    /// One ACK: updates `control`, calls `report` with the program's id and the values if the program
-    /// asks for it.
+    /// One ACK: takes what waits in `mail`, updates `control`, calls `report` with the program's id and the values if
+    /// the program asks for it.
     pub fn run(
         &mut self,
         now: Time,
+        mail: &mut Mail,
         sample: &AckSample,
         bounds: &Bounds,
         mss: u32,
@@ -116,11 +85,11 @@ impl Machine {
         let now_us = now.as_micros();
         self.registers.set(Slot::CWND, u64::from(control.cwnd));
         self.registers.set(Slot::RATE, u64::from(control.rate));
-        if let Some(program) = self.staged_program.take() {
+        if let Some(program) = mail.program.take() {
             self.start(program, now_us);
         }
-        if !self.staged_fields.is_empty() {
-            for (slot, value) in self.staged_fields.drain(..) {
+        if !mail.fields.is_empty() {
+            for (slot, value) in mail.fields.drain(..) {
                 self.registers.set(slot, value);
             }
             obey(&self.registers, bounds, mss, control);

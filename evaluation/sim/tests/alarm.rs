@@ -32,7 +32,7 @@ impl Flow {
         let installed = Installed::all();
         installed.installs().for_each(|install| deliver(&mut datapath, &install));
         let create = CreateMessage::without_addresses(15_000, 1_500, AlgorithmName::NONE);
-        let id = datapath.open(Time::ZERO, create, &mut Vec::new()).unwrap();
+        let id = datapath.open(Time::ZERO, create, &mut Vec::new());
         let mut commands = Commands::default();
         commands
             .run(&PROGRAM)

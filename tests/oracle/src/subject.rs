@@ -2,7 +2,7 @@
 
 use crate::oracle::{Step, digest};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
-use anole_datapath::{Abort, Datapath, FlowId, RegisterKind};
+use anole_datapath::{Abort, Datapath, Flow, FlowId, RegisterKind};
 use anole_model::{Bounds, Dur, Time};
 
 /// Every register, in the order in which both sides list them: (kind, count).
@@ -38,8 +38,9 @@ impl Subject {
             }
             Step::Ack { now_us, sample } => {
                 let mut sent = Vec::new();
-                let control = self.datapath.on_ack(Time::from_micros(*now_us), self.flow, sample, &mut sent);
-                let control = control.unwrap_or_default();
+                self.datapath.on_ack(Time::from_micros(*now_us), self.flow, sample, &mut sent);
+                // What the program asks for: libccp leaves it to the transport what a timeout makes of that.
+                let control = self.datapath.flow(self.flow).map(Flow::asked).unwrap_or_default();
                 answer.extend_from_slice(&self.result().to_le_bytes());
                 answer.extend_from_slice(&control.cwnd.to_le_bytes());
                 answer.extend_from_slice(&u64::from(control.rate).to_le_bytes());
@@ -54,10 +55,7 @@ impl Subject {
         *self = Subject::default();
         let create = CreateMessage::without_addresses(init_cwnd, mss, AlgorithmName::NONE);
         let mut sent = Vec::new();
-        self.flow = self
-            .datapath
-            .open(Time::from_micros(now_us), create, &mut sent)
-            .expect("a new datapath has room for a flow");
+        self.flow = self.datapath.open(Time::from_micros(now_us), create, &mut sent);
         put_messages(&sent, answer);
     }
 

@@ -221,6 +221,17 @@ impl Cubic {
         self.avoidance = None;
     }
 
+    /// Packets have `mss` bytes from now on: what is known in bytes stays, and an epoch under way begins anew.
+    pub fn set_mss(&mut self, mss: u32) {
+        let mss = f64::from(mss.max(1));
+        let scale = self.mss / mss;
+        for packets in [&mut self.cwnd, &mut self.ssthresh, &mut self.w_max, &mut self.cwnd_prior] {
+            *packets *= scale;
+        }
+        self.cwnd = self.cwnd.clamp(LOSS_WINDOW_PACKETS, MAX_WINDOW_PACKETS);
+        (self.mss, self.avoidance) = (mss, None);
+    }
+
     /// The window, bytes.
     pub fn cwnd(&self) -> u64 {
         (self.cwnd * self.mss) as u64

@@ -30,6 +30,22 @@ fn slow_start_doubles() {
     assert!(cubic.in_slow_start());
 }
 
+/// Path-MTU discovery finds larger packets in slow start, and again in congestion avoidance.
+#[test]
+fn another_segment_size_leaves_the_windows_in_bytes() {
+    let (mut cubic, mut now) = (Cubic::new(1200, 12_000), Time::ZERO);
+    cubic.set_mss(1472);
+    assert_eq!((cubic.cwnd(), cubic.in_slow_start()), (12_000, true));
+    rounds(&mut cubic, &mut now, 3);
+    cubic.on_loss(now);
+    let (before, epoch) = (cubic.cwnd(), cubic.epoch());
+    cubic.set_mss(1200);
+    assert!(cubic.cwnd().abs_diff(before) <= 1 && !cubic.in_slow_start());
+    assert!(cubic.epoch().w_max.abs_diff(epoch.w_max) <= 1);
+    cubic.on_timeout(now);
+    assert_eq!(cubic.cwnd(), 1200);
+}
+
 #[test]
 fn one_decrease_per_round_trip() {
     let (mut cubic, mut now) = (Cubic::new(MSS, 100 * MSS), Time::ZERO);

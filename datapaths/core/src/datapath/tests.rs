@@ -25,7 +25,7 @@ fn install(uid: u32) -> Message<'static> {
 #[test]
 fn several_messages_in_one_datagram() {
     let (mut datapath, mut out) = (datapath(), Vec::new());
-    let id = datapath.open(Time::ZERO, create(), &mut out).expect("there is room");
+    let id = datapath.open(Time::ZERO, create(), &mut out);
     let fields = vec![FieldUpdate { kind: 2, index: 4, value: 33_000 }];
     let updates = vec![FieldUpdate { kind: 0, index: 3, value: 8 }];
     let datagram = bytes(&[
@@ -45,7 +45,7 @@ fn several_messages_in_one_datagram() {
 #[test]
 fn a_bad_message_does_not_hide_the_ones_behind_it() {
     let mut datapath = datapath();
-    let id = datapath.open(Time::ZERO, create(), &mut Vec::new()).expect("there is room");
+    let id = datapath.open(Time::ZERO, create(), &mut Vec::new());
     let datagram = bytes(&[
         install(1),
         Message::ChangeProgram { sid: id.0, uid: 77, updates: vec![] },
@@ -77,16 +77,60 @@ fn the_table_is_cleared_by_the_first_program_and_replaces_by_id() {
 }
 
 #[test]
-fn flow_ids_are_reused_and_closing_is_told() {
+fn flow_ids_are_not_used_again_and_closing_is_told() {
     let (mut datapath, mut out) = (datapath(), Vec::new());
-    let ids: Vec<_> =
-        (0..3).map(|_| datapath.open(Time::ZERO, create(), &mut out).expect("there is room")).collect();
+    let ids: Vec<_> = (0..3).map(|_| datapath.open(Time::ZERO, create(), &mut out)).collect();
     assert_eq!(ids, [FlowId(1), FlowId(2), FlowId(3)]);
     datapath.close(FlowId(2), &mut out);
     assert_eq!(out.last().map(|message| message[..8].to_vec()), Some(vec![1, 0, 16, 0, 2, 0, 0, 0]));
     assert!(datapath.flow(FlowId(2)).is_none());
     assert_eq!(datapath.on_ack(Time::ZERO, FlowId(2), &AckSample::default(), &mut out), None);
-    assert_eq!(datapath.open(Time::ZERO, create(), &mut out), Ok(FlowId(2)));
+    let next = datapath.open(Time::ZERO, create(), &mut out);
+    assert_eq!(next, FlowId(4));
+    // Answers to the closed flow that were under way.
+    let fields = vec![FieldUpdate { kind: 2, index: 4, value: 33_000 }];
+    let late = bytes(&[install(1), Message::ChangeProgram { sid: 2, uid: 1, updates: fields }]);
+    assert_eq!(datapath.receive(Time::ZERO, &late), Err(ReceiveError::UnknownFlow(2)));
+    let control = datapath.on_ack(Time::from_micros(1), next, &AckSample::default(), &mut out);
+    assert_eq!(control.map(|c| c.cwnd), Some(10_000));
     datapath.ready(5, &mut out);
     assert_eq!(out.last().map(Vec::as_slice), Some(&[5, 0, 12, 0, 0, 0, 0, 0, 5, 0, 0, 0][..]));
+}
+
+#[test]
+fn ids_come_round_without_meeting_a_flow_that_is_open() {
+    let (mut datapath, mut out) = (datapath(), Vec::new());
+    datapath.open(Time::ZERO, create(), &mut out);
+    datapath.next_id = u32::MAX;
+    let ids: Vec<u32> = (0..2).map(|_| datapath.open(Time::ZERO, create(), &mut out).0).collect();
+    assert_eq!(ids, [u32::MAX, 2]);
+}
+
+/// The agent installs, and its messages are lost: it is asked to install again, less and less often, and the flow is
+/// announced again so that it gets the program.
+#[test]
+fn a_lost_program_is_asked_for_again() {
+    let (mut datapath, mut out) = (datapath(), Vec::new());
+    let id = datapath.open(Time::ZERO, create(), &mut out);
+    let change = bytes(&[Message::ChangeProgram { sid: id.0, uid: 3, updates: vec![] }]);
+    let mut asked = Vec::new();
+    for ms in (0..5_000).step_by(50) {
+        let now = Time::ZERO + Dur::from_millis(ms);
+        assert_eq!(datapath.receive(now, &change), Err(ReceiveError::UnknownProgram(3)));
+        if datapath.wants_programs(now) {
+            asked.push(ms);
+        }
+        assert!(!datapath.wants_programs(now), "once for each time that it is named");
+    }
+    assert_eq!(asked, [0, 250, 750, 1750, 3750]);
+    out.clear();
+    datapath.ready(5, &mut out);
+    datapath.on_ack(Time::from_micros(5_100_000), id, &AckSample::default(), &mut out);
+    let said: Vec<u8> = out.iter().map(|message| message[0]).collect();
+    assert_eq!(said, [5, 0], "READY, then CREATE with the next ACK");
+    let again = bytes(&[install(3), Message::ChangeProgram { sid: id.0, uid: 3, updates: vec![] }]);
+    assert_eq!(datapath.receive(Time::from_micros(5_200_000), &again), Ok(()));
+    assert!(!datapath.wants_programs(Time::from_micros(60_000_000)));
+    datapath.on_ack(Time::from_micros(5_200_000), id, &AckSample::default(), &mut out);
+    assert_eq!(datapath.flow(id).map(Flow::governor), Some(Governor::Agent));
 }

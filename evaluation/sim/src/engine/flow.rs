@@ -192,20 +192,14 @@ impl SimFlow {
         };
         let now = around.now;
         let (datapath, mut out) = around.outbox();
-        match datapath.open(now, create, &mut out) {
-            Ok(id) => {
-                self.phase = Phase::Running(id);
-                if let Some(flow) = datapath.flow(id) {
-                    self.sender.set_control(flow.control());
-                }
-                let watched_by = self.watched_by.as_ref();
-                self.tap = watched_by
-                    .and_then(|schema| Tap::new(now, self.mss, INITIAL_WINDOW_PACKETS * self.mss, schema))
-                    .map(Box::new);
-            }
-            // A scenario has far fewer flows than there are ids; a flow without one never sends.
-            Err(_) => self.phase = Phase::Over,
+        let id = datapath.open(now, create, &mut out);
+        self.phase = Phase::Running(id);
+        if let Some(flow) = datapath.flow(id) {
+            self.sender.set_control(flow.control());
         }
+        let watched_by = self.watched_by.as_ref();
+        let tap = |schema| Tap::new(now, self.mss, INITIAL_WINDOW_PACKETS * self.mss, schema);
+        self.tap = watched_by.map(|schema| Box::new(tap(schema)));
     }
 
     fn end(&mut self, mut around: Around<'_>, id: FlowId, at: Time, complete: bool) {

@@ -25,17 +25,17 @@ pub(super) struct Tap {
 
 impl Tap {
     /// Of a flow that begins.
-    pub fn new(now: Time, mss: u32, init_cwnd: u32, schema: &Schema) -> Option<Tap> {
+    pub fn new(now: Time, mss: u32, init_cwnd: u32, schema: &Schema) -> Tap {
         let mut datapath = Datapath::new(Bounds::DEFAULT, AGENT_TIMEOUT);
         let installed = Installed::all();
         installed.installs().for_each(|install| deliver(&mut datapath, now, &install));
         let create = CreateMessage::without_addresses(init_cwnd, mss, AlgorithmName::NONE);
-        let flow = datapath.open(now, create, &mut Vec::new()).ok()?;
+        let flow = datapath.open(now, create, &mut Vec::new());
         let mut commands = Commands::default();
         commands.run(&PROGRAM).set(control::INTERVAL_US, FIRST_REPORT_US);
         let mut tap = Tap { datapath, flow, installed, commands, watch: Watch::new(mss, schema), due: None };
         tap.command(now);
-        Some(tap)
+        tap
     }
 
     /// Has the commands obeyed.

@@ -71,7 +71,7 @@ impl Recorder {
             algorithm,
         };
         println!("open {} {INIT_CWND} {MSS} {}", self.now_us, algorithm.as_str());
-        let flow = self.datapath.open(Time::from_micros(self.now_us), create, &mut out)?;
+        let flow = self.datapath.open(Time::from_micros(self.now_us), create, &mut out);
         self.exchange(&mut out)?;
         let mut link = Link::default();
         let mut control = Control { cwnd: INIT_CWND, rate: 0 };
@@ -86,7 +86,8 @@ impl Recorder {
             }
             let now = Time::from_micros(self.now_us);
             control = self.datapath.on_ack(now, flow, &sample, &mut out).context("the flow is open")?;
-            println!("ack {} {} = {} {}", self.now_us, words(&sample), control.cwnd, control.rate);
+            let asked = self.datapath.flow(flow).context("the flow is open")?.asked();
+            println!("ack {} {} = {} {}", self.now_us, words(&sample), asked.cwnd, asked.rate);
             self.exchange(&mut out)?;
         }
         let state = self.datapath.flow(flow).context("the flow is open")?;
