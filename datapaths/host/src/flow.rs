@@ -1,6 +1,6 @@
 //! One flow of a real transport.
 
-use crate::shared::{Port, Shared};
+use crate::shared::{Mailbox, Port, Shared};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Control, Flow, FlowConfig, FlowStats, Governor};
 use std::net::{IpAddr, SocketAddr};
@@ -25,16 +25,26 @@ pub struct FlowOptions {
 /// A flow of a transport: tell it of every ACK, loss and timeout, obey the [`Control`] it returns.
 ///
 /// A clone is the same flow for the agent (a transport that probes a new path copies its controller
-/// and drops one of the two later); the agent hears of the end when the last clone is dropped.
-#[derive(Clone, Debug)]
+/// and drops one of the two later): both get every message, and the agent hears of the end when the last
+/// one is dropped.
+#[derive(Debug)]
 pub struct HostFlow {
     flow: Flow,
+    mailbox: Arc<Mailbox>,
     port: Arc<Port>,
+}
+
+impl Clone for HostFlow {
+    fn clone(&self) -> HostFlow {
+        let mailbox = self.port.mailbox(Some(&self.mailbox));
+        HostFlow { flow: self.flow.clone(), mailbox, port: self.port.clone() }
+    }
 }
 
 impl HostFlow {
     pub(crate) fn open(shared: Arc<Shared>, now: Instant, spec: &FlowOptions) -> HostFlow {
         let port = Shared::register(&shared);
+        let mailbox = port.mailbox(None);
         let (src_ip, src_port) = wire_address(spec.local);
         let (dst_ip, dst_port) = wire_address(spec.remote);
         let config = FlowConfig {
@@ -52,7 +62,7 @@ impl HostFlow {
             agent_timeout: shared.options.agent_timeout,
         };
         let flow = Flow::start(config, shared.clock.time(now), &mut &*shared);
-        HostFlow { flow, port }
+        HostFlow { flow, mailbox, port }
     }
 
     /// Takes what one ACK, loss detection or timeout tells; returns what to obey from now on.
@@ -60,8 +70,13 @@ impl HostFlow {
         let shared = &*self.port.shared;
         let now = shared.clock.time(now);
         let flow = &mut self.flow;
-        self.port.drain(|arrived, message| flow.deliver(arrived, message));
+        self.mailbox.drain(|mail| flow.collect(mail));
         self.flow.on_ack(now, sample, &mut { shared })
+    }
+
+    /// The segment size has changed (path-MTU discovery).
+    pub fn set_mss(&mut self, mss: u32) {
+        self.flow.set_mss(mss);
     }
 
     /// What the transport has to obey now.

@@ -19,7 +19,7 @@ pub struct HostStats {
     pub datagrams: u64,
     /// Datagrams refused, in part or as a whole: from somebody else, or not what an agent may say.
     pub refused: u64,
-    /// READY messages sent, one per agent that came.
+    /// READY messages sent: one per agent that came, and one each time that it had to be asked for its programs.
     pub announcements: u64,
 }
 

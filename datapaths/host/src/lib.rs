@@ -10,8 +10,11 @@
 //!  HostFlow::on_ack(now, sample)               recv from the agent's address only
 //!    ├ flag set? drain the mailbox  ◄───────── INSTALL → program table
 //!    ├ anole_datapath::Flow::on_ack            UPDATE, CHANGE_PROG → mailbox, flag
-//!    └ report ──► non-blocking send ──► agent  READY whenever the agent's socket is a new one
+//!    └ report ──► non-blocking send ──► agent  READY whenever the agent's socket is a new one,
+//!                                              or it names a program that is not here
 //! ```
+//!
+//! At READY an agent knows no flow: each is announced again with its next ACK, and its program goes on until the answer.
 //!
 //! Per ACK there is no lock (an atomic flag tells whether the mailbox holds anything), no clock read
 //! (`now` is an argument) and nothing that blocks (a full or missing agent socket is a send failure,

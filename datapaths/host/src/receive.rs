@@ -63,7 +63,7 @@ fn take(shared: &Shared, programs: &mut ProgramTable, datagram: &[u8]) {
     let now = shared.clock.now();
     let outcome = programs.receive(datagram, |sid, message| match shared.port(sid) {
         Some(port) => {
-            port.put(now, message);
+            port.put(now, &message);
             true
         }
         None => false,
@@ -73,6 +73,10 @@ fn take(shared: &Shared, programs: &mut ProgramTable, datagram: &[u8]) {
             shared.counters.datagrams.fetch_add(1, Relaxed);
         }
         Err(error) => refuse(shared, &error.to_string()),
+    }
+    if programs.wants_programs(now) {
+        // Where this fails, the agent is gone, or its queue is full and it will name the program again.
+        let _ = shared.announce();
     }
 }
 

@@ -3,17 +3,12 @@
 use crate::Clock;
 use crate::socket::AgentSocket;
 use anole_datapath::wire::{self, Message};
-use anole_datapath::{FlowMessage, Outbox, SendError};
+use anole_datapath::{FlowMessage, Mail, Outbox, SendError};
 use anole_model::{Bounds, Dur, Time};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// Messages that may wait in one flow's mailbox. An agent answers a flow's reports one by one and a
-/// flow drains at every ACK, so more than this means that no ACK comes. The oldest UPDATE is then the one that matters
-/// least: its registers are mostly set again, and a program that is not changed to is not made good by anything later.
-const MAILBOX_CAPACITY: usize = 64;
 
 /// What a host is set up with.
 #[derive(Clone, Copy, Debug)]
@@ -86,12 +81,15 @@ impl Shared {
         self.ports().get(&sid)?.upgrade()
     }
 
-    /// Tells the agent that a datapath is there.
+    /// Tells the agent that a datapath is there (READY), and has each flow announced with its next ACK: the agent sends
+    /// its programs and knows no flow of this host any more.
     pub(crate) fn announce(&self) -> Result<(), SendError> {
         let mut message = Vec::new();
         wire::encode(&Message::Ready(std::process::id()), &mut message).map_err(|_| SendError)?;
         (&*self).send(&message)?;
         self.counters.announcements.fetch_add(1, Relaxed);
+        let ports: Vec<_> = self.ports().values().filter_map(Weak::upgrade).collect();
+        ports.iter().for_each(|port| port.announce());
         Ok(())
     }
 
@@ -101,7 +99,7 @@ impl Shared {
     }
 
     fn ports(&self) -> MutexGuard<'_, HashMap<u32, Weak<Port>>> {
-        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ports)
     }
 }
 
@@ -112,46 +110,70 @@ impl Outbox for &Shared {
     }
 }
 
-/// A flow's place in the host: its id and the messages that wait for it.
+/// A flow's place in the host: its id, and a mailbox for each of its copies.
 ///
-/// Its clones of a flow hold it; when the last one lets go, the agent hears that the flow has ended.
+/// Its copies hold it; when the last one lets go, the agent hears that the flow has ended.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) sid: u32,
     pub(crate) shared: Arc<Shared>,
-    waiting: AtomicBool,
-    mailbox: Mutex<Vec<(Time, FlowMessage)>>,
+    mailboxes: Mutex<Vec<Weak<Mailbox>>>,
 }
 
 impl Port {
     fn new(sid: u32, shared: Arc<Shared>) -> Port {
-        Port { sid, shared, waiting: AtomicBool::new(false), mailbox: Mutex::default() }
+        Port { sid, shared, mailboxes: Mutex::default() }
     }
 
-    /// Leaves a message for the flow, with the time at which it came.
-    pub(crate) fn put(&self, now: Time, message: FlowMessage) {
-        let mut mailbox = self.lock();
-        if mailbox.len() == MAILBOX_CAPACITY {
-            let update = mailbox.iter().position(|(_, message)| matches!(message, FlowMessage::Update(_)));
-            mailbox.remove(update.unwrap_or(0));
+    /// A mailbox for the flow, or for a copy of the flow that has the mailbox `of`: what waits there is meant for both.
+    pub(crate) fn mailbox(&self, of: Option<&Mailbox>) -> Arc<Mailbox> {
+        let mut mailboxes = lock(&self.mailboxes);
+        mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
+        let mail = of.map(|mailbox| lock(&mailbox.mail).clone()).unwrap_or_default();
+        let mailbox = Arc::new(Mailbox { waiting: AtomicBool::new(of.is_some()), mail: Mutex::new(mail) });
+        mailboxes.push(Arc::downgrade(&mailbox));
+        mailbox
+    }
+
+    /// Leaves a message, which came at `now`, for every copy of the flow.
+    pub(crate) fn put(&self, now: Time, message: &FlowMessage) {
+        self.each(|mail| mail.put(now, message.clone()));
+    }
+
+    fn announce(&self) {
+        self.each(Mail::announce);
+    }
+
+    fn each(&self, mut leave: impl FnMut(&mut Mail)) {
+        for mailbox in lock(&self.mailboxes).iter().filter_map(Weak::upgrade) {
+            let mut mail = lock(&mailbox.mail);
+            leave(&mut mail);
+            mailbox.waiting.store(true, Release);
         }
-        mailbox.push((now, message));
-        self.waiting.store(true, Release);
     }
+}
 
-    /// Hands over every message that waits; one atomic load when none does.
-    pub(crate) fn drain(&self, mut take: impl FnMut(Time, FlowMessage)) {
+/// What waits for one copy of a flow.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    waiting: AtomicBool,
+    mail: Mutex<Mail>,
+}
+
+impl Mailbox {
+    /// Hands over the mail if there is any; one atomic load when there is none.
+    pub(crate) fn drain(&self, take: impl FnOnce(&mut Mail)) {
         if self.waiting.load(Acquire) {
-            let mut mailbox = self.lock();
+            let mut mail = lock(&self.mail);
             // Cleared under the lock, so that a message that comes later sets it again.
             self.waiting.store(false, Release);
-            mailbox.drain(..).for_each(|(arrived, message)| take(arrived, message));
+            take(&mut mail);
         }
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Time, FlowMessage)>> {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Port {
@@ -164,39 +186,5 @@ impl Drop for Port {
             // Without an agent there is nobody to tell.
             let _ = (&*self.shared).send(&message);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use anole_datapath::ProgramTable;
-    use anole_programs::{Installed, rate_hold};
-
-    fn change_program() -> FlowMessage {
-        let (installed, mut table, mut datagram) = (Installed::all(), ProgramTable::default(), Vec::new());
-        installed.installs().for_each(|install| wire::encode(&install, &mut datagram).unwrap());
-        table.receive(&datagram, |_, _| false).unwrap();
-        let uid = installed.uid(&rate_hold::PROGRAM).unwrap();
-        FlowMessage::ChangeProgram(Arc::clone(table.get(uid).unwrap()), Vec::new())
-    }
-
-    #[test]
-    fn a_full_mailbox_loses_updates_before_it_loses_a_program() {
-        let shared = Arc::new(Shared::new(None, HostOptions::default()));
-        let port = Shared::register(&shared);
-        let at = |n: u64| Time::from_nanos(n);
-        port.put(at(0), FlowMessage::Update(Vec::new()));
-        port.put(at(1), change_program());
-        for n in 2..2 * MAILBOX_CAPACITY as u64 {
-            port.put(at(n), FlowMessage::Update(Vec::new()));
-        }
-        let mut taken = Vec::new();
-        port.drain(|arrived, message| {
-            taken.push((arrived, matches!(message, FlowMessage::ChangeProgram(..))))
-        });
-        assert_eq!(taken.len(), MAILBOX_CAPACITY);
-        assert_eq!(taken[0], (at(1), true));
-        assert_eq!(taken[1], (at(MAILBOX_CAPACITY as u64 + 1), false), "the latest updates are kept");
     }
 }

@@ -3,14 +3,14 @@
 
 mod common;
 
-use anole_datapath::wire::AlgorithmName;
+use anole_datapath::wire::{self, AlgorithmName, Install, Message};
 use anole_datapath::{AckSample, Governor};
 use anole_datapath_host::{FlowOptions, Host, HostFlow, HostOptions};
 use common::{ScriptedAgent, eventually};
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const CWND: u32 = 200_000;
 const RATE: u32 = 3_000_000;
@@ -152,4 +152,77 @@ fn flows_on_many_threads_do_not_mix() {
     });
     assert!(agent.seen.created.load(Relaxed) >= 100);
     assert_eq!(host.stats().flows, 0);
+}
+
+/// A transport that probes a new path and goes back: what the agent said meanwhile holds for the old path's copy too.
+#[test]
+fn every_copy_of_a_flow_gets_the_agent_s_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let agent = ScriptedAgent::start(&path, CWND, RATE);
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    let mut old = host.open(Instant::now(), &spec());
+    let mut new = old.clone();
+    assert!(acks_until(&mut new, |flow| flow.control().cwnd == CWND));
+    assert!(acks_until(&mut new, |flow| flow.stats().updates >= 5));
+    // What waits for the old copy waits for a copy of it as well.
+    let mut third = old.clone();
+    for flow in [&mut old, &mut third] {
+        flow.on_ack(Instant::now(), &sample());
+        assert_eq!((flow.control().cwnd, flow.governor()), (CWND, Governor::Agent));
+    }
+    drop(agent);
+}
+
+#[test]
+fn a_flow_that_was_silent_is_announced_to_a_new_agent_with_its_first_ack() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let agent = ScriptedAgent::start(&path, CWND, RATE);
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    let mut flow = host.open(Instant::now(), &spec());
+    assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
+    drop(agent);
+    let next = ScriptedAgent::start(&path, CWND / 2, RATE);
+    assert!(eventually(|| host.stats().announcements == 2));
+    flow.on_ack(Instant::now(), &sample());
+    assert!(eventually(|| next.seen.created.load(Relaxed) >= 1), "announced with one ACK");
+    assert!(acks_until(&mut flow, |flow| flow.control().cwnd == CWND / 2));
+}
+
+/// An agent whose INSTALL did not arrive names a program that the host does not have.
+#[test]
+fn an_agent_is_asked_for_a_program_that_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let agent = UnixDatagram::bind(&path).unwrap();
+    agent.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    let mut buffer = [0; 256];
+    let mut next = || {
+        let (length, from) = agent.recv_from(&mut buffer).unwrap();
+        let kind = buffer[..length][0];
+        (kind, from.as_pathname().unwrap().to_path_buf())
+    };
+    const READY: u8 = 5;
+    const CREATE: u8 = 0;
+    assert_eq!(next().0, READY);
+    let mut flow = host.open(Instant::now(), &spec());
+    let (kind, own) = next();
+    assert_eq!(kind, CREATE);
+    let change = wire_bytes(&Message::ChangeProgram { sid: flow.sid(), uid: 7, updates: Vec::new() });
+    agent.send_to(&change, &own).unwrap();
+    assert_eq!(next().0, READY);
+    assert!(eventually(|| host.stats().announcements == 2));
+    flow.on_ack(Instant::now(), &sample());
+    assert_eq!(next().0, CREATE);
+    let install = Message::Install(Install { uid: 7, expressions: &[], instructions: &[] });
+    agent.send_to(&[wire_bytes(&install), change].concat(), &own).unwrap();
+    assert!(acks_until(&mut flow, |flow| flow.governor() == Governor::Agent));
+}
+
+fn wire_bytes(message: &Message<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    wire::encode(message, &mut bytes).unwrap();
+    bytes
 }
