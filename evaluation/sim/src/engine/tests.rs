@@ -112,6 +112,32 @@ fn a_dead_link_causes_timeouts_and_the_flow_comes_back() {
     assert!(throughput[80..].iter().all(|mbps| *mbps > 20.0), "{:?}", &throughput[50..]);
 }
 
+/// Packets that a flow sends up to `end_s` where the link is dead from 3 s on.
+fn sent_over_a_dead_link(alg: &str, end_s: f64) -> Option<u64> {
+    let dead = "[[change]]\nat_s = 3.0\nlink = \"b\"\nrandom_loss = 1.0";
+    let scenario = scenario(end_s, "", "", dead);
+    let choice = Choice { alg: Some(alg.to_string()), ..Choice::default() };
+    let plans = plan(&scenario, &choice, &crate::plan::shipped(), 1).ok()?;
+    let mut simulation = Simulation::new(&scenario, plans, 1, AgentScript::default());
+    simulation.run(&mut |_| ());
+    Some(simulation.flows[0].sent().0)
+}
+
+/// The agent's answer to a timeout is in force with the next ACK, which does not come: what goes out meanwhile is the
+/// datapath's loss window.
+#[test]
+fn no_agent_makes_a_timeout_send_the_old_window_again() {
+    let algorithms = anole_algorithms::all().iter().map(|spec| spec.name);
+    for alg in algorithms.chain(["native"]) {
+        // The last ACK comes 50 ms after the link's death, the first timeout 200 ms later at the earliest.
+        // A policy that does not ship has no plan.
+        let Some(before) = sent_over_a_dead_link(alg, 3.25) else { continue };
+        let sent = sent_over_a_dead_link(alg, 7.0).unwrap() - before;
+        // Timeouts 0.3, 0.9, 2.1 and 4.5 s after the last ACK at the latest, the window of the datapath's bounds each.
+        assert!((2..=8).contains(&sent), "{alg}: {sent} packets");
+    }
+}
+
 #[test]
 fn a_sudden_longer_delay_is_survived_in_spite_of_spurious_timeouts() {
     let longer = "[[change]]\nat_s = 2.0\nlink = \"b\"\none_way_delay_ms = 600.0";
