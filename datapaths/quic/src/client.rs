@@ -1,19 +1,21 @@
-//! The sending end: one connection, one stream, for a size or a time.
+//! The sending end: one connection, for a size or a time.
 
 use crate::QuicError;
 use crate::congestion::CongestionControl;
 use crate::meter::{Meter, Reading, RttSample};
 use crate::tls::{Certificate, SERVER_NAME};
-use crate::transport::{self, DatagramSize};
+use crate::transport::{self, DatagramSize, STREAMS};
 use bytes::Bytes;
 use noq::{Connection, ConnectionError, Endpoint, SendStream};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Size of the pieces handed to the stack; every piece is the same memory.
+/// Size of the pieces handed to the stack, bytes; every piece is the same memory.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// How long the end of a connection is waited for once its transfer is over.
@@ -48,7 +50,6 @@ pub struct ClientOptions {
 pub struct Transfer {
     endpoint: Endpoint,
     connection: Connection,
-    stream: SendStream,
     meter: Arc<Meter>,
     options: ClientOptions,
     handshake: Duration,
@@ -99,8 +100,7 @@ impl Transfer {
                 )),
                 other => refused(other.to_string()),
             })?;
-        let stream = connection.open_uni().await.map_err(|e| refused(e.to_string()))?;
-        Ok(Transfer { endpoint, connection, stream, meter, options, handshake: started.elapsed() })
+        Ok(Transfer { endpoint, connection, meter, options, handshake: started.elapsed() })
     }
 
     /// The connection's counters, for whoever watches.
@@ -109,12 +109,12 @@ impl Transfer {
     }
 
     /// Sends `amount`, closes the connection and reports.
-    pub async fn run(mut self, amount: Amount) -> Result<TransferReport, QuicError> {
+    pub async fn run(self, amount: Amount) -> Result<TransferReport, QuicError> {
         let started = Instant::now();
         let outcome = match amount {
-            Amount::Bytes(bytes) => send_bytes(&mut self.stream, bytes).await,
+            Amount::Bytes(bytes) => send(&self.connection, bytes).await,
             Amount::Time(time) => {
-                match tokio::time::timeout_at(started + time, send_forever(&mut self.stream)).await {
+                match tokio::time::timeout_at(started + time, send(&self.connection, u64::MAX)).await {
                     Ok(outcome) => outcome,
                     Err(_deadline) => Ok(()),
                 }
@@ -159,25 +159,34 @@ impl Transfer {
     }
 }
 
-async fn send_bytes(stream: &mut SendStream, bytes: u64) -> Result<(), String> {
+/// Sends so many bytes over as many streams as they fill; over when all of them are acknowledged. The streams take their
+/// pieces from one supply, so that none waits for another.
+async fn send(connection: &Connection, bytes: u64) -> Result<(), String> {
     let chunk = Bytes::from(vec![0; CHUNK_BYTES]);
-    let mut left = bytes;
-    while left > 0 {
-        let length = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+    let supply = Arc::new(AtomicU64::new(bytes));
+    let mut streams = JoinSet::new();
+    for _ in 0..bytes.div_ceil(CHUNK_BYTES as u64).clamp(1, u64::from(STREAMS)) {
+        let stream = connection.open_uni().await.map_err(|e| e.to_string())?;
+        streams.spawn(send_pieces(stream, chunk.clone(), supply.clone()));
+    }
+    while let Some(ended) = streams.join_next().await {
+        ended.map_err(|e| e.to_string())??;
+    }
+    Ok(())
+}
+
+/// Sends pieces on one stream until the supply is used up.
+async fn send_pieces(mut stream: SendStream, chunk: Bytes, supply: Arc<AtomicU64>) -> Result<(), String> {
+    loop {
+        let take = |left: u64| (left > 0).then(|| left.saturating_sub(chunk.len() as u64));
+        let Ok(left) = supply.fetch_update(Relaxed, Relaxed, take) else { break };
+        let length = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         stream.write_chunk(chunk.slice(..length)).await.map_err(|e| e.to_string())?;
-        left -= length as u64;
     }
     stream.finish().map_err(|e| e.to_string())?;
     match stream.stopped().await {
         Ok(None) => Ok(()),
         Ok(Some(code)) => Err(format!("the receiver stopped the stream with code {code}")),
         Err(error) => Err(error.to_string()),
-    }
-}
-
-async fn send_forever(stream: &mut SendStream) -> Result<(), String> {
-    let chunk = Bytes::from(vec![0; CHUNK_BYTES]);
-    loop {
-        stream.write_chunk(chunk.clone()).await.map_err(|e| e.to_string())?;
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! | noq tells | the flow hears |
 //! |---|---|
+//! | `on_packet_sent` of more than the path's MTU | nothing: it is a probe for a larger one, and its loss means none |
 //! | `on_ack` per packet, then `on_end_acks` | one sample per ACK frame: bytes and packets acknowledged, RTT of the newest packet, rates, in flight |
-//! | `on_packet_lost` per packet, then `on_congestion_event` | a sample of its own with the losses, at once, since no ACK may ever follow |
+//! | `on_packet_lost` per packet, then `on_congestion_event` | a sample of its own with the losses, at once, since no ACK may ever follow; packets that asked for no acknowledgement do not count, nor do those of a path left behind |
 //! | `on_congestion_event` with persistent congestion (RFC 9002 §7.6) | `was_timeout` |
 //! | `on_congestion_event` for ECN-CE | one marked packet |
+//! | `on_mtu_update` | the segment size: the smallest window is two packets of it |
+//! | `clone_box`, for a path to which the connection migrates | a copy of the flow with nothing in flight; both get every command |
 //!
 //! and noq obeys `window()` and `metrics().pacing_rate`. A rate of 0 leaves pacing to noq, which then
 //! spreads 1.25 windows over a smoothed RTT.
@@ -111,7 +114,9 @@ impl CcpController {
 
 impl Controller for CcpController {
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        self.packets.on_sent(now, pn, bytes);
+        if bytes <= self.mtu {
+            self.packets.on_sent(now, pn, bytes);
+        }
     }
 
     fn on_ack(
@@ -140,12 +145,14 @@ impl Controller for CcpController {
         if let Some(rates) = self.packets.sample(now, self.min_rtt) {
             self.rates = rates;
         }
+        if in_flight == 0 {
+            self.packets.clear();
+        }
         self.tell(now, in_flight);
     }
 
     fn on_packet_lost(&mut self, _lost_bytes: u16, pn: u64, _now: Instant) {
-        self.packets.on_lost(pn);
-        self.pending.lost_packets += 1;
+        self.pending.lost_packets += u32::from(self.packets.on_lost(pn));
     }
 
     fn on_congestion_event(
@@ -168,6 +175,8 @@ impl Controller for CcpController {
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.mtu = new_mtu;
+        self.flow.set_mss(u32::from(new_mtu));
+        self.control = self.flow.control();
     }
 
     fn window(&self) -> u64 {
@@ -183,7 +192,9 @@ impl Controller for CcpController {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+        let mut copy = self.clone();
+        copy.packets.clear();
+        Box::new(copy)
     }
 
     fn initial_window(&self) -> u64 {
@@ -192,5 +203,92 @@ impl Controller for CcpController {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_datapath_host::HostOptions;
+
+    const MTU: u16 = 1200;
+    const MS: Duration = Duration::from_millis(1);
+
+    fn controller(now: Instant) -> CcpController {
+        let host = Arc::new(Host::detached(HostOptions::default()));
+        let meter = Arc::new(Meter::default());
+        let factory = Arc::new(CcpFactory { host, algorithm: AlgorithmName::NONE, meter });
+        *factory.build(now, MTU).into_any().downcast().unwrap()
+    }
+
+    /// A packet is acknowledged, as noq tells of one; the stack counts `in_flight` bytes afterwards.
+    fn acked(controller: &mut CcpController, now: Instant, sent: Instant, pn: u64, in_flight: u64) {
+        controller.packets.on_acked(now, pn, sent, u64::from(MTU));
+        controller.pending.packets_acked += 1;
+        controller.on_end_acks(now, in_flight, false, Some(pn));
+    }
+
+    /// The stack says nothing of a probe that is lost.
+    #[test]
+    fn a_lost_mtu_probe_leaves_nothing_behind() {
+        let start = Instant::now();
+        let mut controller = controller(start);
+        controller.on_packet_sent(start, 1336, 0);
+        controller.on_packet_sent(start, MTU, 1);
+        acked(&mut controller, start + 50 * MS, start, 1, 0);
+        assert_eq!(controller.packets.packets_in_flight(), 0);
+        // The first rate after an idle time is that of the flight alone: 1200 bytes in 50 ms.
+        let later = start + 60_000 * MS;
+        controller.on_packet_sent(later, MTU, 2);
+        acked(&mut controller, later + 50 * MS, later, 2, 0);
+        assert_eq!(controller.rates.incoming, 24_000);
+    }
+
+    /// Keys of a handshake are discarded with packets in flight, which the stack then no longer counts.
+    #[test]
+    fn packets_that_the_stack_forgets_are_forgotten() {
+        let start = Instant::now();
+        let mut controller = controller(start);
+        for pn in 0..3 {
+            controller.on_packet_sent(start, MTU, pn);
+        }
+        acked(&mut controller, start + 50 * MS, start, 2, 0);
+        assert_eq!((controller.packets.packets_in_flight(), controller.packets.bytes_in_flight()), (0, 0));
+    }
+
+    #[test]
+    fn lost_packets_that_held_acks_alone_are_no_congestion() {
+        let start = Instant::now();
+        let mut controller = controller(start);
+        controller.on_packet_sent(start, MTU, 5);
+        // The stack tells of packets 3 and 4, which asked for no acknowledgement, with the same call.
+        for (bytes, pn) in [(0, 3), (0, 4), (MTU, 5)] {
+            controller.on_packet_lost(bytes, pn, start + 50 * MS);
+        }
+        assert_eq!(controller.pending.lost_packets, 1);
+    }
+
+    #[test]
+    fn a_larger_mtu_keeps_two_packets_flying() {
+        let start = Instant::now();
+        let mut controller = controller(start);
+        controller.on_packet_sent(start, MTU, 0);
+        controller.on_packet_lost(MTU, 0, start + 50 * MS);
+        controller.on_congestion_event(start + 50 * MS, start, true, false, u64::from(MTU), 0);
+        assert_eq!(controller.window(), 2 * u64::from(MTU));
+        controller.on_mtu_update(1472);
+        assert_eq!(controller.window(), 2 * 1472);
+    }
+
+    #[test]
+    fn a_path_to_which_the_connection_migrates_begins_with_nothing_in_flight() {
+        let start = Instant::now();
+        let mut old = controller(start);
+        old.on_packet_sent(start, MTU, 0);
+        let mut new = old.clone_box().into_any().downcast::<CcpController>().unwrap();
+        assert_eq!((old.packets.packets_in_flight(), new.packets.packets_in_flight()), (1, 0));
+        // What was lost on the old path is told here.
+        new.on_packet_lost(MTU, 0, start + 50 * MS);
+        assert_eq!(new.pending.lost_packets, 0);
     }
 }

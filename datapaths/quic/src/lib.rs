@@ -16,6 +16,8 @@ mod error;
 mod meter;
 mod packets;
 mod server;
+#[cfg(test)]
+mod tests;
 mod timer;
 mod tls;
 pub mod trace;

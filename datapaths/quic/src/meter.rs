@@ -258,7 +258,8 @@ impl Controller for Metered {
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        self.meter.lost_packets.fetch_add(1, Relaxed);
+        // Packets that hold ACKs alone are not in flight, and told with no bytes.
+        self.meter.lost_packets.fetch_add(u64::from(lost_bytes > 0), Relaxed);
         self.inner.on_packet_lost(lost_bytes, pn, now);
     }
 
@@ -312,5 +313,20 @@ mod tests {
         assert!(seen(read) >= read + held);
         let later = read + Duration::from_secs(3600);
         assert_eq!(seen(later), later);
+    }
+
+    #[test]
+    fn packets_that_held_acks_alone_are_not_counted_as_lost() {
+        let meter = Arc::new(Meter::default());
+        let factory = Arc::new(MeteredFactory {
+            inner: Arc::new(noq_proto::congestion::CubicConfig::default()),
+            meter: meter.clone(),
+        });
+        let now = Instant::now();
+        let mut controller = factory.build(now, 1200);
+        for bytes in [0, 1200, 0] {
+            controller.on_packet_lost(bytes, 1, now);
+        }
+        assert_eq!(meter.read().lost_packets, 1);
     }
 }

@@ -115,9 +115,17 @@ impl Packets {
         }
     }
 
-    /// A packet was lost.
-    pub(crate) fn on_lost(&mut self, pn: u64) {
-        self.take(pn, None);
+    /// A packet was lost; false for one that is not in flight here.
+    pub(crate) fn on_lost(&mut self, pn: u64) -> bool {
+        self.take(pn, None).is_some()
+    }
+
+    /// Nothing is in flight any more, whatever this table says: packets of a handshake whose keys are gone are neither
+    /// acknowledged nor lost.
+    pub(crate) fn clear(&mut self) {
+        self.base += self.table.len() as u64;
+        self.table.clear();
+        (self.bytes_in_flight, self.packets_in_flight) = (0, 0);
     }
 
     /// Ends a batch of acknowledgements: the sample of its newest packet, if it gives one.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The name in every certificate: clients identify a server by its certificate, not by its host name.
 pub(crate) const SERVER_NAME: &str = "anole-quic";
 
-/// The application protocol (ALPN): one stream of bytes that the server counts.
+/// The application protocol (ALPN): streams of bytes that the server counts.
 const ALPN: &[u8] = b"anole-bulk/1";
 
 /// A server's certificate as its clients know it.
