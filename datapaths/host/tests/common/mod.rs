@@ -1,4 +1,4 @@
-//! A small agent for tests: installs `rate-hold`, gives every flow one window and rate, and answers
+//! A small agent for tests: installs `rate-hold`, gives every flow a window and a rate, and answers
 //! every report.
 #![allow(dead_code, reason = "every test file is a crate of its own and uses a part of this")]
 
@@ -34,6 +34,14 @@ pub struct ScriptedAgent {
 impl ScriptedAgent {
     /// Binds `path`, in place of what a dead agent left there.
     pub fn start(path: &Path, cwnd: u32, rate_bytes_per_s: u32) -> ScriptedAgent {
+        ScriptedAgent::commanding(path, move |is_new| is_new.then_some((cwnd, rate_bytes_per_s)))
+    }
+
+    /// The same, with the window and the rate that `next` gives a flow that is new, and each that reports.
+    pub fn commanding(
+        path: &Path,
+        mut next: impl FnMut(bool) -> Option<(u32, u32)> + Send + 'static,
+    ) -> ScriptedAgent {
         let _ = std::fs::remove_file(path);
         let socket = UnixDatagram::bind(path).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
@@ -47,7 +55,7 @@ impl ScriptedAgent {
                     let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
                     let Some(datapath) = from.as_pathname().map(Path::to_path_buf) else { continue };
                     let (message, _) = wire::decode(&buffer[..length]).expect("datapaths send messages");
-                    answer(&socket, &datapath, &message, &seen, cwnd, rate_bytes_per_s);
+                    answer(&socket, &datapath, &message, &seen, &mut next);
                 }
             }
         });
@@ -67,8 +75,7 @@ fn answer(
     datapath: &PathBuf,
     message: &Message<'_>,
     seen: &Seen,
-    cwnd: u32,
-    rate: u32,
+    next: &mut impl FnMut(bool) -> Option<(u32, u32)>,
 ) {
     let send = |message: &Message<'_>| {
         let mut bytes = Vec::new();
@@ -88,7 +95,8 @@ fn answer(
             *seen.algorithm.lock().unwrap() = create.algorithm.as_str().to_string();
             installed.installs().for_each(|install| send(&install));
             let mut commands = Commands::default();
-            commands.run(&rate_hold::PROGRAM).cwnd(cwnd).set(RATE, rate);
+            commands.run(&rate_hold::PROGRAM);
+            command(&mut commands, next(true));
             send(&installed.message(*sid, &commands).unwrap());
         }
         Message::Measure { values, .. } if values.is_empty() => {
@@ -96,9 +104,17 @@ fn answer(
         }
         Message::Measure { sid, .. } => {
             seen.reports.fetch_add(1, Relaxed);
-            send(&Message::Update(*sid, Vec::new()));
+            let mut commands = Commands::default();
+            command(&mut commands, next(false));
+            send(&installed.message(*sid, &commands).unwrap());
         }
         _ => panic!("no datapath sends {message:?}"),
+    }
+}
+
+fn command(commands: &mut Commands, what: Option<(u32, u32)>) {
+    if let Some((cwnd, rate)) = what {
+        commands.cwnd(cwnd).set(RATE, rate);
     }
 }
 
