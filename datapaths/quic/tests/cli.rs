@@ -82,8 +82,7 @@ fn sizes_traces_and_summaries() {
     assert_eq!(std::fs::read_dir(serving.folder.path()).unwrap().count(), 2);
 }
 
-/// Through a link: over loopback nothing limits the sender, and a server that is kept from running loses so much that
-/// the stack gives up first (noq stores no more than 1024 pieces of a stream that are not in order).
+/// Through a link, so that the transfer goes on at a rate that any host bears.
 #[test]
 fn a_peer_that_vanishes_ends_the_transfer() {
     let mut serving = Serving::start();
