@@ -251,6 +251,11 @@ impl Flow {
             }
         }
         if self.mail.take_unknown() {
+            // What was not answered before is nobody's to answer now: the new agent has its own time. A fallback that
+            // governs goes on.
+            if self.governor == Governor::Agent {
+                self.waiting_since = None;
+            }
             self.announce(now, out);
         }
     }
