@@ -42,7 +42,7 @@
 
 use crate::loss_window::LossWindow;
 use crate::register::RegisterKind;
-use crate::vm::{Abort, Machine};
+use crate::vm::{Abort, Limits, Machine};
 use crate::wire::{self, CreateMessage, MAX_MEASURE_BYTES};
 use crate::{AckSample, Control, FlowMessage, Mail, Outbox};
 use anole_laws::{Cubic, Law};
@@ -289,8 +289,8 @@ impl Flow {
             stats.send_failures += u64::from(sent.is_err());
             waiting.get_or_insert(now);
         };
-        let (bounds, mss) = (&config.bounds, config.create.mss);
-        let outcome = self.machine.run(now, &mut self.mail, sample, bounds, mss, &mut self.asked, report);
+        let limits = Limits { bounds: config.bounds, mss: config.create.mss };
+        let outcome = self.machine.run(now, &mut self.mail, sample, &limits, &mut self.asked, report);
         self.last_abort = outcome.err();
         if self.last_abort.is_some() {
             self.stats.aborts += 1;
@@ -333,7 +333,7 @@ impl Flow {
         if let Some(limit) = self.loss_window {
             let mut cubic = Cubic::resumed(mss, limit.flight.min(self.asked.cwnd), rtt);
             cubic.on_timeout(now);
-            cubic.observe(u64::from(limit.window));
+            cubic.observe(u64::from(limit.window), 0);
             return cubic;
         }
         let (old, used) = (self.asked.cwnd, self.operating_point(sample));

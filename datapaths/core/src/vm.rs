@@ -47,6 +47,14 @@ pub enum Abort {
     SubUnderflow,
 }
 
+/// What bounds a program's window and rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub bounds: Bounds,
+    /// Segment size, bytes.
+    pub mss: u32,
+}
+
 /// The registers and the program of one flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
@@ -77,8 +85,7 @@ impl Machine {
         now: Time,
         mail: &mut Mail,
         sample: &AckSample,
-        bounds: &Bounds,
-        mss: u32,
+        limits: &Limits,
         control: &mut Control,
         report: impl FnOnce(u32, &[u64]),
     ) -> Result<(), Abort> {
@@ -92,7 +99,7 @@ impl Machine {
             for (slot, value) in mail.fields.drain(..) {
                 self.registers.set(slot, value);
             }
-            obey(&self.registers, bounds, mss, control);
+            obey(&self.registers, limits, control);
         }
         let Some(program) = &self.program else { return Ok(()) };
         self.registers.load_primitives(primitives(now_us, sample));
@@ -100,7 +107,7 @@ impl Machine {
         let outcome = evaluate(program, &mut self.registers);
         self.micros_zero = now_us.wrapping_sub(self.registers.get(Slot::MICROS));
         outcome?;
-        obey(&self.registers, bounds, mss, control);
+        obey(&self.registers, limits, control);
         if self.registers.get(Slot::SHOULD_REPORT) != 0 {
             report(program.uid(), self.registers.reports(program.reports()));
             for definition in program.definitions().iter().filter(|d| d.volatile) {
@@ -124,13 +131,13 @@ impl Machine {
 
 /// Hands the window and the rate to the transport, within the bounds; 0 leaves them as they are.
 #[inline(always)]
-fn obey(registers: &RegisterFile, bounds: &Bounds, mss: u32, control: &mut Control) {
+fn obey(registers: &RegisterFile, limits: &Limits, control: &mut Control) {
     let (cwnd, rate) = (registers.get(Slot::CWND), registers.get(Slot::RATE));
     if cwnd != 0 {
-        control.cwnd = bounds.cwnd(cwnd, mss);
+        control.cwnd = limits.bounds.cwnd(cwnd, limits.mss);
     }
     if rate != 0 {
-        control.rate = bounds.rate(rate);
+        control.rate = limits.bounds.rate(rate);
     }
 }
 
