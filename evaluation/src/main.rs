@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "a binary reads clocks, files and sockets")]
 #![forbid(unsafe_code)]
 
+mod adversary;
 mod bench;
 mod demo;
 mod emulate;
@@ -36,6 +37,8 @@ enum Command {
     Sim(sim::Args),
     /// Simulate algorithms and policies over many random links, and compare them
     Suite(suite::Args),
+    /// Search bounded families of links for those on which an algorithm does badly
+    Adversary(adversary::Args),
     /// Reproduce the figures of the paper of Anole, and what lies beyond them, each with its target
     Reproduce(reproduce::Args),
     /// Run a scenario with real packets, in real time
@@ -60,6 +63,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Sim(args) => sim::main(args),
         Command::Suite(args) => suite::main(args),
+        Command::Adversary(args) => adversary::main(args),
         Command::Reproduce(args) => reproduce::main(args),
         Command::Emulate(args) => emulate::main(args),
         Command::Demo(args) => demo::main(args),

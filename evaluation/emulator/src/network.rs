@@ -234,7 +234,7 @@ fn apply<T>(link: &mut Link<T>, at: Time, change: &LinkChange) {
 mod tests {
     use super::*;
     use anole_model::Rate;
-    use anole_sim::link::{Aggregation, Capacity, QueueKind};
+    use anole_sim::link::{Aggregation, Capacity, Impairments, QueueKind};
     use proptest::prelude::*;
 
     fn link(mbps: f64, delay_ms: u64, buffer_bytes: u64, random_loss: f64) -> NetworkLink {
@@ -246,6 +246,7 @@ mod tests {
                 random_loss,
                 queue: QueueKind::DropTail,
                 aggregation: Aggregation::default(),
+                impairments: Impairments::default(),
                 full_packet: 1500,
                 seed: 1,
             },

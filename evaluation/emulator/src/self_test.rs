@@ -8,7 +8,7 @@ use crate::udp::UdpPorts;
 use crate::wire::Wire;
 use crate::{EmulatorError, UDP_HEADER_BYTES};
 use anole_model::{Dur, Rate};
-use anole_sim::link::{Aggregation, Capacity, LinkConfig, QueueKind};
+use anole_sim::link::{Aggregation, Capacity, Impairments, LinkConfig, QueueKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -148,6 +148,7 @@ fn blast_from<W: Wire>(
         random_loss: 0.0,
         queue: QueueKind::DropTail,
         aggregation: Aggregation::default(),
+        impairments: Impairments::default(),
         full_packet: PACKET_BYTES,
         seed: 1,
     };

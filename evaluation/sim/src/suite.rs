@@ -11,7 +11,7 @@ mod tests;
 
 pub use ranges::{Ranges, RangesError};
 
-use crate::link::{Aggregation, Capacity, Lte, QueueKind};
+use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind};
 use crate::scenario::{Change, FlowSpec, HEADER_BYTES, LinkSpec, Places, Scenario};
 use anole_model::seed::derive_path;
 use anole_model::{Dur, Rate, Time};
@@ -100,6 +100,7 @@ impl Ranges {
                 random_loss: if lossless { 0.0 } else { loss },
                 queue: QueueKind::DropTail,
                 aggregation: Aggregation::default(),
+                impairments: Impairments::default(),
             }],
             changes: changes.into_iter().map(|(at, change)| Change { at, link: 0, change }).collect(),
             random_changes: Vec::new(),

@@ -11,7 +11,7 @@ use anole_quic::{
     Amount, ClientOptions, CongestionControl, DatagramSize, Ended, Meter, QuicError, Server, ServerOptions,
     Transfer, TransferReport,
 };
-use anole_sim::link::{Aggregation, Capacity, LinkConfig, QueueKind};
+use anole_sim::link::{Aggregation, Capacity, Impairments, LinkConfig, QueueKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +27,7 @@ pub fn link(mbps: f64, delay_ms: u64) -> NetworkLink {
         random_loss: 0.0,
         queue: QueueKind::DropTail,
         aggregation: Aggregation::default(),
+        impairments: Impairments::default(),
         full_packet: 1500,
         seed: 1,
     };

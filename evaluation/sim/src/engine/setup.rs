@@ -27,6 +27,7 @@ pub fn link_configs(scenario: &Scenario, seed: u64) -> Vec<LinkConfig> {
             random_loss: spec.random_loss,
             queue: spec.queue,
             aggregation: spec.aggregation,
+            impairments: spec.impairments.clone(),
             full_packet: scenario.full_packet(),
             seed: Stream::Link(index).seed(seed),
         })

@@ -18,6 +18,7 @@ mod aggregation;
 mod codel;
 mod droptail;
 mod fq_codel;
+mod impair;
 mod lte;
 mod pie;
 mod queue;
@@ -28,6 +29,7 @@ mod tests;
 mod trace;
 
 pub use aggregation::Aggregation;
+pub use impair::Impairments;
 pub use lte::Lte;
 pub use server::Capacity;
 pub use trace::{Trace, TraceError};
@@ -35,6 +37,7 @@ pub use trace::{Trace, TraceError};
 use crate::histogram::Histogram;
 use aggregation::Bursts;
 use anole_model::{Dur, Rate, Time};
+use impair::Impairer;
 use queue::{Drops, Queued};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -107,6 +110,8 @@ pub struct LinkConfig {
     pub queue: QueueKind,
     /// How packets wait for each other behind it.
     pub aggregation: Aggregation,
+    /// What else befalls packets there.
+    pub impairments: Impairments,
     /// A full packet, bytes on the wire.
     pub full_packet: u32,
     /// Seed of all its randomness.
@@ -150,6 +155,7 @@ pub struct Link<T> {
     delay: Dur,
     bursts: Bursts,
     ack_bursts: Bursts,
+    impairer: Impairer,
     line: VecDeque<(Time, Packet<T>)>,
     last_arrival: Time,
     drops: Drops,
@@ -181,6 +187,7 @@ impl<T> Link<T> {
             delay: config.delay,
             bursts: Bursts::new(config.aggregation.data, config.seed ^ 0x4144_0000),
             ack_bursts: Bursts::new(config.aggregation.acks, config.seed ^ 0x4141_0000),
+            impairer: Impairer::new(config.impairments, config.seed),
             line: VecDeque::new(),
             last_arrival: Time::ZERO,
             drops: Drops::default(),
@@ -255,7 +262,7 @@ impl<T> Link<T> {
 
     /// How long an ACK that sets out at `now`, which must not decrease, is held for aggregation.
     pub fn ack_hold(&mut self, now: Time) -> Dur {
-        self.ack_bursts.release(now).since(now)
+        self.ack_bursts.release(now).since(now) + self.impairer.ack_late()
     }
 
     /// The propagation delay.
@@ -344,7 +351,7 @@ impl<T> Link<T> {
             self.drops.count(packet.flow);
         } else {
             self.carried_packets += 1;
-            let released = self.bursts.release(at);
+            let released = self.bursts.release(at) + self.impairer.late();
             self.last_arrival = self.last_arrival.max(released + self.delay);
             self.line.push_back((self.last_arrival, packet));
         }

@@ -15,6 +15,7 @@ fn config(queue: QueueKind) -> LinkConfig {
         random_loss: 0.0,
         queue,
         aggregation: Aggregation::default(),
+        impairments: Impairments::default(),
         full_packet: 1500,
         seed: 1,
     }

@@ -63,6 +63,8 @@ settable_table! {
         queue: String,
         aggregation_ms: (f64, f64),
         ack_aggregation_ms: (f64, f64),
+        jitter_ms: f64,
+        ack_jitter_ms: f64,
     }
     alternatives [capacity_mbps, trace, lte] [buffer_bdp, buffer_bytes, buffer_packets]
 }
@@ -83,6 +85,7 @@ table! {
     /// `[[change]]`
     RawChange {
         at_s: f64,
+        every_s: f64,
         link: String,
         capacity_mbps: f64,
         one_way_delay_ms: f64,

@@ -13,7 +13,7 @@ mod tests;
 
 pub use error::{MAX_FILE_BYTES, ScenarioError};
 
-use crate::link::{Aggregation, Capacity, Lte, QueueKind};
+use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind};
 use anole_model::{Dur, Rate, Time};
 use std::collections::BTreeMap;
 
@@ -70,6 +70,8 @@ pub struct LinkSpec {
     pub queue: QueueKind,
     /// How packets wait for each other behind it.
     pub aggregation: Aggregation,
+    /// What else befalls them there.
+    pub impairments: Impairments,
 }
 
 /// What changes on a link; `None` stays as it is.

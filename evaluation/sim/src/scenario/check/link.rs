@@ -1,7 +1,7 @@
 //! Links: what limits them, what waits before them, what they lose.
 
 use super::{Check, MAX_MBPS, MAX_SECONDS, Result, millis, span_or};
-use crate::link::{Aggregation, Capacity, Lte, QueueKind, Trace};
+use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind, Trace};
 use crate::scenario::file::{RawLink, RawLte};
 use crate::scenario::{LinkSpec, Scenario};
 use anole_model::{Dur, Rate};
@@ -20,7 +20,7 @@ impl Check<'_> {
         let table = raw.span();
         let raw = raw.into_inner();
         let name_span = span_or(&raw.name, &table);
-        let name = self.required(raw.name, "name = \"…\" in [[link]]", table.clone())?;
+        let name = self.required(raw.name.clone(), "name = \"…\" in [[link]]", table.clone())?;
         if RESERVED_NAMES.contains(&name.as_str()) || name.is_empty() || name.contains(['.', '=']) {
             let message = format!(
                 "a link cannot be named \"{name}\", because --set would not find it; choose another name"
@@ -92,6 +92,7 @@ impl Check<'_> {
             random_loss,
             queue,
             aggregation,
+            impairments: self.impairments(&raw)?,
         })
     }
 
@@ -131,6 +132,13 @@ impl Check<'_> {
             )?,
             outage_s: self.or(&raw.outage_s, "outage_s", default.outage_s, 0.0, MAX_SECONDS)?,
             ..default
+        })
+    }
+
+    fn impairments(&self, raw: &RawLink) -> Result<Impairments> {
+        Ok(Impairments {
+            jitter: millis(self.or(&raw.jitter_ms, "jitter_ms", 0.0, 0.0, MAX_BURST_MS)?),
+            ack_jitter: millis(self.or(&raw.ack_jitter_ms, "ack_jitter_ms", 0.0, 0.0, MAX_BURST_MS)?),
         })
     }
 

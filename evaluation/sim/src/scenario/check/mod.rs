@@ -2,6 +2,7 @@
 
 mod flow;
 mod link;
+mod repeat;
 
 use super::error::{FROM_SET, Origin, ScenarioError};
 use super::file::{RawChange, RawRandomChange, RawScenario};
@@ -23,8 +24,6 @@ const DEFAULT_MSS_BYTES: u32 = 1448;
 const MAX_SECONDS: f64 = 86_400.0;
 /// 10 Gbit/s: at most 10^6 packets a second, which the simulator still carries in a second.
 const MAX_MBPS: f64 = 10_000.0;
-/// Changes that one `[[random_change]]` makes; they are drawn before the run starts.
-const MAX_RANDOM_CHANGES: f64 = 1e5;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -84,17 +83,20 @@ impl Check<'_> {
         }
         // A run that --set shortens leaves out what comes later; in the file it is a mistake.
         let shortened = raw.duration_s.as_ref().is_some_and(|d| d.span() == FROM_SET);
+        let mut last = Time::ZERO;
         for change in raw.change {
             let span = change.span();
-            let change = self.change(&scenario, change)?;
+            let (change, every) = self.change(&scenario, change, last)?;
             if change.at >= scenario.end() && !shortened {
                 let at_s = change.at.as_secs_f64();
                 let message =
                     format!("the change at {at_s} s comes after the run of duration_s = {duration_s}");
                 return Err(self.origin.error(span, message));
             }
-            scenario.changes.push(change);
+            last = change.at;
+            repeat::push(&mut scenario, change, every);
         }
+        scenario.changes.sort_by_key(|change| change.at);
         for change in raw.random_change {
             let change = self.random_change(&scenario, change)?;
             scenario.random_changes.push(change);
@@ -108,7 +110,13 @@ impl Check<'_> {
         Ok(scenario)
     }
 
-    fn change(&mut self, scenario: &Scenario, raw: Spanned<RawChange>) -> Result<Change> {
+    /// A change, not before `last`, and how often it comes again.
+    fn change(
+        &mut self,
+        scenario: &Scenario,
+        raw: Spanned<RawChange>,
+        last: Time,
+    ) -> Result<(Change, Option<Dur>)> {
         let table = raw.span();
         let raw = raw.into_inner();
         let at_s = match &raw.at_s {
@@ -116,11 +124,12 @@ impl Check<'_> {
             None => return Err(self.origin.error(table, "at_s is missing in [[change]]")),
         };
         let at = Time::from_secs_f64(at_s);
-        if scenario.changes.last().is_some_and(|last| at < last.at) {
+        if at < last {
             let message =
                 format!("the change at {at_s} s stands after a later one; order [[change]] by at_s");
             return Err(self.origin.error(span_or(&raw.at_s, &table), message));
         }
+        let every = self.repetition(scenario, &raw.every_s)?;
         let link = self.link_named(scenario, raw.link, &table)?;
         let change = LinkChange {
             capacity: match &raw.capacity_mbps {
@@ -147,7 +156,7 @@ impl Check<'_> {
             let message = "this [[change]] changes nothing; add capacity_mbps, one_way_delay_ms, random_loss or buffer_bytes";
             return Err(self.origin.error(table, message));
         }
-        Ok(Change { at, link, change })
+        Ok((Change { at, link, change }, every))
     }
 
     fn random_change(&mut self, scenario: &Scenario, raw: Spanned<RawRandomChange>) -> Result<RandomChange> {
@@ -157,12 +166,7 @@ impl Check<'_> {
             Some(every) => self.within(every, "every_s", 1e-3, MAX_SECONDS)?,
             None => return Err(self.origin.error(table, "every_s is missing in [[random_change]]")),
         };
-        let changes = scenario.duration.as_secs_f64() / every_s;
-        if changes > MAX_RANDOM_CHANGES {
-            let message =
-                format!("every_s = {every_s} makes {changes:.0} changes; at most {MAX_RANDOM_CHANGES} are");
-            return Err(self.origin.error(span_or(&raw.every_s, &table), message + " allowed"));
-        }
+        self.not_too_often(scenario, every_s, &span_or(&raw.every_s, &table))?;
         let link = self.link_named(scenario, raw.link, &table)?;
         if let Some(mbps) = &raw.capacity_mbps {
             self.must_not_follow_trace(scenario, link, mbps.span())?;
