@@ -208,7 +208,10 @@ impl<W: Wire> Worker<W> {
                     let size = wire.size(&data);
                     network.offer(at, flow, size, data);
                 }
-                Direction::Reverse => network.offer_reverse(at, flow, data),
+                Direction::Reverse => {
+                    let size = wire.size(&data);
+                    network.offer_reverse(at, flow, size, data);
+                }
             }
         }
     }

@@ -114,14 +114,16 @@ impl<T> EmulatedNetwork<T> {
         let _accepted = self.links[self.routes[flow].path[0]].offer(now, packet);
     }
 
-    /// A packet of the reverse direction enters: delay, and whatever the links aggregate.
-    pub fn offer_reverse(&mut self, now: Time, flow: usize, data: T) {
+    /// A packet of `size` bytes of the reverse direction enters: delay, and whatever the links do to it.
+    pub fn offer_reverse(&mut self, now: Time, flow: usize, size: u32, data: T) {
         let route = &self.routes[flow];
-        let delay = route.path.iter().fold(route.extra_delay, |sum, &link| {
+        let delay = route.path.iter().try_fold(route.extra_delay, |sum, &link| {
             let propagation = self.reverse_delays[link].unwrap_or_else(|| self.links[link].delay());
-            sum + propagation + self.links[link].ack_hold(now)
+            Some(sum + propagation + self.links[link].ack_late(now, size)?)
         });
-        self.lines[flow][1].push(Due { at: now + delay, flow, entered: None, data });
+        if let Some(delay) = delay {
+            self.lines[flow][1].push(Due { at: now + delay, flow, entered: None, data });
+        }
     }
 
     /// A packet that is due, each at its own time; to be called until `None`.
@@ -247,6 +249,7 @@ mod tests {
                 queue: QueueKind::DropTail,
                 aggregation: Aggregation::default(),
                 impairments: Impairments::default(),
+                cross: Vec::new(),
                 full_packet: 1500,
                 seed: 1,
             },
@@ -263,7 +266,7 @@ mod tests {
             vec![],
         );
         network.offer(Time::ZERO, 0, 1500, 7);
-        network.offer_reverse(Time::ZERO, 0, 9);
+        network.offer_reverse(Time::ZERO, 0, 52, 9);
         // 1500 bytes at 12 Mbps take 1 ms on each link.
         let end = Time::from_secs_f64(1.0);
         let back = network.pop(end).unwrap();
@@ -283,7 +286,7 @@ mod tests {
         let mut network: EmulatedNetwork<u8> = EmulatedNetwork::new(vec![link], vec![route], vec![]);
         for id in 0..2 {
             network.offer(Time::ZERO, 0, 1500, id);
-            network.offer_reverse(Time::from_micros(1 + 100 * u64::from(id)), 0, 10 + id);
+            network.offer_reverse(Time::from_micros(1 + 100 * u64::from(id)), 0, 52, 10 + id);
         }
         let due = std::iter::from_fn(|| network.pop(Time::from_secs_f64(1.0)));
         let due: Vec<(u64, u8)> = due.map(|due| (due.at.as_micros(), due.data)).collect();
@@ -306,7 +309,7 @@ mod tests {
         let end = Time::from_secs_f64(1.0);
         assert_eq!(network.pop(end).unwrap().at, Time::from_micros(11_000));
         assert_eq!(network.pop(end).unwrap().at, Time::from_micros(22_000));
-        network.offer_reverse(end, 0, 3);
+        network.offer_reverse(end, 0, 52, 3);
         assert_eq!(network.next_event(), Some(end + Dur::from_millis(20)));
     }
 

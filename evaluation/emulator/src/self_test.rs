@@ -149,6 +149,7 @@ fn blast_from<W: Wire>(
         queue: QueueKind::DropTail,
         aggregation: Aggregation::default(),
         impairments: Impairments::default(),
+        cross: Vec::new(),
         full_packet: PACKET_BYTES,
         seed: 1,
     };

@@ -10,6 +10,7 @@ pub(crate) enum Stream {
     Changes(usize),
     Jitter(usize),
     Capacity(usize),
+    Flows(usize),
 }
 
 impl Stream {
@@ -21,6 +22,7 @@ impl Stream {
             Stream::Changes(index) => (3, index),
             Stream::Jitter(index) => (4, index),
             Stream::Capacity(index) => (5, index),
+            Stream::Flows(index) => (6, index),
         };
         derive(run, kind + 8 * (index as u64 + 1))
     }

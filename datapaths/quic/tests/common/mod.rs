@@ -28,6 +28,7 @@ pub fn link(mbps: f64, delay_ms: u64) -> NetworkLink {
         queue: QueueKind::DropTail,
         aggregation: Aggregation::default(),
         impairments: Impairments::default(),
+        cross: Vec::new(),
         full_packet: 1500,
         seed: 1,
     };

@@ -2,18 +2,16 @@
 
 use super::agent::{Agent, ToAgent};
 use super::measure::Measure;
-use super::receiver::{Arrival, Data, Receiver};
-use super::sender::Sender;
+use super::receiver::{Data, Receiver};
+use super::reverse::ReversePath;
+use super::sender::{Sender, Supply};
 use super::tap::Tap;
 use crate::link::{Ecn, Packet};
-use crate::scenario::{HEADER_BYTES, INITIAL_WINDOW_PACKETS};
+use crate::scenario::{App, HEADER_BYTES, INITIAL_WINDOW_PACKETS};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
 use anole_model::{Dur, Time};
 use anole_policies::Schema;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +64,7 @@ pub(super) struct FlowConfig {
     pub start: Time,
     pub stop: Time,
     pub bytes: Option<u64>,
+    pub app: Option<App>,
     pub delayed_ack: bool,
     pub ack_jitter: Dur,
     pub ecn: bool,
@@ -82,14 +81,13 @@ impl SimFlow {
             start: config.start,
             stop: config.stop,
             phase: Phase::Waiting,
-            sender: Sender::new(config.mss, config.bytes),
+            sender: Sender::new(
+                config.mss,
+                config.bytes,
+                config.app.map(|app| Supply::new(app, config.start)),
+            ),
             receiver: Receiver::new(config.delayed_ack),
-            reverse: ReversePath {
-                acks: VecDeque::new(),
-                last_at: Time::ZERO,
-                jitter: config.ack_jitter,
-                rng: Pcg64Mcg::seed_from_u64(config.seed),
-            },
+            reverse: ReversePath::new(config.ack_jitter, config.seed),
             alg: config.alg,
             measure: Measure::new(config.duration),
             ended: None,
@@ -105,15 +103,19 @@ impl SimFlow {
             Phase::Waiting => Some(self.start),
             Phase::Over => None,
             Phase::Running(_) => {
-                let ack = self.reverse.acks.front().map(|&(at, _)| at);
-                let timers = [ack, self.sender.next_timer(), self.receiver.deadline()];
+                let timers = [self.reverse.next(), self.sender.next_timer(), self.receiver.deadline()];
                 Some(timers.into_iter().flatten().fold(self.stop, Time::min))
             }
         }
     }
 
-    /// Does what is due; `send` takes the packets that go out, `reverse` is the delay of an ACK.
-    pub fn poll(&mut self, mut around: Around<'_>, reverse: Dur, mut send: impl FnMut(Packet<Data>)) {
+    /// Does what is due; `send` takes the packets that go out, `reverse` tells the delay of an ACK, if it arrives.
+    pub fn poll(
+        &mut self,
+        mut around: Around<'_>,
+        reverse: impl FnOnce() -> Option<Dur>,
+        mut send: impl FnMut(Packet<Data>),
+    ) {
         let now = around.now;
         if self.phase == Phase::Waiting {
             self.open(&mut around);
@@ -123,11 +125,9 @@ impl SimFlow {
             return self.end(around, id, now, false);
         }
         if let Some(arrival) = self.receiver.take_overdue(now) {
-            self.reverse.push(now + reverse, arrival);
+            self.reverse.send(now, reverse(), [None, Some(arrival)]);
         }
-        while let Some(&(at, _)) = self.reverse.acks.front()
-            && at <= now
-        {
+        while self.reverse.next().is_some_and(|at| at <= now) {
             let sample = self.take_ack(now);
             self.tell(&mut around, id, &sample);
         }
@@ -140,21 +140,27 @@ impl SimFlow {
     }
 
     /// A data packet reaches the receiver at `at` (which may be later than now, by the flow's own delay).
-    pub fn arrive(&mut self, at: Time, reverse: Dur, packet: &Packet<Data>, around: Around<'_>) {
+    pub fn arrive(
+        &mut self,
+        at: Time,
+        reverse: impl FnOnce() -> Option<Dur>,
+        packet: &Packet<Data>,
+        around: Around<'_>,
+    ) {
         let Phase::Running(id) = self.phase else { return };
-        let path = &mut self.reverse;
         let marked = packet.ecn == Ecn::Experienced;
-        let acknowledge = |arrival| path.push(at + reverse, arrival);
-        let arrival = self.receiver.receive(at, &packet.data, marked, acknowledge);
+        // One ACK at most, which names two arrivals at most.
+        let mut ack = [None, None];
+        let arrival = self.receiver.receive(at, &packet.data, marked, |arrival| {
+            ack[usize::from(!arrival.more)] = Some(arrival);
+        });
+        if ack[1].is_some() {
+            self.reverse.send(at, reverse(), ack);
+        }
         self.measure.arrival(at, packet.size, arrival.new_bytes, at.since(packet.data.sent_at));
         if self.sender.total_segments().is_some_and(|total| self.receiver.next() >= total) {
             self.end(around, id, at, true);
         }
-    }
-
-    /// A delayed ACK is due.
-    pub fn owes_ack(&self, now: Time) -> bool {
-        self.receiver.deadline().is_some_and(|at| at <= now)
     }
 
     /// What a policy that watches would ask now, once.
@@ -208,7 +214,7 @@ impl SimFlow {
         datapath.close(id, &mut out);
         self.phase = Phase::Over;
         self.ended = Some((at, complete));
-        self.reverse.acks.clear();
+        self.reverse.clear();
     }
 
     fn tell(&mut self, around: &mut Around<'_>, id: FlowId, sample: &AckSample) {
@@ -225,39 +231,12 @@ impl SimFlow {
 
     /// Takes the first ACK, all of its arrivals.
     fn take_ack(&mut self, now: Time) -> AckSample {
-        let acks = &mut self.reverse.acks;
-        let mut more = true;
         let mut newest = None;
-        let sample = self.sender.on_ack(
-            now,
-            std::iter::from_fn(|| {
-                let (_, arrival) = if more { acks.pop_front()? } else { return None };
-                more = arrival.more;
-                newest = Some(arrival.sent_at);
-                Some(arrival)
-            }),
-        );
+        let arrivals = self.reverse.take().inspect(|arrival| newest = Some(arrival.sent_at));
+        let sample = self.sender.on_ack(now, arrivals);
         if let Some(sent_at) = newest {
             self.measure.rtt(now, now.since(sent_at));
         }
         sample
-    }
-}
-
-/// The way of the ACKs: a delay, perhaps with jitter. They never overtake each other.
-struct ReversePath {
-    acks: VecDeque<(Time, Arrival)>,
-    last_at: Time,
-    jitter: Dur,
-    rng: Pcg64Mcg,
-}
-
-impl ReversePath {
-    fn push(&mut self, mut at: Time, arrival: Arrival) {
-        if !self.jitter.is_zero() {
-            at += Dur::from_nanos(self.rng.random_range(0..=self.jitter.as_nanos()));
-        }
-        self.last_at = self.last_at.max(at);
-        self.acks.push_back((self.last_at, arrival));
     }
 }

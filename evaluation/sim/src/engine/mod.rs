@@ -8,8 +8,7 @@
 //! ```
 //!
 //! The sender obeys window and pacing rate of the real datapath runtime, which runs the real fold
-//! programs on every ACK; the agent runs the real algorithms. ACKs are never lost or
-//! queued, though links may aggregate them. Deliberately
+//! programs on every ACK; the agent runs the real algorithms. Deliberately
 //! a machine with few event sources: each link, each flow, the agent and the timetable has one next
 //! event, and one heap orders them. One seed gives one result; there is no clock here.
 
@@ -19,6 +18,7 @@ mod heap;
 mod measure;
 mod outcome;
 mod receiver;
+mod reverse;
 mod sender;
 mod setup;
 mod tap;
@@ -44,6 +44,7 @@ use flow::{Around, FlowConfig, SimFlow};
 use heap::Heap;
 use receiver::Data;
 use setup::AGENT_TIMEOUT;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use timetable::Entry;
@@ -75,7 +76,7 @@ struct Before {
 }
 
 pub(crate) struct Simulation<'a> {
-    scenario: &'a Scenario,
+    scenario: Cow<'a, Scenario>,
     now: Time,
     heap: Heap,
     links: Vec<Link<Data>>,
@@ -105,7 +106,9 @@ impl<'a> Simulation<'a> {
         seed: u64,
         script: AgentScript,
     ) -> Simulation<'a> {
-        let links: Vec<Link<Data>> = setup::link_configs(scenario, seed).into_iter().map(Link::new).collect();
+        let scenario = scenario.drawn(seed);
+        let links: Vec<Link<Data>> =
+            setup::link_configs(&scenario, seed).into_iter().map(Link::new).collect();
         let flows: Vec<SimFlow> = scenario
             .flows
             .iter()
@@ -119,6 +122,7 @@ impl<'a> Simulation<'a> {
                     start: spec.start,
                     stop: spec.stop,
                     bytes: spec.bytes,
+                    app: spec.app,
                     delayed_ack: spec.delayed_ack,
                     ack_jitter: spec.ack_jitter,
                     ecn: spec.ecn,
@@ -128,7 +132,6 @@ impl<'a> Simulation<'a> {
             })
             .collect();
         let mut simulation = Simulation {
-            scenario,
             now: Time::ZERO,
             heap: Heap::new(links.len() + flows.len() + 2),
             reverse: scenario.links.iter().map(|link| link.reverse_delay).collect(),
@@ -143,7 +146,8 @@ impl<'a> Simulation<'a> {
             flows,
             datapath: Datapath::new(Bounds::DEFAULT, AGENT_TIMEOUT),
             agent: Agent::new(script, plans),
-            timetable: timetable::timetable(scenario, seed),
+            timetable: timetable::timetable(&scenario, seed),
+            scenario,
         };
         let Simulation { datapath, agent, .. } = &mut simulation;
         datapath.ready(DATAPATH_ID, &mut ToAgent { agent, now: Time::ZERO });
@@ -211,10 +215,10 @@ impl<'a> Simulation<'a> {
     }
 
     fn arrive(&mut self, flow: usize, packet: &Packet<Data>) {
-        let at = self.now + self.scenario.flows[flow].extra_delay;
-        let reverse = self.reverse_delay(flow) + self.ack_hold(flow);
-        let Simulation { flows, datapath, agent, now, .. } = self;
-        flows[flow].arrive(at, reverse, packet, Around { now: *now, datapath, agent });
+        let Simulation { flows, links, datapath, agent, now, reverse, scenario, .. } = self;
+        let spec = &scenario.flows[flow];
+        let back = || reverse::way(spec, links, reverse, *now);
+        flows[flow].arrive(*now + spec.extra_delay, back, packet, Around { now: *now, datapath, agent });
         if self.flows[flow].ended.is_some() {
             self.note_end(flow);
         }
@@ -222,12 +226,9 @@ impl<'a> Simulation<'a> {
     }
 
     fn poll_flow(&mut self, index: usize) {
-        let mut reverse = self.reverse_delay(index);
-        if self.flows[index].owes_ack(self.now) {
-            reverse += self.ack_hold(index);
-        }
-        let Simulation { flows, datapath, agent, now, outgoing, .. } = self;
-        flows[index].poll(Around { now: *now, datapath, agent }, reverse, |packet| outgoing.push(packet));
+        let Simulation { flows, links, datapath, agent, now, outgoing, reverse, scenario, .. } = self;
+        let back = || reverse::way(&scenario.flows[index], links, reverse, *now);
+        flows[index].poll(Around { now: *now, datapath, agent }, back, |packet| outgoing.push(packet));
         if !self.outgoing.is_empty() {
             let first = self.scenario.flows[index].path[0];
             for packet in self.outgoing.drain(..) {
@@ -286,7 +287,7 @@ impl<'a> Simulation<'a> {
             .enumerate()
             .filter(|&(other, flow)| other != index && flow.ended.is_none() && flow.start <= now);
         let flows = 1 + rivals.count() as u64;
-        let base_rtt = propagation + self.reverse_delay(index);
+        let base_rtt = propagation + reverse::propagation(spec, &self.links, &self.reverse);
         let links = &mut self.links;
         let offered = path().map(|link| links[link].offered_bytes(now)).reduce(f64::min);
         let (flow, lost) = (&self.flows[index], self.lost(index));
@@ -375,19 +376,6 @@ impl<'a> Simulation<'a> {
     fn reschedule_flow(&mut self, index: usize) {
         self.heap.set(self.links.len() + index, self.flows[index].next_event());
         self.heap.set(self.links.len() + self.flows.len(), self.agent.next_event());
-    }
-
-    /// From the receiver back to the sender.
-    fn reverse_delay(&self, flow: usize) -> Dur {
-        let spec = &self.scenario.flows[flow];
-        let links = spec.path.iter().map(|&link| self.reverse[link].unwrap_or(self.links[link].delay()));
-        links.fold(spec.extra_delay, |sum, delay| sum + delay)
-    }
-
-    /// How long links aggregate an ACK that sets out now.
-    fn ack_hold(&mut self, flow: usize) -> Dur {
-        let path = &self.scenario.flows[flow].path;
-        path.iter().fold(Dur::ZERO, |sum, &link| sum + self.links[link].ack_hold(self.now))
     }
 
     fn lost(&self, flow: usize) -> u64 {

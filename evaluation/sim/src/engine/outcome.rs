@@ -7,7 +7,7 @@ use anole_model::{Dur, Rate, Time};
 
 impl Simulation<'_> {
     pub(super) fn result(&mut self, seed: u64) -> RunResult {
-        let scenario = self.scenario;
+        let scenario = self.scenario.clone();
         let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
         let flows: Vec<FlowResult> = (0..self.flows.len()).map(|index| self.flow_result(index)).collect();
         let measured = self.now.since(Time::ZERO + scenario.warmup);

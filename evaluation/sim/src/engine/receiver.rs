@@ -1,7 +1,7 @@
 //! The receiving end of a flow: what arrived, in order or not, and when to acknowledge it.
 //!
-//! An ACK names the transmissions that it acknowledges, as a SACK option or a QUIC ACK frame would; the
-//! reverse path loses nothing, so that each arrival is named once. It tells for each whether it was marked (ECN), as QUIC's
+//! An ACK names the transmissions that it acknowledges, as a SACK option or a QUIC ACK frame would; what a lost ACK
+//! named, the next one does, so that each arrival is named once. It tells for each whether it was marked (ECN), as QUIC's
 //! counts and accurate ECN do; the handshake of ECE and CWR (RFC 3168 §6.1) is not modelled. By default every packet is
 //! acknowledged at once. With delayed ACKs (RFC 5681 §4.2) every second full packet is, and at once when
 //! it is out of order or fills a hole; a lone packet waits for 40 ms, as in Linux (TCP_DELACK_MIN).

@@ -17,6 +17,10 @@
 //! Not modelled: connection set-up, tail-loss probes, undo after a spurious timeout, receive windows,
 //! proportional rate reduction (the window in force is obeyed at once).
 
+mod supply;
+
+pub(super) use supply::Supply;
+
 use super::receiver::{Arrival, Data};
 use anole_datapath::{AckSample, Control};
 use anole_model::{Dur, Rate, Time};
@@ -56,6 +60,8 @@ pub(super) struct Sender {
     mss: u32,
     /// Payload to send in all.
     total_bytes: Option<u64>,
+    /// What the application has so far; `None` has everything.
+    supply: Option<Supply>,
     control: Control,
     // What is sent.
     next_segment: u64,
@@ -86,10 +92,11 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub fn new(mss: u32, total_bytes: Option<u64>) -> Sender {
+    pub fn new(mss: u32, total_bytes: Option<u64>, supply: Option<Supply>) -> Sender {
         Sender {
             mss,
             total_bytes,
+            supply,
             control: Control::default(),
             next_segment: 0,
             retransmit: VecDeque::new(),
@@ -143,9 +150,9 @@ impl Sender {
         if bytes == 0 || !(fits || self.in_flight_packets == 0) {
             return None;
         }
-        let paced_at = self.paced_at();
-        if now < paced_at {
-            self.send_at = Some(paced_at);
+        let send_at = self.paced_at().max(self.supplied_at(bytes));
+        if now < send_at {
+            self.send_at = Some(send_at);
             return None;
         }
         Some(self.transmit(now, segment, bytes))
@@ -206,7 +213,7 @@ impl Sender {
             self.backoff = 0;
         }
         self.rto_at = (self.in_flight_packets > 0).then(|| now + self.rto());
-        self.complete(sample)
+        self.complete(now, sample)
     }
 
     /// Does what the timers ask for; the sample is worth telling when something was lost.
@@ -227,16 +234,33 @@ impl Sender {
             // With nothing left to wait for, the next transmission starts the timer anew.
             self.rto_at = self.rto_at.filter(|_| self.in_flight_packets > 0);
         }
-        (sample.lost_packets > 0).then(|| self.complete(sample))
+        (sample.lost_packets > 0).then(|| self.complete(now, sample))
     }
 
-    fn complete(&self, mut sample: AckSample) -> AckSample {
+    /// When the application has the next packet, if it is not sent again.
+    fn supplied_at(&self, bytes: u32) -> Time {
+        match &self.supply {
+            Some(supply) if self.retransmit.is_empty() => supply.has_at(self.new_bytes() + u64::from(bytes)),
+            _ => Time::ZERO,
+        }
+    }
+
+    /// Payload sent, each byte once.
+    fn new_bytes(&self) -> u64 {
+        self.next_segment.saturating_mul(u64::from(self.mss))
+    }
+
+    fn complete(&self, now: Time, mut sample: AckSample) -> AckSample {
         sample.packets_in_flight = self.in_flight_packets;
         sample.bytes_in_flight = Some(self.in_flight_bytes.min(u64::from(u32::MAX)) as u32);
-        let unsent = self.total_bytes.map_or(u64::MAX, |total| {
-            let sent = self.next_segment.saturating_mul(u64::from(self.mss));
-            total.saturating_sub(sent) + self.retransmit.len() as u64 * u64::from(self.mss)
-        });
+        let whole = self.total_bytes.unwrap_or(u64::MAX);
+        let there = match self.supply.as_ref().map(|supply| supply.has(now)) {
+            // A part of a packet waits for the rest.
+            Some(has) if has < whole => has - has % u64::from(self.mss),
+            _ => whole,
+        };
+        let again = self.retransmit.len() as u64 * u64::from(self.mss);
+        let unsent = there.saturating_sub(self.new_bytes()).saturating_add(again);
         sample.bytes_pending = unsent.min(u64::from(u32::MAX)) as u32;
         sample.app_limited = unsent == 0;
         sample

@@ -1,6 +1,6 @@
 //! What a run draws and computes alike whether it is simulated or emulated.
 
-use crate::link::{Capacity, LinkConfig};
+use crate::link::{Capacity, CrossTraffic, LinkConfig};
 use crate::scenario::{Change, LinkChange, Scenario};
 use crate::streams::Stream;
 use anole_model::{Dur, Rate, Time};
@@ -28,8 +28,22 @@ pub fn link_configs(scenario: &Scenario, seed: u64) -> Vec<LinkConfig> {
             queue: spec.queue,
             aggregation: spec.aggregation,
             impairments: spec.impairments.clone(),
+            cross: cross_traffic(scenario, index),
             full_packet: scenario.full_packet(),
             seed: Stream::Link(index).seed(seed),
+        })
+        .collect()
+}
+
+/// A link's cross traffic: numbered behind the flows, and over with the run.
+fn cross_traffic(scenario: &Scenario, link: usize) -> Vec<CrossTraffic> {
+    let number = |source: usize| (scenario.flows.len() + source) as u32;
+    let sources = scenario.links[link].cross.iter().enumerate();
+    sources
+        .map(|(source, cross)| CrossTraffic {
+            flow: number(source),
+            stop: cross.stop.min(scenario.end()),
+            ..cross.clone()
         })
         .collect()
 }

@@ -1,4 +1,4 @@
-//! One link: queue → transmitter → random loss → aggregation → propagation delay.
+//! One link: queue → transmitter → loss → aggregation, hold, jitter → propagation delay → reordering.
 //!
 //! Pure: time is an argument and randomness comes from a seed, so that the simulator runs it in virtual
 //! time and the emulator in real time, with any payload `T`. A late [`Link::pop`] changes nothing: what
@@ -9,13 +9,15 @@
 //! - The queueing delay of a packet runs from its arrival to the start of its transmission; on a trace that is its own
 //!   opportunity, until which it stays in the queue.
 //! - Random loss strikes after transmission: a lost packet has used the link.
-//! - ACKs pass a link's other direction by [`Link::ack_hold`]: nothing but their aggregation happens there.
+//! - ACKs pass a link's other direction by [`Link::ack_late`].
+//! - Figures of a link count cross traffic with the rest.
 //! - A smaller propagation delay never lets a packet overtake an earlier one: those sent before it fell are still on
 //!   their way, and what was sent meanwhile arrives with the last of them, as one clump.
 //! - Active queue management marks packets that are ECN-capable where it would drop others (RFC 3168 §5).
 
 mod aggregation;
 mod codel;
+mod cross;
 mod droptail;
 mod fq_codel;
 mod impair;
@@ -29,7 +31,8 @@ mod tests;
 mod trace;
 
 pub use aggregation::Aggregation;
-pub use impair::Impairments;
+pub use cross::CrossTraffic;
+pub use impair::{AckPath, BurstLoss, Hold, Impairments, Reorder};
 pub use lte::Lte;
 pub use server::Capacity;
 pub use trace::{Trace, TraceError};
@@ -37,6 +40,7 @@ pub use trace::{Trace, TraceError};
 use crate::histogram::Histogram;
 use aggregation::Bursts;
 use anole_model::{Dur, Rate, Time};
+use cross::Source;
 use impair::Impairer;
 use queue::{Drops, Queued};
 use rand::{RngExt, SeedableRng};
@@ -112,6 +116,8 @@ pub struct LinkConfig {
     pub aggregation: Aggregation,
     /// What else befalls packets there.
     pub impairments: Impairments,
+    /// What else is sent across it.
+    pub cross: Vec<CrossTraffic>,
     /// A full packet, bytes on the wire.
     pub full_packet: u32,
     /// Seed of all its randomness.
@@ -144,10 +150,10 @@ enum Queue<T> {
 /// A link that carries packets with payload `T`.
 #[derive(Clone, Debug)]
 pub struct Link<T> {
-    queue: Queue<T>,
+    queue: Queue<Option<T>>,
     buffer_bytes: u64,
     full_packet: u32,
-    server: Server<T>,
+    server: Server<Option<T>>,
     /// Since when the transmitter is idle, or a packet waits for it.
     idle_since: Time,
     random_loss: f64,
@@ -156,6 +162,10 @@ pub struct Link<T> {
     bursts: Bursts,
     ack_bursts: Bursts,
     impairer: Impairer,
+    cross: Vec<Source>,
+    /// Packets of cross traffic that came in, and that left the transmitter.
+    cross_sent: u64,
+    cross_through: u64,
     line: VecDeque<(Time, Packet<T>)>,
     last_arrival: Time,
     drops: Drops,
@@ -188,6 +198,9 @@ impl<T> Link<T> {
             bursts: Bursts::new(config.aggregation.data, config.seed ^ 0x4144_0000),
             ack_bursts: Bursts::new(config.aggregation.acks, config.seed ^ 0x4141_0000),
             impairer: Impairer::new(config.impairments, config.seed),
+            cross: config.cross.into_iter().map(|cross| Source::new(cross, config.seed)).collect(),
+            cross_sent: 0,
+            cross_through: 0,
             line: VecDeque::new(),
             last_arrival: Time::ZERO,
             drops: Drops::default(),
@@ -201,6 +214,12 @@ impl<T> Link<T> {
     /// A packet arrives at the link. False when it was dropped at once.
     pub fn offer(&mut self, now: Time, packet: Packet<T>) -> bool {
         self.advance(now);
+        let Packet { size, flow, ecn, data } = packet;
+        self.enqueue(now, Packet { size, flow, ecn, data: Some(data) })
+    }
+
+    /// A packet joins the queue; one without data is cross traffic.
+    fn enqueue(&mut self, now: Time, packet: Packet<Option<T>>) -> bool {
         let limit = self.buffer_bytes.max(u64::from(self.full_packet.max(packet.size)));
         let queued = Queued { packet, arrived: now };
         let accepted = match &mut self.queue {
@@ -212,18 +231,19 @@ impl<T> Link<T> {
         };
         if self.server.is_idle() {
             self.idle_since = now;
-            self.advance(now);
+            self.serve(now);
         }
         accepted
     }
 
-    /// When to call [`Link::pop`] next; `None` while the link is empty.
+    /// When to call [`Link::pop`] next; `None` while the link is empty and no cross traffic comes.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.line.front().map(|(at, _)| *at);
-        match (arrival, self.next_service()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [arrival, self.next_service(), self.next_cross()].into_iter().flatten().min()
+    }
+
+    fn next_cross(&self) -> Option<Time> {
+        self.cross.iter().filter_map(Source::next).min()
     }
 
     /// A packet that has arrived at the far end, with the time when it did. Call until `None`.
@@ -260,9 +280,11 @@ impl<T> Link<T> {
         self.buffer_bytes = bytes;
     }
 
-    /// How long an ACK that sets out at `now`, which must not decrease, is held for aggregation.
-    pub fn ack_hold(&mut self, now: Time) -> Dur {
-        self.ack_bursts.release(now).since(now) + self.impairer.ack_late()
+    /// How much longer than the propagation delay an ACK of `size` bytes takes that sets out at `now`, which must not
+    /// decrease: aggregation, jitter, the queue of the reverse path. `None` when it is lost there.
+    pub fn ack_late(&mut self, now: Time, size: u32) -> Option<Dur> {
+        let late = self.impairer.ack_late(now, size)?;
+        Some(self.ack_bursts.release(now).since(now) + late)
     }
 
     /// The propagation delay.
@@ -275,9 +297,16 @@ impl<T> Link<T> {
         self.random_loss
     }
 
-    /// Packets inside: waiting, being sent, on the way.
+    /// Packets inside: waiting, being sent, on the way; without cross traffic.
     pub fn packets_inside(&self) -> u64 {
-        (self.waiting() + usize::from(!self.server.is_idle()) + self.line.len()) as u64
+        let inside = (self.waiting() + usize::from(!self.server.is_idle()) + self.line.len()) as u64;
+        inside - self.cross_inside()
+    }
+
+    /// Cross traffic inside: what was sent and is neither through nor lost.
+    fn cross_inside(&self) -> u64 {
+        let lost: u64 = self.cross.iter().map(|cross| self.drops.of(cross.flow())).sum();
+        self.cross_sent - self.cross_through - lost
     }
 
     /// Packets of a flow that were lost here since the beginning.
@@ -335,6 +364,20 @@ impl<T> Link<T> {
 
     /// Does everything that was due up to `now`, each as of its own time.
     fn advance(&mut self, now: Time) {
+        loop {
+            let cross = self.next_cross().filter(|&at| at <= now);
+            self.serve(cross.unwrap_or(now));
+            let Some(at) = cross else { return };
+            let due = self.cross.iter_mut().find(|source| source.next() == Some(at));
+            if let Some((size, flow)) = due.map(Source::send) {
+                self.cross_sent += 1;
+                self.enqueue(at, Packet { size, flow, ecn: Ecn::NotCapable, data: None });
+            }
+        }
+    }
+
+    /// Sends what is to be sent up to `now`.
+    fn serve(&mut self, now: Time) {
         while let Some(at) = self.next_service().filter(|&at| at <= now) {
             match self.server.finish(at) {
                 Some((at, sent)) => self.carry(at, sent.packet),
@@ -344,16 +387,39 @@ impl<T> Link<T> {
     }
 
     /// A packet has left the transmitter.
-    fn carry(&mut self, at: Time, packet: Packet<T>) {
+    fn carry(&mut self, at: Time, packet: Packet<Option<T>>) {
         self.idle_since = at;
-        self.sent_bytes += u64::from(packet.size);
-        if self.random_loss > 0.0 && self.rng.random::<f64>() < self.random_loss {
-            self.drops.count(packet.flow);
+        let Packet { size, flow, ecn, data } = packet;
+        self.sent_bytes += u64::from(size);
+        let Some(data) = data else {
+            self.carried_packets += 1;
+            self.cross_through += 1;
+            return;
+        };
+        let lost = self.random_loss > 0.0 && self.rng.random::<f64>() < self.random_loss;
+        if self.impairer.loses() || lost {
+            self.drops.count(flow);
         } else {
             self.carried_packets += 1;
-            let released = self.bursts.release(at) + self.impairer.late();
-            self.last_arrival = self.last_arrival.max(released + self.delay);
-            self.line.push_back((self.last_arrival, packet));
+            self.propagate(at, Packet { size, flow, ecn, data });
+        }
+    }
+
+    /// A packet that left the transmitter `at` goes on its way.
+    fn propagate(&mut self, at: Time, packet: Packet<T>) {
+        let released = self.bursts.release(at) + self.impairer.late(at);
+        self.last_arrival = self.last_arrival.max(released + self.delay);
+        // An overtaken packet waits with a later time than those behind it.
+        let arrival = self.last_arrival + self.impairer.overtaken().unwrap_or(Dur::ZERO);
+        let place = self.place(arrival);
+        self.line.insert(place, (arrival, packet));
+    }
+
+    /// Where a packet with this time of arrival stands in the line, which is in order of time.
+    fn place(&self, arrival: Time) -> usize {
+        match self.line.back() {
+            Some((last, _)) if *last > arrival => self.line.partition_point(|(at, _)| *at <= arrival),
+            _ => self.line.len(),
         }
     }
 

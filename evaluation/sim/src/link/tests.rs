@@ -16,6 +16,7 @@ fn config(queue: QueueKind) -> LinkConfig {
         queue,
         aggregation: Aggregation::default(),
         impairments: Impairments::default(),
+        cross: Vec::new(),
         full_packet: 1500,
         seed: 1,
     }
@@ -132,10 +133,10 @@ fn aggregation_delivers_in_bursts_and_costs_no_throughput() {
     let gaps = at.windows(2).map(|pair| pair[1].since(pair[0]).as_micros());
     assert!(gaps.clone().all(|us| (2_000..=9_000).contains(&us)), "{:?}", gaps.collect::<Vec<_>>());
     // ACKs have bursts of their own.
-    let first = link.ack_hold(Time::from_micros(1_000));
+    let first = link.ack_late(Time::from_micros(1_000), 52).unwrap();
     assert!((2_000..=8_000).contains(&first.as_micros()));
-    assert_eq!(link.ack_hold(Time::from_micros(2_000)) + Dur::from_millis(1), first);
-    assert_eq!(Link::<u64>::new(config(QueueKind::DropTail)).ack_hold(Time::ZERO), Dur::ZERO);
+    assert_eq!(link.ack_late(Time::from_micros(2_000), 52).unwrap() + Dur::from_millis(1), first);
+    assert_eq!(Link::<u64>::new(config(QueueKind::DropTail)).ack_late(Time::ZERO, 52), Some(Dur::ZERO));
 }
 
 #[test]

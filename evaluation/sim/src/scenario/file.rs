@@ -65,6 +65,13 @@ settable_table! {
         ack_aggregation_ms: (f64, f64),
         jitter_ms: f64,
         ack_jitter_ms: f64,
+        hold_ms: Vec<f64>,
+        hold_slot_ms: f64,
+        burst_loss: RawBurstLoss,
+        reorder: RawReorder,
+        ack_capacity_mbps: f64,
+        ack_buffer_packets: u64,
+        cross: Vec<RawCross>,
     }
     alternatives [capacity_mbps, trace, lte] [buffer_bdp, buffer_bytes, buffer_packets]
 }
@@ -78,6 +85,39 @@ table! {
         memory_s: f64,
         outage_every_s: f64,
         outage_s: f64,
+    }
+}
+
+table! {
+    /// `burst_loss = { enter = 0.001, … }` of a link.
+    #[derive(Clone)]
+    RawBurstLoss {
+        enter: f64,
+        leave: f64,
+        loss: f64,
+    }
+}
+
+table! {
+    /// `reorder = { share = 0.01, by_ms = 5.0 }` of a link.
+    #[derive(Clone)]
+    RawReorder {
+        share: f64,
+        by_ms: f64,
+    }
+}
+
+table! {
+    /// `[[link.cross]]`
+    #[derive(Clone)]
+    RawCross {
+        mbps: f64,
+        start_s: f64,
+        stop_s: f64,
+        on_s: f64,
+        off_s: f64,
+        random: bool,
+        packet_bytes: u32,
     }
 }
 
@@ -116,7 +156,11 @@ settable_table! {
         stop_s: f64,
         path: Vec<String>,
         extra_delay_ms: f64,
+        arrivals_per_s: f64,
         bytes: u64,
+        bytes_up_to: u64,
+        app_mbps: f64,
+        app_until_s: f64,
         delayed_ack: bool,
         ack_jitter_us: f64,
         ecn: bool,

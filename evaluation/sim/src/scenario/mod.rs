@@ -6,6 +6,7 @@
 //! that nothing here reads a file.
 
 mod check;
+mod draw;
 mod error;
 mod file;
 #[cfg(test)]
@@ -13,7 +14,7 @@ mod tests;
 
 pub use error::{MAX_FILE_BYTES, ScenarioError};
 
-use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind};
+use crate::link::{Aggregation, Capacity, CrossTraffic, Impairments, Lte, QueueKind};
 use anole_model::{Dur, Rate, Time};
 use std::collections::BTreeMap;
 
@@ -72,6 +73,8 @@ pub struct LinkSpec {
     pub aggregation: Aggregation,
     /// What else befalls them there.
     pub impairments: Impairments,
+    /// What else is sent across it; numbers of flows are given when it runs.
+    pub cross: Vec<CrossTraffic>,
 }
 
 /// What changes on a link; `None` stays as it is.
@@ -130,6 +133,10 @@ pub struct FlowSpec {
     pub extra_delay: Dur,
     /// Payload to send; `None` until it stops.
     pub bytes: Option<u64>,
+    /// Its start and size are drawn with each seed; those above are the earliest and the least.
+    pub drawn: Option<Drawn>,
+    /// How fast its application has something to send; `None` has everything at once.
+    pub app: Option<App>,
     /// The receiver acknowledges every second packet (RFC 5681 §4.2) instead of every one.
     pub delayed_ack: bool,
     /// Each ACK takes up to this much longer, uniformly drawn, as by the scheduling and interrupts of
@@ -143,6 +150,26 @@ pub struct FlowSpec {
     pub policy: Option<String>,
     /// Where these names were given.
     pub places: Places,
+}
+
+/// How starts and sizes of one entry's flows are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drawn {
+    /// Number of the entry's first flow.
+    pub first: usize,
+    /// Flows that start per second, a Poisson process; `None` leaves starts as they are.
+    pub arrivals_per_s: Option<f64>,
+    /// Sizes are log-uniform from the flow's `bytes` to this.
+    pub bytes_up_to: Option<u64>,
+}
+
+/// An application that has its data bit by bit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct App {
+    /// Payload at this rate,
+    pub rate: Rate,
+    /// until here; what the flow sends beyond that is there at once.
+    pub until: Time,
 }
 
 /// Where a flow's names stand: `FILE:LINE`, or that they came from `--set`.

@@ -5,7 +5,7 @@ use super::*;
 const MSS: u32 = 1000;
 
 fn sender(cwnd_packets: u32, rate: u32, total: Option<u64>) -> Sender {
-    let mut sender = Sender::new(MSS, total);
+    let mut sender = Sender::new(MSS, total, None);
     sender.set_control(Control { cwnd: cwnd_packets * MSS, rate });
     sender
 }

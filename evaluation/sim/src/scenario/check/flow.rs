@@ -1,13 +1,16 @@
 //! Flows: one entry of the file can be many, and each has its times and its path.
 
-use super::{Check, MAX_SECONDS, Result, millis, span_of, span_or};
+use super::{Check, MAX_MBPS, MAX_SECONDS, Result, millis, span_of, span_or};
 use crate::scenario::file::RawFlow;
-use crate::scenario::{FlowSpec, Places, Scenario};
-use anole_model::{Dur, Time};
+use crate::scenario::{App, Drawn, FlowSpec, Places, Scenario};
+use anole_model::{Dur, Rate, Time};
+use std::ops::Range;
 use toml::Spanned;
 
 /// Flows of one scenario; each needs some 100 KB.
 const MAX_FLOWS: usize = 10_000;
+/// All flows of a scenario in a hundredth of a second.
+const MAX_ARRIVALS_PER_S: f64 = 1e6;
 
 impl Check<'_> {
     pub(super) fn flow(&mut self, scenario: &mut Scenario, raw: Spanned<RawFlow>) -> Result<()> {
@@ -18,7 +21,7 @@ impl Check<'_> {
             classic: self.origin.place(&span_or(&raw.classic, &table)),
             policy: self.origin.place(&span_or(&raw.policy, &table)),
         };
-        let alg = self.required(raw.alg, "alg = \"…\" in [[flow]]", table.clone())?;
+        let alg = self.required(raw.alg.clone(), "alg = \"…\" in [[flow]]", table.clone())?;
         let count = raw.count.as_ref().map_or(1, |c| *c.get_ref());
         if count == 0 || scenario.flows.len() + count as usize > MAX_FLOWS {
             let message = format!("count = {count}: a scenario has 1 to {MAX_FLOWS} flows");
@@ -45,10 +48,13 @@ impl Check<'_> {
             );
             return Err(self.origin.error(preference.span(), message));
         }
-        let path = self.path(scenario, raw.path)?;
+        let path = self.path(scenario, raw.path.clone())?;
         let extra_delay =
             millis(self.or(&raw.extra_delay_ms, "extra_delay_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?);
         let ack_jitter_us = self.or(&raw.ack_jitter_us, "ack_jitter_us", 0.0, 0.0, 1e6)?;
+        let bytes = raw.bytes.as_ref().map(|b| *b.get_ref()).filter(|b| *b > 0);
+        let drawn = self.drawn(&raw, scenario.flows.len(), bytes, &table)?;
+        let app = self.app(&raw, stop_s, &table)?;
         for i in 0..count {
             scenario.flows.push(FlowSpec {
                 alg: alg.clone(),
@@ -57,7 +63,9 @@ impl Check<'_> {
                 stop: Time::from_secs_f64(stop_s),
                 path: path.clone(),
                 extra_delay,
-                bytes: raw.bytes.as_ref().map(|b| *b.get_ref()).filter(|b| *b > 0),
+                bytes,
+                drawn,
+                app,
                 delayed_ack: raw.delayed_ack.as_ref().is_some_and(|d| *d.get_ref()),
                 ack_jitter: Dur::from_secs_f64(ack_jitter_us / 1e6),
                 ecn: raw.ecn.as_ref().is_some_and(|e| *e.get_ref()),
@@ -67,6 +75,50 @@ impl Check<'_> {
             });
         }
         Ok(())
+    }
+
+    /// What is drawn of an entry whose first flow has the number `first`.
+    fn drawn(
+        &self,
+        raw: &RawFlow,
+        first: usize,
+        bytes: Option<u64>,
+        table: &Range<usize>,
+    ) -> Result<Option<Drawn>> {
+        let arrivals_per_s = match &raw.arrivals_per_s {
+            None => None,
+            Some(per_s) if raw.start_spacing_s.is_none() => {
+                Some(self.within(per_s, "arrivals_per_s", 1e-3, MAX_ARRIVALS_PER_S)?)
+            }
+            Some(per_s) => {
+                let message = "arrivals_per_s and start_spacing_s both say when flows start; leave one out";
+                return Err(self.origin.error(per_s.span(), message));
+            }
+        };
+        let bytes_up_to = raw.bytes_up_to.as_ref().map(|most| *most.get_ref());
+        if let Some(most) = bytes_up_to
+            && bytes.is_none_or(|least| most < least)
+        {
+            let message = format!("bytes_up_to = {most} needs bytes, above 0 and no larger");
+            return Err(self.origin.error(span_or(&raw.bytes_up_to, table), message));
+        }
+        let any = arrivals_per_s.is_some() || bytes_up_to.is_some();
+        Ok(any.then_some(Drawn { first, arrivals_per_s, bytes_up_to }))
+    }
+
+    fn app(&self, raw: &RawFlow, stop_s: f64, table: &Range<usize>) -> Result<Option<App>> {
+        let until_s = self.or(&raw.app_until_s, "app_until_s", stop_s, 0.0, MAX_SECONDS)?;
+        match &raw.app_mbps {
+            Some(mbps) => {
+                let rate = Rate::from_mbps(self.within(mbps, "app_mbps", 1e-3, MAX_MBPS)?);
+                Ok(Some(App { rate, until: Time::from_secs_f64(until_s) }))
+            }
+            None if raw.app_until_s.is_none() => Ok(None),
+            None => {
+                let message = "app_until_s without app_mbps limits nothing; add app_mbps";
+                Err(self.origin.error(span_or(&raw.app_until_s, table), message))
+            }
+        }
     }
 
     fn path(&self, scenario: &Scenario, raw: Option<Spanned<Vec<String>>>) -> Result<Vec<usize>> {

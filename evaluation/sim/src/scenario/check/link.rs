@@ -1,7 +1,7 @@
 //! Links: what limits them, what waits before them, what they lose.
 
 use super::{Check, MAX_MBPS, MAX_SECONDS, Result, millis, span_or};
-use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind, Trace};
+use crate::link::{Aggregation, Capacity, Lte, QueueKind, Trace};
 use crate::scenario::file::{RawLink, RawLte};
 use crate::scenario::{LinkSpec, Scenario};
 use anole_model::{Dur, Rate};
@@ -13,7 +13,7 @@ const RESERVED_NAMES: [&str; 2] = ["flow", "param"];
 /// What a generated trace carries in all, Mbit: 17 million opportunities, in 70 MB of memory.
 const MAX_LTE_MBIT: f64 = 200_000.0;
 /// A burst of a second is longer than that of any link.
-const MAX_BURST_MS: f64 = 1000.0;
+pub(super) const MAX_BURST_MS: f64 = 1000.0;
 
 impl Check<'_> {
     pub(super) fn link(&mut self, scenario: &Scenario, raw: Spanned<RawLink>) -> Result<LinkSpec> {
@@ -92,7 +92,8 @@ impl Check<'_> {
             random_loss,
             queue,
             aggregation,
-            impairments: self.impairments(&raw)?,
+            impairments: self.impairments(&raw, &table)?,
+            cross: self.cross(scenario, &raw.cross)?,
         })
     }
 
@@ -132,13 +133,6 @@ impl Check<'_> {
             )?,
             outage_s: self.or(&raw.outage_s, "outage_s", default.outage_s, 0.0, MAX_SECONDS)?,
             ..default
-        })
-    }
-
-    fn impairments(&self, raw: &RawLink) -> Result<Impairments> {
-        Ok(Impairments {
-            jitter: millis(self.or(&raw.jitter_ms, "jitter_ms", 0.0, 0.0, MAX_BURST_MS)?),
-            ack_jitter: millis(self.or(&raw.ack_jitter_ms, "ack_jitter_ms", 0.0, 0.0, MAX_BURST_MS)?),
         })
     }
 

@@ -1,6 +1,7 @@
 //! From the file's spelling to a scenario that can be run, or the reason why not.
 
 mod flow;
+mod impair;
 mod link;
 mod repeat;
 
