@@ -8,6 +8,7 @@
 pub mod control;
 mod engine;
 pub mod histogram;
+mod late;
 pub mod link;
 mod pilot;
 pub mod plan;

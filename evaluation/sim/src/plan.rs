@@ -1,5 +1,6 @@
 //! Which algorithm each flow of a scenario runs, checked before anything is simulated.
 
+use crate::late::late;
 use crate::scenario::{FlowSpec, INITIAL_WINDOW_PACKETS, Places, Scenario};
 use crate::streams::Stream;
 use anole_algorithms::learned::{Policies, Shipped};
@@ -138,6 +139,7 @@ pub fn plan(
 ) -> Result<Vec<FlowPlan>, FlowPlanError> {
     let nothing = Choice::default();
     let resolved = resolve(scenario, choice)?;
+    let policies = late(policies, scenario.inference);
     let plans = scenario.flows.iter().zip(resolved).enumerate().map(|(index, (flow, runs))| {
         let Choice { alg, classic, policy } = runs;
         let alg = alg.unwrap_or_default();
@@ -151,7 +153,7 @@ pub fn plan(
             flow: FlowInfo { mss: scenario.mss, init_cwnd: INITIAL_WINDOW_PACKETS * scenario.mss },
             classic,
             policy,
-            policies: Arc::clone(policies),
+            policies: Arc::clone(&policies),
             params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
             seed: Stream::Algorithm(index).seed(seed),
         };

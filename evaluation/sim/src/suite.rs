@@ -12,7 +12,7 @@ mod tests;
 pub use ranges::{Ranges, RangesError};
 
 use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind};
-use crate::scenario::{Change, FlowSpec, HEADER_BYTES, LinkSpec, Places, Scenario};
+use crate::scenario::{AGENT_DELAY, Change, FlowSpec, HEADER_BYTES, INFERENCE, LinkSpec, Places, Scenario};
 use anole_model::seed::derive_path;
 use anole_model::{Dur, Rate, Time};
 use rand::{RngExt, SeedableRng};
@@ -90,6 +90,8 @@ impl Ranges {
             // As large as every reader of JSON can tell apart.
             seed: rng.random::<u64>() >> 11,
             mss: MSS,
+            agent_delay: AGENT_DELAY,
+            inference: INFERENCE,
             links: vec![LinkSpec {
                 name: "bottleneck".to_string(),
                 capacity,

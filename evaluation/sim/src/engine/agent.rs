@@ -16,26 +16,17 @@ use anole_model::{Dur, Time};
 use anole_programs::Installed;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How the agent behaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// When there is an agent; by default always.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentScript {
-    /// Time that a message takes, each way. The default of 50 µs is the mean that was measured between
-    /// a kernel datapath and a process (27 to 54 µs) and the worst 1 % over a Unix socket (46 µs).
-    pub latency: Dur,
-    /// Spans (from, to) in which there is no agent, in order and apart.
+    /// Spans (from, to) in which there is none, in order and apart.
     pub absent: Vec<(Time, Time)>,
-}
-
-impl Default for AgentScript {
-    fn default() -> Self {
-        AgentScript { latency: Dur::from_micros(50), absent: Vec::new() }
-    }
 }
 
 impl AgentScript {
     /// There never is an agent.
     pub fn never() -> AgentScript {
-        AgentScript { absent: vec![(Time::ZERO, Time::MAX)], ..AgentScript::default() }
+        AgentScript { absent: vec![(Time::ZERO, Time::MAX)] }
     }
 
     fn is_absent(&self, now: Time) -> bool {
@@ -49,6 +40,8 @@ type Letter = (Time, Vec<u8>);
 /// The agent and the messages on their way from and to it.
 pub(super) struct Agent {
     script: AgentScript,
+    /// Time that a message takes, each way.
+    delay: Dur,
     /// Absences that are not over yet begin here.
     absences_over: usize,
     plans: Vec<FlowPlan>,
@@ -82,15 +75,16 @@ impl Outbox for ToAgent<'_> {
         if self.agent.script.is_absent(self.now) {
             return Err(SendError);
         }
-        self.agent.to_agent.push_back((self.now + self.agent.script.latency, message.to_vec()));
+        self.agent.to_agent.push_back((self.now + self.agent.delay, message.to_vec()));
         Ok(())
     }
 }
 
 impl Agent {
-    pub fn new(script: AgentScript, plans: Vec<FlowPlan>) -> Agent {
+    pub fn new(script: AgentScript, delay: Dur, plans: Vec<FlowPlan>) -> Agent {
         Agent {
             script,
+            delay,
             absences_over: 0,
             installed: Installed::all(),
             past: vec![Metrics::default(); plans.len()],
@@ -208,7 +202,7 @@ impl Agent {
         // Every message here fits: programs were compiled within the limits, and a program has fewer
         // registers than a message may set.
         if wire::encode(message, &mut bytes).is_ok() {
-            self.to_datapath.push_back((now + self.script.latency, bytes));
+            self.to_datapath.push_back((now + self.delay, bytes));
         }
     }
 }

@@ -145,7 +145,7 @@ impl<'a> Simulation<'a> {
             links,
             flows,
             datapath: Datapath::new(Bounds::DEFAULT, AGENT_TIMEOUT),
-            agent: Agent::new(script, plans),
+            agent: Agent::new(script, scenario.agent_delay, plans),
             timetable: timetable::timetable(&scenario, seed),
             scenario,
         };

@@ -319,7 +319,7 @@ fn a_transfer_survives_an_agent_that_is_late_killed_and_restarted() {
         vec![(Time::ZERO, seconds(2.0)), (seconds(8.0), seconds(9.0)), (seconds(9.01), seconds(12.0))],
     ];
     for absent in scripts {
-        let script = AgentScript { absent: absent.clone(), ..AgentScript::default() };
+        let script = AgentScript { absent: absent.clone() };
         let run = simulate(&all, Some("reno"), 1, script);
         let goodput = |run: &RunResult, from: usize| {
             run.flows[0].series.throughput_mbps[from..from + 40].iter().sum::<f64>()
@@ -336,8 +336,8 @@ fn a_transfer_survives_an_agent_that_is_late_killed_and_restarted() {
 
 #[test]
 fn a_slow_agent_is_as_good_as_none_until_it_answers() {
-    let slow = AgentScript { latency: Dur::from_millis(800), ..AgentScript::default() };
-    let run = simulate(&scenario(10.0, "", "", ""), Some("reno"), 1, slow);
+    let slow = Scenario { agent_delay: Dur::from_millis(800), ..scenario(10.0, "", "", "") };
+    let run = simulate(&slow, Some("reno"), 1, AgentScript::default());
     assert!(run.flows[0].throughput_mbps.unwrap() > 0.8 * 48.0);
 }
 
@@ -353,7 +353,9 @@ proptest! {
         let queue = ["droptail", "codel", "fq_codel", "pie"][queue];
         let link = |name: &str, mbps: f64| format!(
             "[[link]]\nname = \"{name}\"\ncapacity_mbps = {mbps}\none_way_delay_ms = {delay_ms}\n\
-             buffer_bdp = {buffer}\nrandom_loss = {loss}\nqueue = \"{queue}\"\n");
+             buffer_bdp = {buffer}\nrandom_loss = {loss}\nqueue = \"{queue}\"\n\
+             reorder = {{ share = {loss}, by_ms = {extra_ms} }}\nburst_loss = {{ enter = {loss}, leave = 0.3 }}\n\
+             ack_capacity_mbps = 0.2\nack_buffer_packets = 5\n[[link.cross]]\nmbps = {mbps}\noff_s = 0.1\non_s = 0.1\n");
         let second = if two_links { link("c", mbps * 1.2) } else { String::new() };
         let scenario = parse(&format!(
             "name = \"t\"\nduration_s = 3.0\n{}{second}[[change]]\nat_s = 1.0\nlink = \"b\"\n\
@@ -395,19 +397,28 @@ proptest! {
         bytes in prop_oneof![Just(0u64), Just(1), Just(u64::MAX >> 1)],
         alg in prop_oneof![Just("native"), Just("cubic"), Just("reno"), Just("anole")],
         delayed in any::<bool>(),
-        latency_ms in prop_oneof![Just(0u64), Just(700)],
+        delay_us in prop_oneof![Just(0.0f64), Just(700_000.0)],
+        share in 0.0f64..0.2, held_ms in 0.0f64..40.0, app_mbps in 0.01f64..20.0, drawn in any::<bool>(),
     ) {
+        let starts = match drawn && bytes > 0 {
+            true => "arrivals_per_s = 50.0\nbytes_up_to = 9223372036854775807",
+            false => "start_spacing_s = 0.01",
+        };
         let scenario = parse(&format!(
-            "name = \"t\"\nduration_s = 1.5\nwarmup_s = 0.1\nmss_bytes = {mss}\n[[link]]\nname = \"b\"\n\
+            "name = \"t\"\nduration_s = 1.5\nwarmup_s = 0.1\nmss_bytes = {mss}\n\
+             agent_delay_us = {delay_us}\ninference_us = {delay_us}\n[[link]]\nname = \"b\"\n\
              capacity_mbps = {mbps}\none_way_delay_ms = {delay_ms}\nreverse_delay_ms = {reverse_ms}\n\
              buffer_bytes = {buffer_bytes}\nrandom_loss = {loss}\nqueue = \"{queue}\"\n\
              aggregation_ms = {burst_ms}\nack_aggregation_ms = {burst_ms}\n\
+             jitter_ms = {held_ms}\nack_jitter_ms = {held_ms}\nhold_ms = [0.0, {held_ms}]\n\
+             reorder = {{ share = {share}, by_ms = {held_ms} }}\nburst_loss = {{ enter = {share}, leave = 0.3 }}\n\
+             ack_capacity_mbps = 0.5\nack_buffer_packets = 3\n\
+             [[link.cross]]\nmbps = {app_mbps}\nrandom = {drawn}\non_s = 0.1\noff_s = 0.1\n\
              [[change]]\nat_s = 0.7\nlink = \"b\"\ncapacity_mbps = {later_mbps}\n\
-             [[flow]]\nalg = \"{alg}\"\ncount = 2\nstart_spacing_s = 0.01\nbytes = {bytes}\n\
-             delayed_ack = {delayed}\n"
+             [[flow]]\nalg = \"{alg}\"\ncount = 2\n{starts}\nbytes = {bytes}\n\
+             delayed_ack = {delayed}\napp_mbps = {app_mbps}\napp_until_s = 1.0\n"
         ));
-        let script = AgentScript { latency: Dur::from_millis(latency_ms), ..AgentScript::default() };
-        let result = simulate(&scenario, None, 1, script);
+        let result = simulate(&scenario, None, 1, AgentScript::default());
         for flow in &result.flows {
             prop_assert!(flow.loss_rate.is_none_or(|rate| (0.0..=1.0).contains(&rate)), "{:?}", flow.loss_rate);
             prop_assert!(flow.throughput_mbps.is_none_or(|mbps| mbps.is_finite() && mbps >= 0.0));
@@ -501,4 +512,39 @@ fn a_watched_flow_runs_as_if_nobody_looked() {
     let sum = |value: fn(&control::Step) -> f64| steps.iter().map(|s| value(s) * s.interval_s).sum::<f64>();
     let delivered = sum(|s| s.throughput_mbps) / 5.0;
     assert!((delivered - alone.flows[0].throughput_mbps.unwrap()).abs() < 0.01, "{delivered}");
+}
+
+#[test]
+fn an_application_limits_its_flow_until_it_does_not() {
+    let limited = simulate(
+        &scenario(10.0, "", "app_mbps = 8.0\napp_until_s = 5.0", ""),
+        Some("cubic"),
+        1,
+        AgentScript::default(),
+    );
+    let series = &limited.flows[0].series.throughput_mbps;
+    let mean = |from: usize, to: usize| series[from..to].iter().sum::<f64>() / (to - from) as f64;
+    // 8 Mbps of payload are 8.3 on the wire.
+    assert!((8.0..8.6).contains(&mean(10, 45)), "{}", mean(10, 45));
+    assert!(mean(80, 100) > 40.0, "{}", mean(80, 100));
+}
+
+#[test]
+fn cross_traffic_takes_its_share_and_no_more() {
+    let link = "[[link.cross]]\nmbps = 28.0\nstart_s = 4.0\nstop_s = 8.0";
+    let run = simulate(&scenario(10.0, link, "", ""), Some("cubic"), 1, AgentScript::default());
+    let series = &run.flows[0].series.throughput_mbps;
+    let mean = |from: usize, to: usize| series[from..to].iter().sum::<f64>() / (to - from) as f64;
+    assert!(mean(20, 40) > 44.0 && (15.0..22.0).contains(&mean(60, 80)), "{} {}", mean(20, 40), mean(60, 80));
+}
+
+#[test]
+fn reordering_and_a_slow_reverse_path_lose_nothing() {
+    for keys in
+        ["reorder = { share = 0.05, by_ms = 10.0 }", "ack_capacity_mbps = 0.1\nack_buffer_packets = 10"]
+    {
+        let run =
+            simulate(&scenario(10.0, keys, "bytes = 1000000", ""), Some("cubic"), 1, AgentScript::default());
+        assert!(run.flows[0].fct_s.is_some(), "{keys}: {:?}", run.flows[0].throughput_mbps);
+    }
 }

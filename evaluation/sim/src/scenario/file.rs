@@ -43,6 +43,8 @@ settable_table! {
         warmup_s: f64,
         seed: u64,
         mss_bytes: u32,
+        agent_delay_us: f64,
+        inference_us: f64,
     }
     alternatives
 }
@@ -181,6 +183,8 @@ pub(super) struct RawScenario {
     pub warmup_s: Option<Spanned<f64>>,
     pub seed: Option<Spanned<u64>>,
     pub mss_bytes: Option<Spanned<u32>>,
+    pub agent_delay_us: Option<Spanned<f64>>,
+    pub inference_us: Option<Spanned<f64>>,
     #[serde(default)]
     pub link: Vec<Spanned<RawLink>>,
     #[serde(default)]
@@ -259,12 +263,16 @@ impl RawScenario {
             warmup_s: this.warmup_s.take(),
             seed: this.seed.take(),
             mss_bytes: this.mss_bytes.take(),
+            agent_delay_us: this.agent_delay_us.take(),
+            inference_us: this.inference_us.take(),
         };
         let mut top = taken(self);
         top.lay_over(&patch);
-        let RawTop { name, source, duration_s, warmup_s, seed, mss_bytes } = top;
+        let RawTop { name, source, duration_s, warmup_s, seed, mss_bytes, agent_delay_us, inference_us } =
+            top;
         (self.name, self.source, self.duration_s) = (name, source, duration_s);
         (self.warmup_s, self.seed, self.mss_bytes) = (warmup_s, seed, mss_bytes);
+        (self.agent_delay_us, self.inference_us) = (agent_delay_us, inference_us);
     }
 }
 

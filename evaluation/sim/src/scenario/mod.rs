@@ -23,6 +23,12 @@ pub const HEADER_BYTES: u32 = 52;
 /// Initial window of a flow, segments (RFC 6928).
 pub(crate) const INITIAL_WINDOW_PACKETS: u32 = 10;
 
+/// [`Scenario::agent_delay`] if nothing is said: half of what a report and its answer take between a transport and the
+/// agent over a Unix socket (docs/measurements).
+pub const AGENT_DELAY: Dur = Dur::from_micros(50);
+/// [`Scenario::inference`] if nothing is said.
+pub const INFERENCE: Dur = Dur::ZERO;
+
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
@@ -38,6 +44,10 @@ pub struct Scenario {
     pub seed: u64,
     /// Payload of a full packet, bytes.
     pub mss: u32,
+    /// Time that a message takes to or from the simulated agent, each way.
+    pub agent_delay: Dur,
+    /// Time that a trained policy takes for an answer there.
+    pub inference: Dur,
     /// Links.
     pub links: Vec<LinkSpec>,
     /// Changes of links, in order of time.

@@ -294,3 +294,86 @@ proptest::proptest! {
         let _ = parse(&format!("{GOOD}{text}"), &[]);
     }
 }
+
+#[test]
+fn changes_come_again_until_the_end() {
+    let s = parse(&GOOD.replacen("at_s = 15.0", "at_s = 15.0\nevery_s = 6.0", 1), &[]).unwrap();
+    let at: Vec<f64> = s.changes.iter().map(|change| change.at.as_secs_f64()).collect();
+    assert_eq!(at, [15.0, 21.0, 27.0]);
+    let e = error("at_s = 15.0", "at_s = 15.0\nevery_s = 0.0");
+    assert!(e.starts_with("t.toml:10: every_s = 0 is outside"), "{e}");
+    // Two that alternate, in order of time.
+    let two = "[[change]]\nat_s = 1.0\nevery_s = 10.0\ncapacity_mbps = 5.0\n[[change]]\nat_s = 6.0\nevery_s = 10.0\ncapacity_mbps = 9.0\n[[flow]]";
+    let s = parse(
+        &GOOD.replacen(
+            "[[change]]\nat_s = 15.0\nlink = \"bottleneck\"\ncapacity_mbps = 96.0\n[[flow]]",
+            two,
+            1,
+        ),
+        &[],
+    );
+    let mbps: Vec<f64> = s.unwrap().changes.iter().filter_map(|c| Some(c.change.capacity?.mbps())).collect();
+    assert_eq!(mbps, [5.0, 9.0, 5.0, 9.0, 5.0, 9.0]);
+}
+
+#[test]
+fn what_befalls_packets_is_checked() {
+    let link = |keys: &str| error("buffer_bdp = 2.0", &format!("buffer_bdp = 2.0\n{keys}"));
+    for (keys, message) in [
+        ("jitter_ms = -1.0", "t.toml:8: jitter_ms = -1 is outside 0 to 1000"),
+        ("ack_jitter_ms = 2000.0", "t.toml:8: ack_jitter_ms = 2000 is outside"),
+        ("hold_ms = []", "t.toml:8: hold_ms has 0 slots"),
+        ("hold_ms = [0.0, -1.0]", "t.toml:8: hold_ms has -1"),
+        ("hold_slot_ms = 5.0", "hold_slot_ms without hold_ms"),
+        ("burst_loss = { enter = 0.1 }", "burst_loss needs enter and leave"),
+        ("burst_loss = { enter = 2.0, leave = 0.1 }", "t.toml:8: enter = 2 is outside 0 to 1"),
+        ("reorder = { share = 0.1 }", "reorder needs share and by_ms"),
+        ("reorder = { shares = 0.1 }", "unknown field `shares`"),
+        ("ack_buffer_packets = 5", "ack_buffer_packets without ack_capacity_mbps"),
+        ("ack_capacity_mbps = 0.0", "t.toml:8: ack_capacity_mbps = 0 is outside"),
+        ("[[link.cross]]\nstart_s = 1.0", "mbps is missing in [[link.cross]]"),
+        ("[[link.cross]]\nmbps = 1.0\non_s = 1.0", "t.toml:9: on_s and off_s go together"),
+        ("[[link.cross]]\nmbps = 1.0\nstart_s = 5.0\nstop_s = 4.0", "starts at 5 s but stops at 4 s"),
+        ("[[link.cross]]\nmbps = 1.0\npacket_bytes = 5", "t.toml:10: packet_bytes = 5 is outside"),
+        ("[[link.cross]]\nmbps = 10000.0\npacket_bytes = 50", "packets; at most"),
+    ] {
+        let e = link(keys);
+        assert!(e.contains(message), "{keys}: {e}");
+    }
+}
+
+#[test]
+fn what_is_drawn_of_flows_and_what_agents_take_is_checked() {
+    for (keys, message) in [
+        ("arrivals_per_s = 0.0", "t.toml:15: arrivals_per_s = 0 is outside"),
+        ("arrivals_per_s = 2.0\nstart_spacing_s = 1.0", "both say when flows start"),
+        ("bytes_up_to = 5", "bytes_up_to = 5 needs bytes"),
+        ("bytes = 9\nbytes_up_to = 5", "bytes_up_to = 5 needs bytes"),
+        ("app_until_s = 5.0", "app_until_s without app_mbps"),
+        ("app_mbps = -5.0", "t.toml:15: app_mbps = -5 is outside"),
+    ] {
+        let e = error("under_test = true", &format!("under_test = true\n{keys}"));
+        assert!(e.contains(message), "{keys}: {e}");
+    }
+    let e = error("duration_s = 30.0", "duration_s = 30.0\ninference_us = 2e6");
+    assert!(e.starts_with("t.toml:3: inference_us = 2000000 is outside"), "{e}");
+    let s = parse(GOOD, &["agent_delay_us=250"]).unwrap();
+    assert_eq!(s.agent_delay, Dur::from_micros(250));
+}
+
+#[test]
+fn arrivals_and_sizes_are_drawn_with_the_seed() {
+    let keys = "under_test = true\ncount = 2000\narrivals_per_s = 100.0\nbytes = 1000\nbytes_up_to = 100000";
+    let s = parse(&GOOD.replacen("under_test = true", keys, 1), &[]).unwrap();
+    let (one, two) = (s.drawn(1), s.drawn(2));
+    assert_eq!(one, s.drawn(1));
+    assert_ne!(one.flows[0].start, two.flows[0].start);
+    assert!(one.flows.is_sorted_by_key(|flow| flow.start));
+    let last = one.flows[1999].start.as_secs_f64();
+    assert!((18.0..22.0).contains(&last), "{last}");
+    let sizes: Vec<u64> = one.flows.iter().filter_map(|flow| flow.bytes).collect();
+    assert!(sizes.iter().all(|size| (1000..=100_000).contains(size)));
+    let below = sizes.iter().filter(|size| **size < 10_000).count();
+    assert!((900..1100).contains(&below), "{below}");
+    assert!(matches!(parse(GOOD, &[]).unwrap().drawn(1), std::borrow::Cow::Borrowed(_)));
+}

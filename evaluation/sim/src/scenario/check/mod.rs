@@ -7,7 +7,7 @@ mod repeat;
 
 use super::error::{FROM_SET, Origin, ScenarioError};
 use super::file::{RawChange, RawRandomChange, RawScenario};
-use super::{Change, HEADER_BYTES, LinkChange, LinkSpec, RandomChange, Scenario};
+use super::{AGENT_DELAY, Change, HEADER_BYTES, INFERENCE, LinkChange, LinkSpec, RandomChange, Scenario};
 use crate::link::Capacity;
 use anole_model::{Dur, Rate, Time};
 use std::collections::BTreeMap;
@@ -69,6 +69,8 @@ impl Check<'_> {
             warmup: Dur::from_secs_f64(warmup_s),
             seed: raw.seed.map_or(1, Spanned::into_inner),
             mss,
+            agent_delay: self.micros(&raw.agent_delay_us, "agent_delay_us", AGENT_DELAY)?,
+            inference: self.micros(&raw.inference_us, "inference_us", INFERENCE)?,
             links: Vec::new(),
             changes: Vec::new(),
             random_changes: Vec::new(),
@@ -240,6 +242,12 @@ impl Check<'_> {
 
     fn or(&self, value: &Option<Spanned<f64>>, key: &str, default: f64, low: f64, high: f64) -> Result<f64> {
         value.as_ref().map_or(Ok(default), |value| self.within(value, key, low, high))
+    }
+
+    /// A time of the agent's, at most a second.
+    fn micros(&self, value: &Option<Spanned<f64>>, key: &str, default: Dur) -> Result<Dur> {
+        let Some(value) = value else { return Ok(default) };
+        Ok(Dur::from_secs_f64(self.within(value, key, 0.0, 1e6)? / 1e6))
     }
 
     /// A number within bounds; NaN is within none.
