@@ -63,7 +63,7 @@ pub fn confirm(
     let plain = shrink(family, &found, persists)?;
     let plain_scores = scores(&plain)?;
     // With another seed it may not persist; then the link stays as it was found.
-    let (point, scores) = match median(plain_scores.clone()) < family.floor {
+    let (point, scores) = match median(plain_scores.clone()) <= enough {
         true => (plain, plain_scores),
         false => (found, found_scores),
     };

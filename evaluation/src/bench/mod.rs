@@ -1,6 +1,7 @@
 //! `anole-eval bench`: what a packet costs in the simulator, an inference with each backend, a question to a
 //! policy server, and the kernel's datapath beside the kernel's own congestion controls; one table in one run.
 
+mod agent;
 mod inference;
 mod kernel;
 mod round_trip;
@@ -23,9 +24,14 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Args {
     /// Parts to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "simulator,inference,server,kernel")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "simulator,agent,inference,server,kernel"
+    )]
     part: Vec<Part>,
-    /// Algorithms to simulate
+    /// Algorithms to simulate, and whose agents to measure
     #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',', default_value = "native,cubic,anole")]
     alg: Vec<String>,
     /// libanole_policy_torch.so; otherwise $ANOLE_TORCH_LIBRARY, the folder of this program,
@@ -35,7 +41,7 @@ pub struct Args {
     /// anole-policy-server; otherwise the one beside this program or in policy-server/build of its tree
     #[arg(long, value_name = "FILE")]
     policy_server_binary: Option<PathBuf>,
-    /// The agent's program, for the kernel's datapath; otherwise $ANOLE_CCP, or anole-ccp beside this program
+    /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
     /// Measure the kernel's datapath for some seconds only: whether it works, no figures to go by
@@ -51,6 +57,8 @@ pub struct Args {
 enum Part {
     /// Packets per second of processor time.
     Simulator,
+    /// Time from report to answer in force, through the agent's process.
+    Agent,
     /// Time per inference.
     Inference,
     /// Time from question to answer, through the agent's inference thread and a policy server.
@@ -75,6 +83,9 @@ pub fn main(args: Args) -> Result<()> {
         simulator::run(&args.alg, args.json)?;
     }
     let folder = tempfile::Builder::new().prefix("anole-bench-").tempdir().context("cannot make a folder")?;
+    if args.part.contains(&Part::Agent) {
+        agent::run(&args.alg, args.agent_binary.as_deref(), folder.path(), args.json)?;
+    }
     let policies = policies(folder.path())?;
     if args.part.contains(&Part::Inference) {
         inference::run(&policies, args.torch_library.as_deref(), args.json)?;

@@ -63,6 +63,12 @@ pub fn govern(
     seed: u64,
 ) -> Result<Governed> {
     let resolved = resolve(scenario, choice).map_err(usage)?;
+    if scenario.flows.iter().any(|flow| flow.app.is_some()) {
+        return Err(usage(format!(
+            "scenario \"{}\" has app_mbps, which only `anole-eval sim` knows: applications here have everything at once; leave it out",
+            scenario.name
+        )));
+    }
     let algs: Vec<String> = resolved.iter().filter_map(|runs| runs.alg.clone()).collect();
     check_names(scenario, choice, &resolved, loader, seed)?;
     let mut agents: Vec<AgentSpec> = Vec::new();

@@ -147,6 +147,7 @@ pub fn run_one(
     bar: &ProgressBar,
 ) -> Result<(RunResult, Stolen)> {
     let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
+    let scenario = &*scenario.drawn(seed);
     let binary = match governed.agents.is_empty() {
         true => None,
         false => Some(agent::find(agent.agent_binary.as_deref())?),

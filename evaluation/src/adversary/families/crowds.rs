@@ -8,7 +8,7 @@ pub static FAMILY: Family = Family {
     about: "2 to 1000 flows that start one after the other",
     axes: &[
         Axis::count("flows", 2.0, 1000.0, 2.0),
-        Axis::log("Mbps per flow", 0.2, 5.0, 1.0),
+        Axis::log("Mbps per flow", 0.2, 2.0, 1.0),
         Axis::log("one-way ms", 5.0, 100.0, 20.0),
         Axis::log("buffer BDP", 0.2, 2.0, 1.0),
         Axis::linear("starts over s", 0.0, 10.0, 0.0),
@@ -20,13 +20,13 @@ pub static FAMILY: Family = Family {
 };
 
 /// No link is faster: a run has to end.
-const MOST_MBPS: f64 = 1000.0;
+const MOST_MBPS: f64 = 300.0;
 
 fn text(point: &[f64], head: &Head) -> String {
     let &[flows, mbps, one_way, bdp, starts] = point else { unreachable!() };
     let mbps = (flows * mbps).min(MOST_MBPS);
     [
-        head.top(30.0, 15.0),
+        head.top(20.0, 10.0),
         link(
             "bottleneck",
             &[

@@ -1,9 +1,11 @@
 //! The families, each in a file of its own.
 
+mod cross;
 mod crowds;
 mod jitter;
 mod paths;
 mod queues;
+mod service;
 mod starts;
 mod swings;
 #[cfg(test)]
@@ -12,5 +14,13 @@ mod tests;
 use super::family::Family;
 
 /// All of them.
-pub static ALL: [&Family; 6] =
-    [&swings::FAMILY, &jitter::FAMILY, &crowds::FAMILY, &paths::FAMILY, &queues::FAMILY, &starts::FAMILY];
+pub static ALL: [&Family; 8] = [
+    &swings::FAMILY,
+    &jitter::FAMILY,
+    &service::FAMILY,
+    &cross::FAMILY,
+    &crowds::FAMILY,
+    &paths::FAMILY,
+    &queues::FAMILY,
+    &starts::FAMILY,
+];
