@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 /// Seeds with which a link is tried again.
-const SEEDS: u64 = 3;
+pub const SEEDS: u64 = 3;
 /// Cases that making one find plain may take.
 const PATIENCE: usize = 40;
 
@@ -35,7 +35,8 @@ pub struct Find {
     pub text: String,
 }
 
-fn median(mut scores: Vec<f64>) -> f64 {
+/// The upper median.
+pub fn median(mut scores: Vec<f64>) -> f64 {
     scores.sort_by(f64::total_cmp);
     scores[scores.len() / 2]
 }

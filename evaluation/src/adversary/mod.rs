@@ -6,6 +6,7 @@ mod bench;
 mod families;
 mod family;
 mod find;
+mod replay;
 mod report;
 mod search;
 
@@ -52,6 +53,9 @@ pub struct Args {
     /// Write each find as a scenario file to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Run finds of an earlier attack again instead, with --alg and --against
+    #[arg(long, value_name = "FILE[,…]", value_delimiter = ',', conflicts_with_all = ["family", "budget", "out"])]
+    replay: Vec<PathBuf>,
     /// Print one JSON object per family and algorithm and per find, one per line
     #[arg(long)]
     json: bool,
@@ -86,6 +90,9 @@ pub fn main(args: Args) -> Result<()> {
     let bench =
         Bench { policies, against: contestants(&args.against, "--against")?, cases: AtomicU64::new(0) };
     let tested = contestants(&args.alg, "--alg")?;
+    if !args.replay.is_empty() {
+        return replay(&args, &bench, &tested);
+    }
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} links, {eta} left");
     let total = u64::from(args.budget) * (families.len() * tested.len()) as u64;
     let bar = ProgressBar::new(total).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -106,6 +113,26 @@ pub fn main(args: Args) -> Result<()> {
         }
     }
     tell(&args, &attack.rows(&fields), &finds)
+}
+
+/// Runs files of an earlier attack.
+fn replay(args: &Args, bench: &Bench, tested: &[Contestant]) -> Result<()> {
+    let mut replays = Vec::new();
+    let job = |number: usize| replay::replay(bench, &args.replay[number], tested);
+    pool::run(
+        args.replay.len(),
+        pool::workers(args.jobs),
+        job,
+        || (),
+        |_, done| {
+            replays.extend(done);
+            Ok(())
+        },
+    )?;
+    match args.json {
+        true => replays.iter().try_for_each(print_json),
+        false => output::print_line(&replay::render(&replays)),
+    }
 }
 
 fn tell(args: &Args, rows: &[Robustness], finds: &[Find]) -> Result<()> {

@@ -1,0 +1,69 @@
+//! `anole-eval adversary`: the same table for the same seed, files that reproduce their scores, refusals.
+
+#![allow(clippy::disallowed_methods, reason = "tests of a binary read its files")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn eval(command: &str, options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_anole-eval")).arg(command).args(options).output().unwrap()
+}
+
+fn lines(output: &Output) -> Vec<serde_json::Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Vegas gives up much of a link that swings: a find within few links.
+fn attack(folder: &Path, jobs: &str) -> Vec<serde_json::Value> {
+    let out = folder.to_str().unwrap();
+    let options = ["--alg", "vegas,reno", "--family", "swings", "--budget", "12", "--jobs", jobs];
+    lines(&eval("adversary", &[&options[..], &["--json", "--out", out]].concat()))
+}
+
+#[test]
+fn one_seed_gives_one_table_and_a_file_reproduces_its_score() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let objects = attack(folders[0].path(), "1");
+    assert_eq!(objects, attack(folders[1].path(), "2"));
+    let rows: Vec<_> = objects.iter().filter(|object| object["kind"] == "robustness").collect();
+    assert_eq!((rows.len(), &rows[0]["alg"], &rows[1]["alg"]), (2, &"vegas".into(), &"reno".into()));
+    assert!(rows.iter().all(|row| row["links"] == 6 && row["searched"].as_u64().unwrap() > 0));
+    let find = objects.iter().find(|object| object["kind"] == "find").expect("vegas has a find");
+    assert_eq!(find["alg"], "vegas");
+    let file = folders[0].path().join(format!("{}.toml", find["name"].as_str().unwrap()));
+    let [score, floor] = ["score", "floor"].map(|key| find[key].as_f64().unwrap());
+    assert!(score < floor, "{score} {floor}");
+    // The scores are those of the file's seed and the two after it.
+    let runs = eval("sim", &[file.to_str().unwrap(), "--alg", "vegas,cubic,bbr", "--runs", "3", "--json"]);
+    let used = |run: &serde_json::Value| run["links"][0]["utilization"].as_f64().unwrap();
+    let runs = lines(&runs);
+    for (seed, told) in find["scores"].as_array().unwrap().iter().enumerate() {
+        let [vegas, cubic, bbr] = [0, 3, 6].map(|first| used(&runs[first + seed]));
+        let told = told.as_f64().unwrap();
+        assert!((vegas / cubic.min(bbr) - told).abs() < 1e-9, "{vegas} {cubic} {bbr} {told}");
+    }
+    let replayed =
+        lines(&eval("adversary", &["--alg", "vegas", "--replay", file.to_str().unwrap(), "--json"]));
+    assert_eq!((&replayed[0]["kind"], &replayed[0]["scores"]), (&"replay".into(), &find["scores"]));
+}
+
+#[test]
+fn nonsense_ends_with_2_and_one_message() {
+    for (options, message) in [
+        (&["--alg", "cubick"][..], "did you mean cubic?"),
+        (&["--alg", "cubic,cubic"], "--alg names cubic twice"),
+        (&["--against", "bbr,bbr"], "--against names bbr twice"),
+        (&["--family", "swing"], "no family is named \"swing\""),
+        (&["--budget", "1"], "1 is not in 2..=1000000"),
+        (&["--alg", "quic:cubic"], "real transport"),
+        (&["--replay", "/nowhere/swings.toml"], "cannot read the scenario /nowhere/swings.toml"),
+        (&["--replay", "scenarios/anole-normal.toml"], "names no family"),
+    ] {
+        let output = eval("adversary", options);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {text}");
+        assert!(text.contains(message), "{options:?}: {text}");
+    }
+}
