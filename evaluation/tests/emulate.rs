@@ -165,6 +165,7 @@ fn what_cannot_run_says_why() {
         (&["--alg", "quic:vegas"], 2, "quic:newreno"),
         (&["--alg", "renno"], 2, "reno"),
         (&["--set", "mss_bytes=9000"], 2, "mss_bytes"),
+        (&["--set", "flow.app_mbps=1.0"], 2, "app_mbps"),
         (&["--alg", "reno", "--agent-binary", "/nonexistent"], 2, "--agent-binary"),
         (&["--alg", "reno", "--agent-binary", "/bin/false"], 1, "the agent ended at once"),
     ] {

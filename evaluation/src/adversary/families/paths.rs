@@ -89,7 +89,7 @@ fn text(point: &[f64], head: &Head) -> String {
 /// The capacity after the last step, Mbps.
 fn new_capacity(scenario: &Scenario) -> f64 {
     let steps = scenario.changes.iter().filter(|change| change.link == 0);
-    steps.filter_map(|change| change.change.capacity).last().map_or(f64::NAN, |rate| rate.mbps())
+    steps.filter_map(|change| change.change.capacity).next_back().map_or(f64::NAN, |rate| rate.mbps())
 }
 
 /// Seconds from the step until the new capacity is used; beyond the end of the run, in proportion to what is missing.
