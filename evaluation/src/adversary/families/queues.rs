@@ -5,7 +5,7 @@ use crate::adversary::family::{Family, Head, Runs, buffer, float, link, loss, ra
 
 pub static FAMILY: Family = Family {
     name: "queues",
-    about: "drop-tail, CoDel, FQ-CoDel or PIE, 1 packet to 20 BDP, 1 to 16 flows",
+    about: "drop-tail, CoDel, FQ-CoDel, PIE or RED, 1 packet to 20 BDP, 1 to 16 flows",
     axes: &[
         Axis::choice("queue", QUEUES.len()),
         Axis::log("Mbps", 1.0, 100.0, 20.0),
@@ -19,7 +19,7 @@ pub static FAMILY: Family = Family {
     judge,
 };
 
-const QUEUES: [&str; 4] = ["droptail", "codel", "fq_codel", "pie"];
+const QUEUES: [&str; 5] = ["droptail", "codel", "fq_codel", "pie", "red"];
 
 fn text(point: &[f64], head: &Head) -> String {
     let &[queue, mbps, one_way, bdp, flows] = point else { unreachable!() };
