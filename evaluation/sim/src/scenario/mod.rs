@@ -25,7 +25,7 @@ pub(crate) const INITIAL_WINDOW_PACKETS: u32 = 10;
 
 /// [`Scenario::agent_delay`] if nothing is said: half of what a report and its answer take between a transport and the
 /// agent over a Unix socket (docs/measurements).
-pub const AGENT_DELAY: Dur = Dur::from_micros(50);
+pub const AGENT_DELAY: Dur = Dur::from_micros(100);
 /// [`Scenario::inference`] if nothing is said: the median through the agent's inference thread with one flow, 309 µs
 /// (docs/measurements). What counts is that it is not nothing: the answer waits for the next report.
 pub const INFERENCE: Dur = Dur::from_micros(300);
