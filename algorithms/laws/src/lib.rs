@@ -22,6 +22,7 @@ mod hystart;
 pub mod params;
 pub mod regression;
 pub mod reno;
+pub mod track;
 pub mod vegas;
 
 pub use bbr::Bbr;
@@ -31,6 +32,7 @@ pub use feedback::{Control, Feedback};
 pub use hystart::HyStart;
 pub use params::{Parameter, ParameterError};
 pub use reno::Reno;
+pub use track::Track;
 pub use vegas::Vegas;
 
 use anole_model::Time;
@@ -38,7 +40,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// Every law, by name.
-pub const ALL: &[Spec] = &[aimd::SPEC, bbr::SPEC, cubic::SPEC, reno::SPEC, vegas::SPEC];
+pub const ALL: &[Spec] = &[aimd::SPEC, bbr::SPEC, cubic::SPEC, reno::SPEC, track::SPEC, vegas::SPEC];
 
 /// The law with this name.
 pub fn find(name: &str) -> Option<&'static Spec> {

@@ -1,0 +1,272 @@
+//! Track: a window that keeps a short queue, on paths of which nothing need be known for long.
+//!
+//! Once a round trip:
+//!
+//! ```text
+//! queue below the target  the window grows: by half a packet, twice as much each round trip that stays below, and by
+//!                         an eighth at once towards the window that it had before
+//! queue above the target  it is cut by the excess, an eighth at most
+//! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another
+//! ```
+//! The queue is what the round-trip time exceeds the base by, and the base is a belief: where cuts have not shortened
+//! the round-trip time as they should have, what was taken for a queue is none of this flow's, and the base is raised
+//! ([`base`]). That is what follows a path that has become longer, ACKs that are late, batches, and flows that fill the
+//! buffer whatever this one does.
+//!
+//! The target grows as the rate shrinks: √n packets for the n sent in [`REFERENCE`], so that of flows which share a queue
+//! the larger one finds it too long first, and they converge.
+
+mod base;
+
+use crate::{Control, Cubic, Episode, Feedback, Law, Spec, parameters};
+use anole_model::{Bounds, Dur, Time};
+use base::Base;
+
+parameters! {
+    /// What a user may change.
+    pub struct Params {
+        fill = 0.6, 0.0..=10.0, "Target queue, packets per root of the packets sent in 50 ms (chosen: the least that keeps recorded LTE links nearly as busy as BBR does).";
+    }
+}
+
+/// Track in the registry.
+pub const SPEC: Spec = Spec {
+    name: "track",
+    summary: "Keeps a short queue, and gives up what it believes of the path when a cut has no effect",
+    source: "This project; growth as Copa's (NSDI 2018), limit CUBIC's (RFC 9438)",
+    parameters: Params::PARAMETERS,
+    build: |flow, given| Ok(Box::new(Track::new(flow.mss, flow.init_cwnd, Params::with(given)?))),
+};
+
+/// The time whose packets the target queue is measured by.
+const REFERENCE: Dur = Dur::from_millis(50);
+/// No target is shorter than this many packets.
+const LEAST_TARGET: f64 = 0.7;
+/// The first step of a growth, packets per round trip (CUBIC's where it is friendly to Reno, RFC 9438 §4.3).
+const FIRST_STEP: f64 = 0.5;
+/// The largest step, share of the window.
+const LARGEST_STEP: f64 = 0.25;
+/// The largest cut in a round trip and the step back towards the window before the cuts, share of the window: a path
+/// whose capacity comes back finds most of it.
+const LARGEST_CUT: f64 = 0.125;
+/// What is left of the window to step back to after a round trip.
+const HELD: f64 = 0.95;
+/// Below this many packets CUBIC limits the window: fewer tell no queue.
+const FEW: f64 = 16.0;
+/// Round trips without loss after which CUBIC's limit is lifted.
+const CLEAN_ROUNDS: u32 = 16;
+/// Slow start ends in a queue of this share of the base, if CUBIC has not ended it.
+const START_QUEUE: f64 = 0.5;
+/// Share of the window that a decrease leaves at most.
+const MOST_KEPT: f64 = 0.85;
+/// The smallest window, and the smallest after slow start, packets.
+const LEAST: (f64, f64) = (2.0, 4.0);
+
+/// The window of one flow.
+#[derive(Clone, Debug)]
+pub struct Track {
+    params: Params,
+    mss: f64,
+    cwnd: f64,
+    starting: bool,
+    base: Base,
+    cubic: Cubic,
+    episode: Episode,
+    /// Packets by which it grew last; zero when it did not.
+    step: f64,
+    /// The window that found no queue, to step back to, bytes.
+    held: f64,
+    /// The window that met congestion last, while CUBIC limits growth, bytes.
+    limit: Option<f64>,
+    clean_rounds: u32,
+}
+
+impl Track {
+    /// Slow start, which is CUBIC's, from `init_cwnd` bytes.
+    pub fn new(mss: u32, init_cwnd: u32, params: Params) -> Track {
+        Track {
+            params,
+            mss: f64::from(mss.max(1)),
+            cwnd: f64::from(init_cwnd.max(mss)),
+            starting: true,
+            base: Base::default(),
+            cubic: Cubic::new(mss, init_cwnd),
+            episode: Episode::default(),
+            step: 0.0,
+            held: 0.0,
+            limit: None,
+            clean_rounds: 0,
+        }
+    }
+
+    /// CUBIC decreases, from the window in force.
+    fn congested(&mut self, now: Time, seen: &Feedback) {
+        self.limit = Some(self.cwnd);
+        if self.cubic.cwnd() as f64 != self.cwnd {
+            self.cubic.observe(self.cwnd as u64, 0);
+        }
+        self.cubic.on_feedback(now, seen);
+        self.cwnd = (self.cubic.cwnd() as f64).min(self.cwnd * MOST_KEPT);
+        (self.starting, self.step) = (false, 0.0);
+        self.base.forget_cuts();
+    }
+
+    /// Slow start is CUBIC's; where it ends, what the path holds without the queue is kept.
+    fn start(&mut self, rtt: f64) {
+        let base = self.base.secs();
+        self.cwnd = self.cubic.cwnd() as f64;
+        if !self.cubic.in_slow_start() || rtt - base > self.target(rtt).max(START_QUEUE * base) {
+            self.starting = false;
+            self.cwnd = (self.cwnd * base / rtt).max(LEAST.1 * self.mss);
+        }
+    }
+
+    /// The queue aimed at, s.
+    fn target(&self, rtt: f64) -> f64 {
+        let packet_s = self.mss * rtt / self.cwnd;
+        packet_s * (self.params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt()).max(LEAST_TARGET)
+    }
+
+    /// A round trip with a window in use: a step towards the target queue.
+    fn adjust(&mut self, rtt: f64) {
+        let excess = rtt - self.base.secs() - self.target(rtt);
+        self.held *= HELD;
+        if excess > 0.0 {
+            self.step = 0.0;
+            self.base.cut(self.cwnd, rtt);
+            self.cwnd -= (self.cwnd * (excess / rtt).min(LARGEST_CUT)).max(FIRST_STEP * self.mss);
+            return;
+        }
+        self.held = self.held.max(self.cwnd);
+        let largest = (LARGEST_STEP * self.cwnd / self.mss).max(FIRST_STEP);
+        let few = self.cwnd < FEW * self.mss;
+        self.step = (2.0 * self.step).clamp(FIRST_STEP, largest);
+        if !few {
+            self.step = self.step.max((LARGEST_CUT * self.cwnd).min(self.held - self.cwnd) / self.mss);
+        }
+        let grown = self.cwnd + self.step * self.mss;
+        let limited = few || self.limit.is_some_and(|met| grown < met);
+        if limited && self.clean_rounds < CLEAN_ROUNDS {
+            self.step = 0.0;
+            self.cwnd = grown.min(self.cwnd.max(self.cubic.cwnd() as f64));
+        } else {
+            self.limit = None;
+            self.cwnd = grown;
+        }
+    }
+
+    fn keep_bounds(&mut self) {
+        self.cwnd = self.cwnd.clamp(LEAST.0 * self.mss, f64::from(u32::MAX));
+    }
+}
+
+impl Law for Track {
+    fn on_feedback(&mut self, now: Time, seen: &Feedback) {
+        if seen.timeout {
+            self.congested(now, seen);
+            return self.keep_bounds();
+        }
+        let Some(rtt) = seen.min_rtt.filter(|rtt| !rtt.is_zero()) else { return };
+        self.base.saw(now, rtt);
+        self.clean_rounds = if seen.congested() { 0 } else { self.clean_rounds.saturating_add(1) };
+        if seen.congested() && !self.episode.covers(now) {
+            self.episode.begin(now, seen.rtt.unwrap_or(rtt), MOST_KEPT, self.cwnd as u64);
+            self.congested(now, seen);
+            return self.keep_bounds();
+        }
+        self.cubic.on_feedback(now, &Feedback { lost: 0, marked: 0, ..*seen });
+        if self.starting {
+            self.start(rtt.as_secs_f64());
+        } else if let Some(cwnd) = self.base.judge(now, rtt, self.cwnd) {
+            (self.cwnd, self.step) = (cwnd, 0.0);
+        } else if seen.uses(self.cwnd as u64) {
+            self.adjust(rtt.as_secs_f64());
+        }
+        self.keep_bounds();
+    }
+
+    fn control(&self) -> Control {
+        Control::window(u64::from(Bounds::DEFAULT.cwnd(self.cwnd as u64, self.mss as u32)))
+    }
+
+    fn resume(&mut self, now: Time, from: Control) {
+        self.cubic.resume(now, from);
+        let (cubic, base) = (self.cubic.clone(), self.base.clone());
+        let fresh = Track::new(self.mss as u32, 0, self.params);
+        *self = Track { cwnd: from.cwnd as f64, starting: false, base, cubic, ..fresh };
+        self.base.forget_cuts();
+        self.keep_bounds();
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.starting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn track(cwnd: u64) -> Track {
+        let mut track = Track::new(1000, 10_000, Params::default());
+        track.resume(Time::ZERO, Control::window(cwnd));
+        track
+    }
+
+    /// The window after rounds with these round-trip times, us; the first one is the base.
+    fn after(track: &mut Track, rtts_us: &[u64], lost: u64) -> u64 {
+        for (round, &rtt_us) in rtts_us.iter().enumerate() {
+            let rtt = Some(Dur::from_micros(rtt_us));
+            let cwnd = track.control().cwnd;
+            let seen = Feedback {
+                acked: cwnd,
+                lost,
+                rtt,
+                min_rtt: rtt,
+                samples: 10,
+                in_flight: Some(cwnd),
+                ..Default::default()
+            };
+            track.on_feedback(Time::from_micros((round as u64 + 1) * 50_000), &seen);
+        }
+        track.control().cwnd
+    }
+
+    #[test]
+    fn the_window_grows_ever_faster_while_no_queue_stands_and_is_cut_by_the_excess() {
+        let mut flow = track(200_000);
+        assert_eq!(after(&mut flow, &[50_000], 0), 200_500);
+        assert_eq!(after(&mut flow, &[50_000, 50_000], 0), 203_500);
+        // 80 ms where 50 and a target of 3 are wanted: more than an eighth.
+        let cut = after(&mut flow, &[80_000], 0) as f64;
+        assert!((cut / 203_500.0 - 0.875).abs() < 1e-3, "{cut}");
+    }
+
+    #[test]
+    fn a_path_that_became_longer_gives_the_window_back() {
+        let mut flow = track(200_000);
+        after(&mut flow, &[50_000], 0);
+        let longer = after(&mut flow, &[60_000; 12], 0);
+        assert!(longer > 190_000, "{longer}");
+    }
+
+    #[test]
+    fn a_loss_costs_what_it_costs_cubic_and_limits_what_follows() {
+        let mut flow = track(200_000);
+        after(&mut flow, &[50_000], 0);
+        let left = after(&mut flow, &[50_000], 1);
+        assert_eq!(left, 140_350);
+        let later = after(&mut flow, &[50_000; 3], 0);
+        assert!((left..200_500).contains(&later), "{later}");
+    }
+
+    #[test]
+    fn a_window_out_of_use_stays() {
+        let mut flow = track(200_000);
+        let rtt = Some(Dur::from_millis(50));
+        let seen =
+            Feedback { acked: 1000, rtt, min_rtt: rtt, samples: 1, app_limited: true, ..Default::default() };
+        flow.on_feedback(Time::from_micros(50_000), &seen);
+        assert_eq!(flow.control().cwnd, 200_000);
+    }
+}
