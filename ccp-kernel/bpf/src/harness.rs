@@ -53,6 +53,8 @@ struct Machine {
     head: [u8; 16],
     registers: [u64; REGISTERS],
     micros_zero: u64,
+    rtt_us: u64,
+    mark_end_us: u64,
 }
 
 #[repr(C)]
