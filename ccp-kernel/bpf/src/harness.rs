@@ -135,7 +135,8 @@ impl Harness {
 
     /// Takes a message of the agent.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let read = message::read(bytes)?;
+        let (read, refused) = message::read(bytes);
+        refused?;
         if read.kind == message::INSTALL {
             return self.install(bytes);
         }

@@ -270,10 +270,14 @@ impl BpfDatapath {
         let mut outcome = Ok(());
         let mut rest = datagram;
         loop {
-            let message = message::read(rest)?;
+            let (message, refused) = message::read(rest);
             let (bytes, behind) = rest.split_at_checked(message.length as usize).unwrap_or((rest, &[]));
-            let taken = self.take(&message, bytes);
+            let taken = refused.map_err(Error::from).and_then(|()| self.take(&message, bytes));
             outcome = outcome.and(taken);
+            // Where the next one starts is not known.
+            if message.length == 0 {
+                return outcome;
+            }
             rest = behind;
             if rest.is_empty() {
                 return outcome;
