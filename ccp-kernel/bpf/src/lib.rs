@@ -29,6 +29,8 @@ mod privileges;
 mod programs;
 mod select;
 mod waits;
+#[cfg(test)]
+mod window;
 
 pub use error::Error;
 pub use object::default_directory;

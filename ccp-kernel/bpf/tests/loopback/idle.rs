@@ -69,8 +69,13 @@ pub fn threshold(stream: &TcpStream) -> u32 {
     word(&info(stream), 76)
 }
 
+/// Packets sent and not acknowledged in order.
+pub fn unacknowledged(stream: &TcpStream) -> u32 {
+    word(&info(stream), 24)
+}
+
 pub fn is_acknowledged(stream: &TcpStream) -> bool {
-    word(&info(stream), 24) == 0
+    unacknowledged(stream) == 0
 }
 
 /// Answers every report for a while.

@@ -7,10 +7,11 @@ use super::support::{
     words,
 };
 use super::{idle, support};
-use anole_bpf::Mode;
+use anole_bpf::{Mode, top_cgroup};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -82,4 +83,35 @@ fn a_user_with_too_many_flows_gets_no_mailbox_until_one_is_free() {
     transfer.end();
     next(&mut datapath, 1);
     assert_eq!(held(), 0);
+}
+
+/// Connections that a cgroup's program gives to the datapath.
+const MANY: usize = 400;
+
+#[test]
+fn connections_that_come_and_go_leave_no_mailbox() {
+    let Some(top) = top_cgroup() else {
+        anole_testing::skip!("there is no cgroup2 file system");
+        return;
+    };
+    let Some((mut datapath, _guard)) = registered(Mode::Generated) else { return };
+    let holders = holders();
+    datapath.select(&top, None, &[("127.79.0.0/16".parse().unwrap(), None)]).unwrap();
+    let threads = [0; 4].map(|_| std::thread::spawn(|| (0..MANY / 4).for_each(|_| one_connection())));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    // The listening ends are connected to an address that is not chosen.
+    assert!(datapath.stats().opened >= MANY as u64, "{:?}", datapath.stats());
+    let end = Instant::now() + Duration::from_secs(20);
+    while holders.lookup(&[0; 8], MapFlags::ANY).unwrap().is_some() {
+        assert!(Instant::now() < end, "mailboxes are left: {:?}", holders.lookup(&[0; 8], MapFlags::ANY));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn one_connection() {
+    let listener = TcpListener::bind("127.79.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    client.write_all(&[1; 1000]).unwrap();
+    drop(server);
 }

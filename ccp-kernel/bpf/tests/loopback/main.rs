@@ -9,6 +9,7 @@ mod congestion;
 mod idle;
 mod lost;
 mod mail;
+mod path;
 mod pins;
 mod selection;
 mod support;
