@@ -87,15 +87,15 @@ impl Lab {
         anole_bpf::flows(self.bpf.path()).unwrap_or(0)
     }
 
-    /// An agent that has registered the datapath. Other tests of this host may have the name for a while.
-    fn first_agent(&self) -> Agent {
+    /// An agent, and what it is there for has come. Other tests of this host may be where it wants to be for a while.
+    fn agent_until(&self, more: &[&str], what: &str, mut done: impl FnMut() -> bool) -> Agent {
         let end = Instant::now() + Duration::from_secs(60);
-        let mut agent = self.agent(&[]);
-        while anole_bpf::stats(self.bpf.path()).is_err() {
-            assert!(Instant::now() < end, "registration within a minute: {}", agent.kill());
+        let mut agent = self.agent(more);
+        while !done() {
+            assert!(Instant::now() < end, "{what} within a minute: {}", agent.kill());
             std::thread::sleep(Duration::from_millis(50));
             if agent.0.try_wait().unwrap().is_some() {
-                agent = self.agent(&[]);
+                agent = self.agent(more);
             }
         }
         agent
@@ -223,7 +223,7 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
             return;
         }
     };
-    let first = lab.first_agent();
+    let first = lab.agent_until(&[], "registration", || anole_bpf::stats(lab.bpf.path()).is_ok());
     let (bytes, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let counted = Arc::clone(&bytes);
     let (listening, listens) = std::sync::mpsc::channel();
@@ -274,8 +274,8 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     let more = ["--prefix", "10.77.2.2/32=reno", "--stats", ended.to_str().unwrap()];
     // Without cgroups, the same without the choice by prefix.
     let chooses = anole_bpf::top_cgroup().is_some();
-    let second = lab.agent(if chooses { &more } else { &more[2..] });
-    wait_for("the flow comes back", PATIENCE, || lab.stats().adopted > adopted);
+    let more = if chooses { &more[..] } else { &more[2..] };
+    let second = lab.agent_until(more, "the flow comes back", || lab.stats().adopted > adopted);
     let again = utilisation(&bytes, Duration::from_secs(2));
     // It announces itself at an ACK, and is taken at a later one.
     wait_for("and the late one", PATIENCE, || {
@@ -300,15 +300,17 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     lab.spawn(0, move || connection().unwrap().write_all(b".").unwrap()).join().unwrap();
     receiver.join().unwrap();
     wait_for("no flow is left", PATIENCE, || lab.flows() == 0);
+    // The long one, the late one and the one that ended the receiver, besides.
+    let read = || std::fs::read_to_string(&ended).unwrap();
+    wait_for("the agent has heard of each end", PATIENCE, || read().lines().count() as u64 == MANY + 3);
     let log = second.end(Signal::SIGTERM);
     assert!(log.contains("registered by an earlier agent") && !log.contains("panic"), "{log}");
     let stats = lab.stats();
     assert_eq!((stats.unsent, stats.aborts, stats.unslotted), (0, 0, 0), "{stats:?}");
     // The agent forgot each when it ended: none was left for it to drop.
-    let lines = std::fs::read_to_string(&ended).unwrap();
+    let lines = read();
     let _ = std::fs::remove_file(&ended);
     let count = |what: &str| lines.lines().filter(|line| line.contains(what)).count() as u64;
-    // The long one, the late one and the one that ended the receiver.
     assert_eq!((count("\"end\":\"closed\""), count("\"end\":\"dropped\"")), (MANY + 3, 0), "{lines}");
     assert_eq!(count("\"algorithm\":\"reno\""), if chooses { MANY + 1 } else { 0 }, "chosen by prefix");
     for (phase, share) in [("governed", governed), ("agent killed", alone), ("agent back", again)] {

@@ -60,7 +60,7 @@ pub(crate) fn feedback(seen: &rate_hold::Report) -> Feedback {
     Feedback {
         acked: seen.acked,
         lost: seen.lost,
-        marked: 0,
+        marked: seen.marked,
         timeout: seen.timeout > 0,
         rtt: rtt(seen.rtt_us),
         min_rtt: rtt(seen.min_rtt_us).filter(|_| seen.n > 0),
@@ -105,7 +105,7 @@ mod tests {
             let first = alone.law.control();
             assert_eq!(out.program().map(|program| program.name), Some("rate-hold"));
             out.clear();
-            let values = [10_000, 0, 0, 50_000, 50_000, 50_000, 10, 0, 0, 0, 0, 0, 200_000, 10_000];
+            let values = [10_000, 0, 0, 50_000, 50_000, 50_000, 10, 0, 0, 0, 0, 0, 200_000, 10_000, 0];
             let report = Report { program: &rate_hold::PROGRAM, values: &values };
             alone.on_report(Time::from_micros(50_000), &report, &mut out);
             let asked = alone.law.control();
@@ -113,5 +113,13 @@ mod tests {
             let cwnd = out.fields().iter().find(|(register, _)| *register == anole_programs::CWND);
             assert_eq!(cwnd.map(|(_, cwnd)| u64::from(*cwnd)), Some(asked.cwnd), "{}", spec.name);
         }
+    }
+
+    #[test]
+    fn marks_are_feedback() {
+        let mut values = [0; rate_hold::PROGRAM.reports.len()];
+        values[rate_hold::PROGRAM.report("marked").unwrap()] = 3;
+        let seen = feedback(&rate_hold::Report::read(&values).unwrap());
+        assert_eq!((seen.lost, seen.marked, seen.congested()), (0, 3, true));
     }
 }

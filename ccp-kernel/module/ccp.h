@@ -16,6 +16,7 @@
 #include <linux/version.h>
 #include <net/tcp.h>
 #include "message.h"
+#include "window.h"
 
 /* A connection under anole_ccp leaves the choice to the agent; one under anole_x asks it for x. */
 #define CCP_PREFIX "anole_"
@@ -42,6 +43,7 @@ struct ccp_program {
 /* One connection. All but the mail belongs to who holds the socket. */
 struct ccp_flow {
 	u32 sid;
+	u32 user, net; /* whose share of the ids it takes */
 
 	/* Mail: what the agent sent since the latest ACK. */
 	spinlock_t lock;
@@ -54,9 +56,9 @@ struct ccp_flow {
 	struct fold_state state;
 	struct fold_control control;
 
-	bool governed;	   /* by the agent */
-	bool was_timeout;  /* since the latest ACK */
-	u32 cap;	   /* packets, after a timeout or idle; 0: none */
+	bool governed;	  /* by the agent */
+	bool was_timeout; /* since the latest ACK */
+	struct fold_limit limit;
 	u32 leniency;	   /* how many times the usual time this agent may take */
 	u64 waiting_since; /* us; 0: nothing waits for an answer */
 	u64 lost_at;	   /* us; 0: not lost */
@@ -85,7 +87,8 @@ struct ccp_cubic {
 
 /* What lies in the socket. */
 struct ccp_ca {
-	struct ccp_flow *flow; /* NULL: no memory or no id was left, the fallback governs for good */
+	struct ccp_flow *flow; /* NULL: there was no memory or no id for it; it is tried again */
+	u64 next_open;	       /* us */
 	u32 prr_delivered;     /* packets since the reduction began */
 	struct ccp_cubic cubic;
 };
@@ -106,7 +109,7 @@ static inline u32 ccp_packets_allowed(const struct tcp_sock *tp, u32 cwnd)
 extern const struct tcp_congestion_ops ccp_template;
 
 /* flow.c */
-struct ccp_flow *ccp_flow_open(void);
+struct ccp_flow *ccp_flow_open(const struct sock *sk);
 void ccp_flow_close(struct ccp_flow *flow);
 bool ccp_take_mail(struct ccp_flow *flow, bool *start);
 int ccp_receive(const u8 *bytes, u32 length);
@@ -115,7 +118,7 @@ void ccp_flows_exit(void);
 /* netlink.c */
 bool ccp_agent_listens(void);
 void ccp_send_create(u32 sid, const struct fold_create *create, const char *algorithm);
-void ccp_send_measure(u32 sid, u32 uid, const struct fold_state *state, u32 values);
+bool ccp_send_measure(u32 sid, u32 uid, const struct fold_state *state, u32 values);
 int ccp_netlink_init(void);
 void ccp_netlink_exit(void);
 
@@ -129,7 +132,8 @@ u32 ccp_cubic_ssthresh(struct sock *sk);
 /* fallback.c: for a socket's whole life, whoever governs, so that it can take over at any time */
 u32 ccp_window_after_idle(const struct sock *sk);
 void ccp_pace(struct sock *sk);
-void ccp_fallback_resume(struct sock *sk, u32 cwnd);
+bool ccp_is_timeout(const struct tcp_sock *tp);
+void ccp_fallback_resume(struct sock *sk, u32 cwnd, u32 ssthresh);
 void ccp_fallback_ack(struct sock *sk, const struct rate_sample *rs);
 void ccp_fallback_state(struct sock *sk, u8 next);
 void ccp_fallback_restart(struct sock *sk);

@@ -128,6 +128,7 @@ void ccp_cubic_skip_idle(struct sock *sk)
 	struct ccp_cubic *cubic = &ccp_ca(sk)->cubic;
 	s32 idle = tcp_jiffies32 - tcp_sk(sk)->lsndtime;
 
+	/* In milliseconds first: microseconds have 32 bits, 71 minutes. */
 	if (cubic->epoch_us && idle > 0)
-		cubic->epoch_us += jiffies_to_usecs(idle);
+		cubic->epoch_us += (u64)jiffies_to_msecs(idle) * USEC_PER_MSEC;
 }

@@ -11,14 +11,23 @@ static void set_window(struct tcp_sock *tp, u32 cwnd)
 	tcp_snd_cwnd_set(tp, ccp_packets_allowed(tp, cwnd));
 }
 
-/* Congestion avoidance from `cwnd` packets on. */
-void ccp_fallback_resume(struct sock *sk, u32 cwnd)
+/* While the state becomes Loss: a retransmission timeout, at which the kernel sets the window to one packet
+ * above what is in flight (tcp_enter_loss()). A path's MTU that shrank leaves the window
+ * (tcp_simple_retransmit()). */
+bool ccp_is_timeout(const struct tcp_sock *tp)
+{
+	return tcp_snd_cwnd(tp) == tcp_packets_in_flight(tp) + 1;
+}
+
+/* From `cwnd` packets on; what was sent in a reduction that goes on counts as delivered. */
+void ccp_fallback_resume(struct sock *sk, u32 cwnd, u32 ssthresh)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	set_window(tp, max_t(u32, cwnd, 2));
-	tp->snd_ssthresh = tcp_snd_cwnd(tp);
+	set_window(tp, cwnd);
+	tp->snd_ssthresh = ssthresh;
 	tp->snd_cwnd_cnt = 0;
+	ccp_ca(sk)->prr_delivered = tp->prr_out;
 	ccp_cubic_reset(sk);
 }
 
@@ -79,8 +88,7 @@ void ccp_fallback_state(struct sock *sk, u8 next)
 	u8 state = inet_csk(sk)->icsk_ca_state;
 
 	if (next >= TCP_CA_CWR) {
-		ccp_ca(sk)->prr_delivered = 0;
-		if (next == TCP_CA_Loss)
+		if (next == TCP_CA_Loss && ccp_is_timeout(tp))
 			ccp_cubic_timeout(sk);
 		return;
 	}

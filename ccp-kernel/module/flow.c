@@ -13,13 +13,19 @@
 #include "program.h"
 
 /* Ids of libccp's flows have 16 bits; an id is used again only when all others have been. */
-#define MAX_SID	     0xffff
+#define MAX_SID 0xffff
+/* Of one user, or of one network namespace: some stay for others. */
+#define MAX_HELD     (MAX_SID / 4 * 3)
 #define MAX_PROGRAMS 256
 /* The id that a new agent gives its first program. */
 #define FIRST_UID 1
 
 static DEFINE_XARRAY_FLAGS(flows, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH);
 static u32 next_sid;
+
+/* How many flows each user and each network namespace has, as values. */
+static DEFINE_XARRAY_FLAGS(users, XA_FLAGS_LOCK_BH);
+static DEFINE_XARRAY_FLAGS(nets, XA_FLAGS_LOCK_BH);
 
 static DEFINE_MUTEX(programs_lock);
 static struct ccp_program *programs[MAX_PROGRAMS];
@@ -30,19 +36,59 @@ static void put_program(struct ccp_program *program)
 		kfree(program);
 }
 
-struct ccp_flow *ccp_flow_open(void)
+/* Adds to how many flows a holder has, and returns whether it may. */
+static bool add_held(struct xarray *holders, u32 id, int more)
 {
-	struct ccp_flow *flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
+	void *value;
+	long held;
 
-	if (!flow)
+	xa_lock_bh(holders);
+	value = xa_load(holders, id);
+	held = (value ? xa_to_value(value) : 0) + more;
+	if (held > 0 && held <= MAX_HELD)
+		value = __xa_store(holders, id, xa_mk_value(held), GFP_ATOMIC | __GFP_NOWARN);
+	else if (held <= 0)
+		value = __xa_erase(holders, id);
+	xa_unlock_bh(holders);
+	return held <= MAX_HELD && !xa_is_err(value);
+}
+
+static void give_back_share(u32 user, u32 net)
+{
+	add_held(&users, user, -1);
+	add_held(&nets, net, -1);
+}
+
+/* A flow more of the user and of the namespace; returns whether neither has too many. */
+static bool take_share(u32 user, u32 net)
+{
+	if (!add_held(&users, user, 1))
+		return false;
+	if (add_held(&nets, net, 1))
+		return true;
+	add_held(&users, user, -1);
+	return false;
+}
+
+struct ccp_flow *ccp_flow_open(const struct sock *sk)
+{
+	u32 user = __kuid_val(sk->sk_uid), net = sock_net(sk)->ns.inum;
+	struct ccp_flow *flow;
+
+	if (!take_share(user, net))
 		return NULL;
-	spin_lock_init(&flow->lock);
-	if (xa_alloc_cyclic_bh(&flows, &flow->sid, flow, XA_LIMIT(1, MAX_SID), &next_sid,
-			       GFP_ATOMIC | __GFP_NOWARN) < 0) {
+	flow = kzalloc(sizeof(*flow), GFP_ATOMIC | __GFP_NOWARN);
+	if (flow) {
+		spin_lock_init(&flow->lock);
+		flow->user = user;
+		flow->net = net;
+		if (xa_alloc_cyclic_bh(&flows, &flow->sid, flow, XA_LIMIT(1, MAX_SID), &next_sid,
+				       GFP_ATOMIC | __GFP_NOWARN) >= 0)
+			return flow;
 		kfree(flow);
-		return NULL;
 	}
-	return flow;
+	give_back_share(user, net);
+	return NULL;
 }
 
 static void free_flow(struct rcu_head *rcu)
@@ -57,6 +103,7 @@ static void free_flow(struct rcu_head *rcu)
 void ccp_flow_close(struct ccp_flow *flow)
 {
 	xa_erase_bh(&flows, flow->sid);
+	give_back_share(flow->user, flow->net);
 	call_rcu(&flow->rcu, free_flow);
 }
 
@@ -203,4 +250,6 @@ void ccp_flows_exit(void)
 	rcu_barrier();
 	clear_programs();
 	xa_destroy(&flows);
+	xa_destroy(&users);
+	xa_destroy(&nets);
 }

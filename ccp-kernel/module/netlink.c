@@ -8,6 +8,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/netlink.h>
 #include <net/netlink.h>
 #include <net/sock.h>
@@ -16,7 +17,12 @@
 #define GROUP  22
 #define GROUPS 32
 
+/* Listeners of other network namespaces hear nothing, and make it look as if somebody listened: when a
+ * message reached nobody, flows are not announced for as long as each waits between two announcements. */
+#define DEAF_JIFFIES (HZ / 4)
+
 static struct sock *agent;
+static unsigned long deaf_until;
 
 static void receive(struct sk_buff *skb)
 {
@@ -35,7 +41,7 @@ static void receive(struct sk_buff *skb)
 
 bool ccp_agent_listens(void)
 {
-	return netlink_has_listeners(agent, GROUP);
+	return netlink_has_listeners(agent, GROUP) && !time_before(jiffies, READ_ONCE(deaf_until));
 }
 
 /* Room for a message of `length` bytes; send_out() sends it. NULL if there is none. */
@@ -55,10 +61,10 @@ static struct sk_buff *message(u32 length, u8 **at)
 	return skb;
 }
 
-/* An agent whose queue is full misses a message; it is then waited for as if it had got it. */
-static void send_out(struct sk_buff *skb)
+/* Returns whether an agent got it; one whose queue is full does not. */
+static bool send_out(struct sk_buff *skb)
 {
-	nlmsg_multicast(agent, skb, 0, GROUP, GFP_ATOMIC);
+	return !nlmsg_multicast(agent, skb, 0, GROUP, GFP_ATOMIC);
 }
 
 void ccp_send_create(u32 sid, const struct fold_create *create, const char *algorithm)
@@ -70,22 +76,24 @@ void ccp_send_create(u32 sid, const struct fold_create *create, const char *algo
 	if (!skb)
 		return;
 	fold_write_create(at, sid, create, algorithm);
-	send_out(skb);
+	if (!send_out(skb))
+		WRITE_ONCE(deaf_until, jiffies + DEAF_JIFFIES);
 }
 
-void ccp_send_measure(u32 sid, u32 uid, const struct fold_state *state, u32 values)
+/* Returns whether it was sent. */
+bool ccp_send_measure(u32 sid, u32 uid, const struct fold_state *state, u32 values)
 {
 	struct sk_buff *skb;
 	u8 *at;
 
 	values = min_t(u32, values, FOLD_MAX_REPORTS);
-	if (!ccp_agent_listens())
-		return;
+	if (!netlink_has_listeners(agent, GROUP))
+		return false;
 	skb = message(FOLD_HEADER_BYTES + 8 + 8 * values, &at);
 	if (!skb)
-		return;
+		return false;
 	fold_write_measure(at, sid, uid, state, values);
-	send_out(skb);
+	return send_out(skb);
 }
 
 static void send_ready(void)
@@ -107,11 +115,17 @@ int ccp_netlink_init(void)
 	agent = netlink_kernel_create(&init_net, NETLINK_USERSOCK, &config);
 	if (!agent)
 		return -ENOMEM;
+	deaf_until = jiffies;
 	send_ready();
 	return 0;
 }
 
+/* A sender that has found the socket may still be in receive(): it holds a reference until it is out. */
 void ccp_netlink_exit(void)
 {
+	sock_hold(agent);
 	netlink_kernel_release(agent);
+	while (refcount_read(&agent->sk_refcnt) > 1)
+		msleep(1);
+	sock_put(agent);
 }

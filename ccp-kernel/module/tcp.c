@@ -23,11 +23,6 @@
 #define CREATE_INTERVAL_US (250 * USEC_PER_MSEC)
 #define MAX_LENIENCY	   8
 
-/* tcp_tso_autosize(): bytes that hosts take at a time, halved for each 512 us of the smallest round-trip
- * time. */
-#define TSO_BYTES   65536U
-#define TSO_RTT_LOG 9
-
 static void wait_for_answer(struct ccp_flow *flow, u64 now_us)
 {
 	if (!flow->waiting_since)
@@ -57,15 +52,15 @@ static void announce(struct sock *sk, struct ccp_flow *flow, u64 now_us)
 	wait_for_answer(flow, now_us);
 }
 
-static void ccp_init(struct sock *sk)
+/* Gives the connection a flow, if it can have one. */
+static void open_flow(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct ccp_ca *ca = ccp_ca(sk);
-	struct ccp_flow *flow = ccp_flow_open();
+	struct ccp_flow *flow = ccp_flow_open(sk);
 	u64 now_us = tp->tcp_mstamp;
 
-	*ca = (struct ccp_ca){.flow = flow};
-	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
+	ccp_ca(sk)->flow = flow;
+	ccp_ca(sk)->next_open = now_us + CREATE_INTERVAL_US;
 	if (!flow)
 		return;
 	flow->leniency = 1;
@@ -76,6 +71,13 @@ static void ccp_init(struct sock *sk)
 	announce(sk, flow, now_us);
 	/* An agent that is merely slow must not see the flow twice. */
 	flow->next_create = now_us + AGENT_TIMEOUT_US;
+}
+
+/* The connection may have been open for long, in a reduction, with a threshold of its own. */
+static void ccp_init(struct sock *sk)
+{
+	*ccp_ca(sk) = (struct ccp_ca){.prr_delivered = tcp_sk(sk)->prr_out};
+	open_flow(sk);
 }
 
 static void ccp_release(struct sock *sk)
@@ -153,15 +155,10 @@ static bool is_lost(const struct ccp_flow *flow, const struct tcp_sock *tp, u64 
 	return flow->waiting_since && now_us - flow->waiting_since > patience * flow->leniency;
 }
 
-/* Bytes that TCP sends at once at this pacing rate, if the window lets it (tcp_tso_autosize()): a
- * millisecond's, and where the round trip is shorter than some milliseconds, as many as hosts take at a time.
- * With less in the window packets leave one at a time, each with an ACK of its own, for several times the
- * processor time. */
-static u32 burst(const struct tcp_sock *tp, u64 rate)
+/* The program's window, packets. */
+static u32 asked(const struct tcp_sock *tp, const struct ccp_flow *flow)
 {
-	u32 halvings = tcp_min_rtt(tp) >> TSO_RTT_LOG;
-
-	return rate ? (rate >> 10) + (halvings < 32 ? TSO_BYTES >> halvings : 0) : 0;
+	return flow->control.cwnd / max_t(u32, tp->mss_cache, 1);
 }
 
 /* Hands the flow's window and rate to TCP. */
@@ -169,16 +166,11 @@ static void obey(struct sock *sk, struct ccp_flow *flow, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 rate = min_t(u64, flow->control.rate, READ_ONCE(sk->sk_max_pacing_rate));
-	u32 bytes = max_t(u32, flow->control.cwnd, burst(tp, rate));
-	u32 cwnd = ccp_packets_allowed(tp, bytes / max_t(u32, tp->mss_cache, 1));
+	u32 least = fold_burst(rate, tcp_min_rtt(tp)) / max_t(u32, tp->mss_cache, 1);
+	u32 cwnd = fold_limited(&flow->limit, ccp_packets_allowed(tp, max(asked(tp, flow), least)), acked);
 
-	if (flow->cap) {
-		flow->cap += acked;
-		if (flow->cap < cwnd)
-			cwnd = flow->cap;
-		else
-			flow->cap = 0;
-	}
+	if (flow->waiting_since && inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery)
+		cwnd = fold_conserved(cwnd, tcp_packets_in_flight(tp), acked, !tp->prr_out);
 	if (cwnd != tcp_snd_cwnd(tp)) {
 		tcp_snd_cwnd_set(tp, cwnd);
 		tp->snd_ssthresh = max_t(u32, cwnd, 2);
@@ -207,8 +199,9 @@ static void run_program(struct sock *sk, struct ccp_flow *flow, const struct fol
 	switch (fold_ack(&flow->state, program, start, &flow->staged, now_us, sample, tp->mss_cache,
 			 &flow->control, &abort)) {
 	case FOLD_REPORTS:
-		ccp_send_measure(flow->sid, program->uid, &flow->state, program->n_reports);
-		fold_reset(&flow->state, program);
+		/* What could not be sent is in the next report. */
+		if (ccp_send_measure(flow->sid, program->uid, &flow->state, program->n_reports))
+			fold_reset(&flow->state, program);
 		wait_for_answer(flow, now_us);
 		break;
 	case FOLD_ABORTED:
@@ -219,21 +212,27 @@ static void run_program(struct sock *sk, struct ccp_flow *flow, const struct fol
 	obey(sk, flow, sample->packets_acked);
 }
 
-/* The fallback takes over from what the flow really used, since a window may be a loose cap. */
-static void lose_agent(struct sock *sk, struct ccp_flow *flow, const struct fold_sample *sample, u64 now_us)
+/* The fallback governs from now on. */
+static void lose_agent(struct sock *sk, struct ccp_flow *flow, const struct fold_sample *sample,
+		       bool app_limited, u64 now_us)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cwnd = tcp_snd_cwnd(tp), flight = sample->packets_in_flight + sample->packets_acked;
-	u64 used = div_u64(flow->rate_incoming * (tp->srtt_us >> 3), USEC_PER_SEC);
+	u64 delivered = div_u64(flow->rate_incoming * (tp->srtt_us >> 3), USEC_PER_SEC);
+	struct fold_lost lost = {
+		.cwnd = tcp_snd_cwnd(tp),
+		.asked = asked(tp, flow),
+		.app_limited = app_limited,
+	};
+	struct fold_resumed to;
 
-	used = max_t(u64, div_u64(used, max_t(u32, tp->mss_cache, 1)), flight);
-	if (used && used < cwnd)
-		cwnd = used;
+	delivered = div_u64(delivered, max_t(u32, tp->mss_cache, 1));
+	lost.used = max_t(u64, delivered, sample->packets_in_flight + sample->packets_acked);
+	to = fold_resume(&flow->limit, &lost);
 	flow->governed = false;
-	flow->cap = 0;
+	flow->limit = (struct fold_limit){};
 	flow->lost_at = now_us;
 	flow->next_create = now_us;
-	ccp_fallback_resume(sk, cwnd);
+	ccp_fallback_resume(sk, to.cwnd, to.ssthresh);
 	pr_info_ratelimited("flow %u: the agent has not answered, CUBIC takes over\n", flow->sid);
 }
 
@@ -247,17 +246,23 @@ static void on_ack(struct sock *sk, const struct rate_sample *rs)
 
 	if (!flow) {
 		ccp_fallback_ack(sk, rs);
+		if (now_us >= ccp_ca(sk)->next_open)
+			open_flow(sk);
 		return;
 	}
 	measure(tp, rs, flow, &sample);
-	if (ccp_take_mail(flow, &start))
+	if (ccp_take_mail(flow, &start)) {
 		answered(flow, now_us);
+		/* What was sent before the program told of a timeout is no answer to it. */
+		if (!sample.was_timeout && fold_commands(&flow->staged))
+			fold_limit_answered(&flow->limit);
+	}
 	if (flow->program && !is_lost(flow, tp, now_us)) {
 		run_program(sk, flow, &sample, start, now_us);
 		return;
 	}
 	if (flow->governed)
-		lose_agent(sk, flow, &sample, now_us);
+		lose_agent(sk, flow, &sample, rs->is_app_limited || tp->app_limited, now_us);
 	ccp_fallback_ack(sk, rs);
 	if (now_us >= flow->next_create) {
 		announce(sk, flow, now_us);
@@ -284,25 +289,37 @@ static bool is_governed(const struct sock *sk)
 	return flow && flow->governed;
 }
 
-/* A program answers losses by itself. */
+/* A reduction begins, whoever governs it; a program answers losses by itself. */
 static u32 ccp_ssthresh(struct sock *sk)
 {
+	ccp_ca(sk)->prr_delivered = 0;
 	return is_governed(sk) ? max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), 2) : ccp_cubic_ssthresh(sk);
 }
 
 static u32 ccp_undo_cwnd(struct sock *sk)
 {
-	return is_governed(sk) ? tcp_snd_cwnd(tcp_sk(sk)) : tcp_reno_undo_cwnd(sk);
+	if (!is_governed(sk))
+		return tcp_reno_undo_cwnd(sk);
+	/* The next ACK sets the program's window again. */
+	ccp_ca(sk)->flow->limit = (struct fold_limit){};
+	return tcp_snd_cwnd(tcp_sk(sk));
 }
 
 static void ccp_set_state(struct sock *sk, u8 next)
 {
 	struct ccp_flow *flow = ccp_ca(sk)->flow;
+	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (next == TCP_CA_Loss && flow) {
-		flow->was_timeout = true;
-		if (flow->governed)
-			flow->cap = max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), 1);
+		if (ccp_is_timeout(tp)) {
+			flow->was_timeout = true;
+			if (flow->governed)
+				fold_limit_timeout(&flow->limit, tcp_snd_cwnd(tp),
+						   tp->packets_out - tp->sacked_out);
+		} else {
+			/* Packets that have become too large are no sign of congestion. */
+			flow->lost = tp->lost;
+		}
 	}
 	if (!is_governed(sk))
 		ccp_fallback_state(sk, next);
@@ -320,8 +337,8 @@ static void restart_after_idle(struct sock *sk)
 	}
 	restart = ccp_window_after_idle(sk);
 	if (!flow->control.rate && restart < tcp_snd_cwnd(tcp_sk(sk))) {
-		flow->cap = max_t(u32, restart, 1);
-		tcp_snd_cwnd_set(tcp_sk(sk), ccp_packets_allowed(tcp_sk(sk), flow->cap));
+		fold_limit_idle(&flow->limit, restart);
+		tcp_snd_cwnd_set(tcp_sk(sk), ccp_packets_allowed(tcp_sk(sk), restart));
 	}
 }
 

@@ -13,6 +13,14 @@
  *
  *   maps-nobody  without privileges, as above; also tries to remove the pins. Fails if anything succeeds
  *   maps-root    fails unless each pin and some id opens: it would mean nothing for nobody then
+ *
+ * attack plant-folder | plant-link PINS VICTIM: as nobody, before an agent, in its place for the pins. Fails
+ * if it cannot.
+ *
+ *   plant-folder  a folder of nobody's, with a link to a folder in VICTIM
+ *   plant-link    a link to VICTIM
+ *
+ * attack flood: as nobody, messages to the module as fast as they go, for three seconds.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +32,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GROUP	    22
@@ -34,6 +44,7 @@
 #define ROUND_US    50000
 #define SPOOFED_SID 40
 #define MAP_IDS	    20000
+#define FLOOD_S	    3
 
 static int fd, sent;
 
@@ -210,14 +221,47 @@ static int attack_maps(int as_nobody, int pins, char **pin)
 	return as_nobody ? by_pin || by_id || removed : by_pin < pins || !by_id;
 }
 
+static int plant(int folder, const char *pins, const char *victim)
+{
+	char link[256], to[256];
+
+	snprintf(link, sizeof(link), folder ? "%s/link" : "%s", pins);
+	snprintf(to, sizeof(to), folder ? "%s/folder" : "%s", victim);
+	if ((folder && mkdir(pins, 0777)) || symlink(to, link)) {
+		perror("attack: planting");
+		return 1;
+	}
+	printf("attack: %s is nobody's\n", pins);
+	return 0;
+}
+
+/* The module may come and go meanwhile. */
+static int flood(void)
+{
+	uint8_t bytes[64];
+	size_t n = update(bytes, 1, 2, 4, 1);
+	time_t end = time(NULL) + FLOOD_S;
+
+	fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_USERSOCK);
+	while (time(NULL) < end)
+		to_kernel(bytes, n);
+	printf("attack: flood of %d messages\n", sent);
+	return sent == 0;
+}
+
 int main(int arguments, char **argument)
 {
 	const char *as = arguments >= 2 ? argument[1] : "";
 	int maps = !strcmp(as, "maps-nobody") || !strcmp(as, "maps-root"), round;
-	int nobody = !strcmp(as, "nobody") || !strcmp(as, "maps-nobody"), root = !strcmp(as, "root");
+	int folder = !strcmp(as, "plant-folder"), plants = folder || !strcmp(as, "plant-link");
+	int floods = !strcmp(as, "flood"), root = !strcmp(as, "root");
+	int nobody = !strcmp(as, "nobody") || !strcmp(as, "maps-nobody") || plants || floods;
 
-	if ((!nobody && !root && !maps && strcmp(as, "agent")) || maps != (arguments > 2)) {
-		fprintf(stderr, "usage: attack nobody|root|agent, attack maps-nobody|maps-root FILE...\n");
+	if ((!nobody && !root && !maps && strcmp(as, "agent")) || maps != (arguments > 2 && !plants) ||
+	    (plants && arguments != 4)) {
+		fprintf(stderr,
+			"usage: attack nobody|root|agent|flood, attack maps-nobody|maps-root FILE..., "
+			"attack plant-folder|plant-link PINS VICTIM\n");
 		return 2;
 	}
 	if (nobody && (setgid(NOBODY) || setuid(NOBODY))) {
@@ -226,6 +270,10 @@ int main(int arguments, char **argument)
 	}
 	if (maps)
 		return attack_maps(nobody, arguments - 2, argument + 2);
+	if (plants)
+		return plant(folder, argument[2], argument[3]);
+	if (floods)
+		return flood();
 	for (round = 0; round < ROUNDS; round++) {
 		/* For the second half as root of an own user namespace. */
 		if (nobody && round == ROUNDS / 2 && unshare(CLONE_NEWUSER))

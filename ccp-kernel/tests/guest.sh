@@ -43,7 +43,7 @@ carried() { # WHAT: something arrived in the last transfer, $rate kbit/s
 logged() { dmesg | grep -E "$1" >/tmp/logged; }
 times_given_up() { dmesg | grep -c "has not answered"; }
 given_up_more_than() { [ "$(times_given_up)" -gt "$1" ]; } # TIMES
-more_flows_than() { [ "$(grep -c 'flow starts' "$2")" -gt "$1" ]; } # NUMBER LOG
+more_flows_than() { [ "$(grep -c 'flow begins' "$2")" -gt "$1" ]; } # NUMBER LOG
 
 # A flow is paced at 1500 bytes/s, the least rate that there is.
 stalled() { ip netns exec a ss -tin | grep -qE 'pacing_rate 12(000bps|(\.0)?Kbps)'; }
@@ -121,10 +121,21 @@ with_an_agent() {
     control=anole_reno
     transfer 3
     control=anole_ccp
-    check "a name of its own asks for an algorithm" grep -q "flow starts.*algorithm=.*reno" /tmp/agent1
+    check "a name of its own asks for an algorithm" grep -q "flow begins.*algorithm=.*reno" /tmp/agent1
+
+    # Marked where they would be lost, for an algorithm whose program reads no ECN: a window that does not shrink fills the
+    # queue, and what does not fit is sent again.
+    for ns in a b; do ip netns exec $ns sysctl -qw net.ipv4.tcp_ecn=1; done
+    # The queue holds more than slow start sends before the first mark.
+    tc -n r qdisc change dev r-b root netem rate ${LINK_KBIT}kbit delay 30ms limit 200 loss 3% ecn
+    transfer 8
+    carried "under ECN marks"
+    figure "under ECN marks: packets sent again" 0 3 "$(awk '/sender/ { again = $(NF - 1) } END { print again + 0 }' /tmp/iperf)"
+    tc -n r qdisc change dev r-b root netem rate ${LINK_KBIT}kbit delay 30ms limit 60 loss 0%
+    for ns in a b; do ip netns exec $ns sysctl -qw net.ipv4.tcp_ecn=2; done
 
     begin_transfer 30
-    eventually more_flows_than 2 /tmp/agent1
+    eventually more_flows_than 3 /tmp/agent1
     sleep 3
     given_up=$(times_given_up)
     figure "times that a living agent was given up" 0 0 "$given_up"
@@ -192,7 +203,21 @@ with_bpf() {
 
 # The registration is pinned and outlives its agent.
 with_bpf_fs() {
+    # As mount(8) has it without a mode: everybody may write there.
     mount -t bpf bpf /sys/fs/bpf
+    chmod 1777 /sys/fs/bpf
+    mkdir -p /tmp/victim/folder
+    touch /tmp/victim/folder/file
+    for what in folder link; do
+        check "nobody puts a $what where the pins go" /bin/attack plant-$what /sys/fs/bpf/anole_ccp /tmp/victim
+        start_agent bpf /tmp/agent8 --bpf-fs /sys/fs/bpf
+        check "--ipc bpf: it does not keep the agent away" grep -q "registered and stays so" /tmp/agent8
+        check "--ipc bpf: the pins are root's alone" [ "$(stat -c '%u %a' /sys/fs/bpf/anole_ccp)" = "0 700" ]
+        kill "$agent"
+        wait "$agent"
+        rm -r /sys/fs/bpf/anole_ccp
+    done
+    check "--ipc bpf: nothing is removed where the links lead" [ -e /tmp/victim/folder/file ]
     start_agent bpf /tmp/agent5 --bpf-fs /sys/fs/bpf
     begin_transfer 20
     eventually more_flows_than 0 /tmp/agent5
@@ -219,7 +244,7 @@ with_bpf_fs() {
     check "--ipc bpf: without its pins it is registered anew" grep -q "registered and stays so" /tmp/agent7
     kill "$agent"
     wait "$agent"
-    cat /tmp/agent[34567] | grep -e WARN -e ERROR
+    cat /tmp/agent[345678] | grep -e WARN -e ERROR
 }
 
 # The kernel's CUBIC over the link that a simulator had: a rate, 50 ms, a queue of two BDP in packets of 1500 bytes. By
@@ -255,6 +280,14 @@ else
 fi
 sleep 1
 check "the module unloads" eventually rmmod tcp_anole_ccp
+for _ in 1 2 3; do
+    insmod /modules/tcp_anole_ccp.ko
+    /bin/attack flood &
+    flood=$!
+    sleep 1
+    check "it unloads while messages come" eventually rmmod tcp_anole_ccp
+    wait $flood
+done
 if [ ! -x /bin/anole-ccp ] || /bin/anole-ccp --help | grep -q "eBPF.*not part of this build"; then
     echo "skipped: there is no agent with --ipc bpf in the virtual machine"
 elif ! kernel_is 6 1; then

@@ -57,6 +57,9 @@ typedef uint64_t u64;
 #define FOLD_PRIMITIVE (FOLD_IMPLICIT + FOLD_IMPLICITS)
 #define FOLD_CONSTANT  (FOLD_PRIMITIVE + FOLD_PRIMITIVES)
 
+#define FOLD_ECN_BYTES	 (FOLD_PRIMITIVE + 2)
+#define FOLD_ECN_PACKETS (FOLD_PRIMITIVE + 3)
+
 #define FOLD_EVENT_FLAG	   (FOLD_IMPLICIT + 0)
 #define FOLD_FALLTHROUGH   (FOLD_IMPLICIT + 1)
 #define FOLD_SHOULD_REPORT (FOLD_IMPLICIT + 2)
@@ -117,6 +120,7 @@ struct fold_program {
 	u32 n_constants;
 	u32 n_volatile;
 	u32 n_sets;
+	u32 reads_ecn; /* without it, marks are told as losses: fold_told_losses() */
 	struct fold_set set[FOLD_MAX_SETS];
 	struct fold_insn code[FOLD_MAX_CODE];
 };
@@ -125,6 +129,8 @@ struct fold_program {
 struct fold_state {
 	u64 reg[FOLD_REGISTERS];
 	u64 micros_zero; /* when Micros was 0, us; wraps */
+	u64 rtt_us;	 /* latest sample; 0: none yet */
+	u64 mark_end_us; /* marks before this time belong to one that was told as a loss */
 };
 
 /* Registers that wait for the flow's next ACK: the control registers, then Cwnd and Rate. */

@@ -12,7 +12,10 @@
  *    u64; overflow, underflow and division by zero abort the run half-way: what was written stays, nothing
  *    is reported, and the transport keeps its window and rate.
  * 5. Cwnd and Rate other than 0 go to the transport, within the bounds.
- * 6. If asked for, the report registers are sent, then volatile definitions are set again.
+ * 6. If asked for, the report registers are sent, then volatile definitions are set again. A report that
+ * could not be sent keeps them, so that the next one tells all of it.
+ *
+ * Two departures: marks are told as losses to a program that reads no ECN, and a report may be kept.
  *
  * A BPF program calls the same functions one by one, with fold_step() in a bpf_loop() callback; the others
  * call fold_ack().
@@ -84,6 +87,15 @@ FOLD_INLINE int fold_is_staged(const struct fold_staged *staged)
 	return (staged->present[0] | staged->present[1]) != 0;
 }
 
+/* Whether the window or the rate is among what waits. */
+FOLD_INLINE int fold_commands(const struct fold_staged *staged)
+{
+	u64 present = staged->present[FOLD_FIELD_CWND >> 6];
+
+	return (present >> (FOLD_FIELD_CWND & 63) & 1 && staged->value[FOLD_FIELD_CWND]) ||
+	       (present >> (FOLD_FIELD_RATE & 63) & 1 && staged->value[FOLD_FIELD_RATE]);
+}
+
 /* Sets the `n`th register that may wait, if it does. */
 FOLD_INLINE void fold_take_one(struct fold_state *state, const struct fold_staged *staged, u32 n)
 {
@@ -103,8 +115,25 @@ FOLD_INLINE void fold_take(struct fold_state *state, struct fold_staged *staged)
 	staged->present[0] = staged->present[1] = 0;
 }
 
+/*
+ * Packets lost, as the program is told. One that does not read ECN would go on as if nothing had been marked,
+ * while the other end is told that the window was reduced (RFC 3168, section 6.1.2): it gets a loss for the
+ * marks of a round trip.
+ */
+FOLD_INLINE u64 fold_told_losses(struct fold_state *state, u64 now_us, const struct fold_sample *sample,
+				 int reads_ecn)
+{
+	if (sample->rtt_us)
+		state->rtt_us = sample->rtt_us;
+	if (reads_ecn || !sample->ecn_packets || now_us < state->mark_end_us)
+		return sample->lost_packets;
+	state->mark_end_us = now_us + state->rtt_us;
+	return (u64)sample->lost_packets + 1;
+}
+
 /* Before the program runs: the primitives of this ACK, Micros and the flags. */
-FOLD_INLINE void fold_begin(struct fold_state *state, u64 now_us, const struct fold_sample *sample)
+FOLD_INLINE void fold_begin(struct fold_state *state, u64 now_us, const struct fold_sample *sample,
+			    int reads_ecn)
 {
 	u64 *primitive = &state->reg[FOLD_PRIMITIVE];
 
@@ -112,7 +141,7 @@ FOLD_INLINE void fold_begin(struct fold_state *state, u64 now_us, const struct f
 	primitive[1] = sample->bytes_misordered;
 	primitive[2] = sample->ecn_bytes;
 	primitive[3] = sample->ecn_packets;
-	primitive[4] = sample->lost_packets;
+	primitive[4] = fold_told_losses(state, now_us, sample, reads_ecn);
 	primitive[5] = now_us;
 	primitive[6] = sample->packets_acked;
 	primitive[7] = sample->packets_misordered;
@@ -273,7 +302,7 @@ FOLD_INLINE int fold_ack(struct fold_state *state, const struct fold_program *pr
 		fold_take(state, staged);
 		fold_obey(state, mss, control);
 	}
-	fold_begin(state, now_us, sample);
+	fold_begin(state, now_us, sample, program->reads_ecn);
 	while (!fold_step(&run))
 		;
 	fold_end(state, now_us);

@@ -109,6 +109,11 @@ static inline u32 fold_define(struct fold_program *program, const struct fold_me
 	return reports;
 }
 
+static inline int fold_is_ecn(u32 slot)
+{
+	return slot == FOLD_ECN_BYTES || slot == FOLD_ECN_PACKETS;
+}
+
 static inline int fold_emit(struct fold_program *program, struct fold_insn insn)
 {
 	if (program->n_code >= FOLD_MAX_CODE)
@@ -168,10 +173,12 @@ static inline int fold_install(const struct fold_message *message, struct fold_p
 	program->uid = message->uid;
 	program->n_code = program->n_reports = program->n_constants = program->n_volatile = program->n_sets =
 		0;
+	program->reads_ecn = 0;
 	for (n = 0; n < message->n_instructions; n++) {
 		refusal = fold_decode(program, message->instructions + FOLD_CODE_BYTES * n, &insn);
 		if (refusal)
 			return refusal;
+		program->reads_ecn |= fold_is_ecn(insn.left) || fold_is_ecn(insn.right);
 	}
 	program->n_sets = program->n_constants;
 	reports = fold_define(program, message, 1);

@@ -24,6 +24,7 @@
         (volatile sum_rttrtt 0) # sum of rtt^2, (16 us)^2
         (rate_in 0) # last delivery rate, bytes/s
         (volatile inflight 0) # bytes in flight at the last ACK
+        (volatile marked 0) # packets marked by ECN in this window
     )
 )
 (when true
@@ -33,6 +34,7 @@
     (:= Report.elapsed_us Micros)
     (:= Report.rate_in Flow.rate_incoming)
     (:= Report.inflight Flow.bytes_in_flight)
+    (:= Report.marked (+ Report.marked Ack.ecn_packets))
     (fallthrough)
 )
 (when (< Flow.rtt_sample_us 2000000000)

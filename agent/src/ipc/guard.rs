@@ -60,6 +60,8 @@ pub enum Refusal {
     Framing,
     /// The socket failed.
     Socket,
+    /// Messages came faster than they were read, and some are lost.
+    Overrun,
 }
 
 impl Refusal {
@@ -84,6 +86,7 @@ impl Refusal {
             Refusal::NoAddress => "sender has no address to answer to",
             Refusal::Framing => "wrong framing of the transport",
             Refusal::Socket => "socket error",
+            Refusal::Overrun => "receive buffer full",
         }
     }
 }

@@ -25,7 +25,7 @@ const SUMS: [&str; 6] = ["n", "sum_t", "sum_rtt", "sum_tt", "sum_trtt", "sum_rtt
 pub(super) struct Sample {
     /// Bytes acknowledged.
     pub acked: u64,
-    /// Packets found lost.
+    /// Packets found lost, and one for the marks of a report, as the datapath tells programs that read no ECN.
     pub lost: u64,
     /// A retransmission timeout happened.
     pub timeout: bool,
@@ -54,6 +54,7 @@ pub(super) struct Reader {
     inflight: Option<usize>,
     rate_in: Option<usize>,
     cwnd: Option<usize>,
+    marked: Option<usize>,
     sums: Option<[usize; SUMS.len()]>,
     /// When the last report came, for programs that tell no time.
     last: Option<Time>,
@@ -70,6 +71,7 @@ impl Reader {
             inflight: program.report("inflight"),
             rate_in: program.report("rate_in"),
             cwnd: program.report("cwnd"),
+            marked: program.report("marked"),
             sums: sums.iter().all(Option::is_some).then(|| sums.map(Option::unwrap_or_default)),
             last: None,
         }
@@ -104,7 +106,7 @@ impl Reader {
         let since = now.since(self.last.replace(now).unwrap_or(now));
         Some(Sample {
             acked,
-            lost,
+            lost: lost.saturating_add(u64::from(optional(self.marked).is_some_and(|marked| marked > 0))),
             timeout: timeout > 0,
             elapsed: optional(self.elapsed).map_or(since, Dur::from_micros),
             rtt_us,
@@ -141,6 +143,18 @@ mod tests {
             assert!(reader.elapsed.is_some() && reader.rate_in.is_some() && reader.sums.is_some());
             assert_eq!(reader.cwnd.is_some(), program.name != "rate-hold");
             assert!(anole_policies::schema::builtins().iter().all(|schema| reader.lacks(schema).is_none()));
+        }
+    }
+
+    #[test]
+    fn marks_of_a_report_are_a_loss() {
+        let mut reader = Reader::new(&rate_hold::PROGRAM);
+        let mut values = [0; rate_hold::PROGRAM.reports.len()];
+        for (marked, lost) in [(0, 2), (1, 3), (7, 3)] {
+            values[rate_hold::PROGRAM.report("lost").unwrap()] = 2;
+            values[rate_hold::PROGRAM.report("marked").unwrap()] = marked;
+            let report = Report { program: &rate_hold::PROGRAM, values: &values };
+            assert_eq!(reader.read(Time::from_micros(1), &report).unwrap().lost, lost);
         }
     }
 

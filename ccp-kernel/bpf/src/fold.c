@@ -2,6 +2,7 @@
 /* ../../vm for user space: reads the agent's messages, with the code that the kernel module runs. */
 #include <stddef.h>
 #include "../../vm/program.h"
+#include "../../vm/window.h"
 #include "bpf/datapath.h"
 
 struct anole_message {
@@ -41,6 +42,22 @@ int anole_fold_stage(const u8 *at, u32 bytes, struct fold_staged *staged)
 const char *anole_fold_refusal(int refusal)
 {
 	return fold_refusal_text(refusal);
+}
+
+/* For tests of ../../vm/window.h. */
+u32 anole_fold_burst(u64 rate, u32 min_rtt_us)
+{
+	return fold_burst(rate, min_rtt_us);
+}
+
+u32 anole_fold_conserved(u32 cwnd, u32 in_flight, u32 acked, int is_first)
+{
+	return fold_conserved(cwnd, in_flight, acked, is_first);
+}
+
+void anole_fold_resume(const struct fold_limit *limit, const struct fold_lost *lost, struct fold_resumed *to)
+{
+	*to = fold_resume(limit, lost);
 }
 
 /* What Rust and generated code have to know of the structures, bytes. */

@@ -53,6 +53,8 @@ struct Machine {
     head: [u8; 16],
     registers: [u64; REGISTERS],
     micros_zero: u64,
+    rtt_us: u64,
+    mark_end_us: u64,
 }
 
 #[repr(C)]
@@ -133,7 +135,8 @@ impl Harness {
 
     /// Takes a message of the agent.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let read = message::read(bytes)?;
+        let (read, refused) = message::read(bytes);
+        refused?;
         if read.kind == message::INSTALL {
             return self.install(bytes);
         }

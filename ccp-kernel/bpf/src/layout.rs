@@ -57,6 +57,7 @@ pub struct FoldProgram {
     pub n_constants: u32,
     pub n_volatile: u32,
     pub n_sets: u32,
+    pub reads_ecn: u32,
     pub set: [Set; MAX_SETS],
     pub code: [Insn; MAX_CODE],
 }
@@ -71,6 +72,7 @@ impl FoldProgram {
             n_constants: 0,
             n_volatile: 0,
             n_sets: 0,
+            reads_ecn: 0,
             set: [Set::default(); MAX_SETS],
             code: [Insn::default(); MAX_CODE],
         })
@@ -117,6 +119,8 @@ pub struct Mailbox {
     pub state: AtomicU32,
     pub sid: AtomicU32,
     pub generation: u32,
+    pub to: u32,
+    pub epoch: u32,
     pub program: u32,
     pub staged: Staged,
 }

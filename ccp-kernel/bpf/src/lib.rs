@@ -29,6 +29,8 @@ mod privileges;
 mod programs;
 mod select;
 mod waits;
+#[cfg(test)]
+mod window;
 
 pub use error::Error;
 pub use object::default_directory;
@@ -61,7 +63,8 @@ const NAP: Duration = Duration::from_micros(500);
 pub struct DatapathStats {
     /// Flows opened.
     pub opened: u64,
-    /// Flows that the agent cannot govern, because too many exist.
+    /// Flows that the agent could not govern when they began, because too many existed, or too many of their user or
+    /// network namespace.
     pub unslotted: u64,
     /// Times that a flow lost its agent.
     pub fallbacks: u64,
@@ -163,16 +166,10 @@ impl BpfDatapath {
         Ok(datapath)
     }
 
-    /// Forgets an earlier agent's programs, mail and events.
+    /// Forgets an earlier agent's programs, mail (its epoch is another one) and events.
     fn start(&mut self) {
         self.agent().epoch.fetch_add(1, SeqCst);
         self.agent().sleeps.store(0, SeqCst);
-        for n in 0..MAX_FLOWS {
-            if let Some(mailbox) = self.mailbox(n) {
-                // SAFETY: within the map; nobody else writes mail now.
-                unsafe { (*mailbox).state.store(MAIL_EMPTY, SeqCst) };
-            }
-        }
         while self.ring.read(&mut []).is_some() {}
     }
 
@@ -275,10 +272,14 @@ impl BpfDatapath {
         let mut outcome = Ok(());
         let mut rest = datagram;
         loop {
-            let message = message::read(rest)?;
+            let (message, refused) = message::read(rest);
             let (bytes, behind) = rest.split_at_checked(message.length as usize).unwrap_or((rest, &[]));
-            let taken = self.take(&message, bytes);
+            let taken = refused.map_err(Error::from).and_then(|()| self.take(&message, bytes));
             outcome = outcome.and(taken);
+            // Where the next one starts is not known.
+            if message.length == 0 {
+                return outcome;
+            }
             rest = behind;
             if rest.is_empty() {
                 return outcome;
@@ -302,14 +303,13 @@ impl BpfDatapath {
 
     /// Puts a message into a flow's mailbox, to what waits there.
     fn post(&mut self, sid: u32, program: Option<u32>, bytes: &[u8]) -> Result<(), Error> {
-        let unknown = Error::UnknownFlow(sid);
-        let slot = (sid & 0xffff).wrapping_sub(1);
-        let Some(at) = self.mailbox(slot) else { return Err(unknown) };
+        let at = self.mailbox((sid & 0xffff).wrapping_sub(1)).ok_or(Error::UnknownFlow(sid))?;
         // SAFETY: within the map; these two words are atomic on both sides.
         let (state, owner) = unsafe { (&(*at).state, &(*at).sid) };
+        let is_ours = || owner.load(Acquire) == sid;
         let found = loop {
-            if owner.load(Acquire) != sid {
-                return Err(unknown);
+            if !is_ours() {
+                return Err(Error::UnknownFlow(sid));
             }
             match state.load(Acquire) {
                 // The kernel holds it for some hundred instructions, without sleeping.
@@ -318,10 +318,17 @@ impl BpfDatapath {
                 _ => {}
             }
         };
+        // The flow may have ended before the mailbox was taken; later on, what is written names it.
+        if !is_ours() {
+            state.store(found, SeqCst);
+            return Err(Error::UnknownFlow(sid));
+        }
+        let epoch = self.agent().epoch.load(Relaxed);
         // SAFETY: the mailbox is ours until its state changes.
         let mailbox = unsafe { &mut *at };
-        if found == MAIL_EMPTY {
-            mailbox.program = 0;
+        // What another agent wrote, or to a flow before this one, is not to be added to.
+        if found == MAIL_EMPTY || mailbox.to != sid || mailbox.epoch != epoch {
+            (mailbox.to, mailbox.epoch, mailbox.program) = (sid, epoch, 0);
             mailbox.staged.present = [0; 2];
         }
         if let Some(program) = program {

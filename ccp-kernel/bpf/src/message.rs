@@ -27,12 +27,12 @@ fn length(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-/// Reads the first message of a datagram.
-pub fn read(bytes: &[u8]) -> Result<FoldMessage, FoldRefusal> {
+/// Reads the first message of a datagram, and says why it is refused. Its length is known then too, or 0.
+pub fn read(bytes: &[u8]) -> (FoldMessage, Result<(), FoldRefusal>) {
     let mut message = FoldMessage::default();
     // SAFETY: reads `length` bytes, writes one Message.
-    refusal(unsafe { anole_fold_read(bytes.as_ptr(), length(bytes), &mut message) })?;
-    Ok(message)
+    let refused = refusal(unsafe { anole_fold_read(bytes.as_ptr(), length(bytes), &mut message) });
+    (message, refused)
 }
 
 /// Makes a program of an INSTALL message.

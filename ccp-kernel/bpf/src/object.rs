@@ -4,15 +4,20 @@
 //!
 //! The folder is `DIR/anole_ccp/HASH`, with the hash of the object in it: another version does not share
 //! it. What another version left is unregistered; its flows keep the fallback until they end.
+//!
+//! A BPF file system is often writable for everybody (1777). `DIR/anole_ccp` is this user's alone (0700), no link is
+//! followed, and what somebody else has put in its place is moved aside.
 
 use crate::Error;
 use crate::kernel::{self, KernelFacts};
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
 use libbpf_rs::query::MapInfoIter;
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
 use nix::fcntl::{Flock, FlockArg};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -139,8 +144,9 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
         let root = root.clone();
         move |reason| Error::Pin { path: root, what, reason }
     };
-    fs::create_dir_all(&root).map_err(io("create it"))?;
-    let lock = File::open(&root).map_err(io("open it"))?;
+    own(&root)?;
+    let lock = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECTORY).open(&root);
+    let lock = lock.map_err(io("open it"))?;
     let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| Error::Taken(root.clone()))?;
     let ours = root.join(format!("{:016x}", hash(OBJECT, &algorithms)));
     for entry in fs::read_dir(&root).map_err(io("read it"))?.flatten() {
@@ -176,7 +182,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
 /// A map of the datapath that is registered in `directory`.
 pub fn pinned(directory: &Path, name: &str) -> Result<MapHandle, Error> {
     let root = directory.join("anole_ccp");
-    let entries = fs::read_dir(&root);
+    let entries = if is_own(&root) { fs::read_dir(&root) } else { Err(ErrorKind::NotFound.into()) };
     let entries = entries.map_err(|reason| Error::Pin { path: root.clone(), what: "read it", reason })?;
     let found = entries.flatten().map(|entry| entry.path()).find(|path| path.join(LAST_PIN).exists());
     Ok(MapHandle::from_pinned_path(found.unwrap_or(root).join(name))?)
@@ -193,8 +199,35 @@ fn hash(object: &[u8], names: &[&str]) -> u64 {
     object.iter().copied().chain(names).fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
+/// Nobody else can have made it or put anything into it.
+fn is_own(path: &Path) -> bool {
+    let found = fs::symlink_metadata(path);
+    found.is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw())
+}
+
+/// Makes the folder, for this user alone; one that is another's, or is no folder, is moved aside.
+fn own(root: &Path) -> Result<(), Error> {
+    let failed = |what| move |reason| Error::Pin { path: root.to_path_buf(), what, reason };
+    if fs::symlink_metadata(root).is_ok() && !is_own(root) {
+        // A BPF file system takes no dot in a name.
+        let mut names = (0u32..).map(|n| root.with_file_name(format!("anole_ccp-{n}")));
+        let aside = names.find(|path| fs::symlink_metadata(path).is_err()).unwrap_or_default();
+        fs::rename(root, aside).map_err(failed("move aside what another user put there"))?;
+    }
+    match DirBuilder::new().mode(0o700).create(root) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_own(root) => {
+            fs::set_permissions(root, Permissions::from_mode(0o700)).map_err(failed("keep others out of it"))
+        }
+        done => done.map_err(failed("create it")),
+    }
+}
+
 /// Unregisters what an agent left in a folder, and removes it.
 fn retire(path: &Path) {
+    if !is_own(path) {
+        let _ = fs::remove_file(path);
+        return;
+    }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(LAST_PIN)
             && let Ok(map) = MapHandle::from_pinned_path(entry.path())
@@ -272,7 +305,7 @@ fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
     const TRIES: u32 = 20;
     for _ in 0..TRIES {
         match map.attach_struct_ops() {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => unregister_stale(),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => unregister_stale(),
             done => return done.map_err(Error::Register),
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -288,6 +288,7 @@ impl Flow {
             stats.reports += u64::from(sent.is_ok());
             stats.send_failures += u64::from(sent.is_err());
             waiting.get_or_insert(now);
+            sent.is_ok()
         };
         let limits = Limits { bounds: config.bounds, mss: config.create.mss };
         let outcome = self.machine.run(now, &mut self.mail, sample, &limits, &mut self.asked, report);

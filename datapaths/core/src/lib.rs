@@ -30,6 +30,7 @@ mod datapath;
 mod flow;
 mod loss_window;
 mod mail;
+mod marks;
 mod program;
 mod register;
 mod sample;

@@ -33,6 +33,7 @@ pub struct ValidProgram {
     code: Box<[Instruction]>,
     constants: Box<[u64]>,
     reports: usize,
+    reads_ecn: bool,
 }
 
 /// Why a program is refused.
@@ -164,6 +165,7 @@ impl ValidProgram {
             uid: message.uid,
             definitions: builder.definitions.into(),
             expressions,
+            reads_ecn: builder.code.iter().any(|code| code.left.is_ecn() || code.right.is_ecn()),
             code: builder.code.into(),
             constants: builder.constants.into(),
             reports: builder.reports,
@@ -178,6 +180,11 @@ impl ValidProgram {
     /// Values in each of its reports.
     pub fn reports(&self) -> usize {
         self.reports
+    }
+
+    /// It reads `Ack.ecn_packets` or `Ack.ecn_bytes`.
+    pub fn reads_ecn(&self) -> bool {
+        self.reads_ecn
     }
 
     pub(crate) fn definitions(&self) -> &[Definition] {

@@ -109,6 +109,11 @@ impl Slot {
         (index < limit).then(|| Slot((base + index) as u16))
     }
 
+    /// Whether it is `Ack.ecn_bytes` or `Ack.ecn_packets`.
+    pub fn is_ecn(self) -> bool {
+        [PRIMITIVE + 2, PRIMITIVE + 3].contains(&u32::from(self.0))
+    }
+
     /// Where the program's `n`-th constant lives.
     pub fn constant(n: usize) -> Option<Slot> {
         (n < MAX_CONSTANTS).then(|| Slot((CONSTANT as usize + n) as u16))

@@ -11,7 +11,8 @@
 //!    on u64; overflow, underflow and division by zero abort the run half-way: what was written stays,
 //!    nothing is reported, and the transport keeps its window and rate.
 //! 5. `Cwnd` and `Rate` other than 0 go to the transport.
-//! 6. If asked for, the report registers are sent, then volatile definitions are set again.
+//! 6. If asked for, the report registers are sent, then volatile definitions are set again. A report that the outbox
+//!    refuses keeps them, so that the next one tells all of it.
 //!
 //! `Micros` is the time since the program started or since `Micros` was last set. libccp moves its
 //! zero at every write; here the zero is worked out once after the run, which is the same, because time
@@ -20,10 +21,12 @@
 //! Multiplication is checked as libccp checks it, by `result < left`, which misses some overflows; the
 //! wrapped result is then the result in both.
 //!
-//! One departure: libccp cuts a window or rate to its low 32 bits on the way to the transport; here the
-//! whole value is brought within the flow's bounds. The registers hold the raw value in both.
+//! Three departures: libccp cuts a window or rate to its low 32 bits on the way to the transport; here the
+//! whole value is brought within the flow's bounds (the registers hold the raw value in both). A program that reads no
+//! ECN is told marks as losses (`marks.rs`). A report that was not sent is not erased.
 
 use crate::mail::Mail;
+use crate::marks::Marks;
 use crate::program::{Instruction, Op, ValidProgram};
 use crate::register::{RegisterFile, RegisterKind, Slot};
 use crate::{AckSample, Control};
@@ -62,11 +65,12 @@ pub(crate) struct Machine {
     program: Option<Arc<ValidProgram>>,
     /// When `Micros` was 0, µs; wraps.
     micros_zero: u64,
+    marks: Marks,
 }
 
 impl Machine {
     pub fn new() -> Machine {
-        Machine { registers: RegisterFile::new(), program: None, micros_zero: 0 }
+        Machine { registers: RegisterFile::new(), program: None, micros_zero: 0, marks: Marks::default() }
     }
 
     pub fn has_program(&self) -> bool {
@@ -79,7 +83,7 @@ impl Machine {
     }
 
     /// One ACK: takes what waits in `mail`, updates `control`, calls `report` with the program's id and the values if
-    /// the program asks for it.
+    /// the program asks for it; that tells whether it was sent.
     pub fn run(
         &mut self,
         now: Time,
@@ -87,7 +91,7 @@ impl Machine {
         sample: &AckSample,
         limits: &Limits,
         control: &mut Control,
-        report: impl FnOnce(u32, &[u64]),
+        report: impl FnOnce(u32, &[u64]) -> bool,
     ) -> Result<(), Abort> {
         let now_us = now.as_micros();
         self.registers.set(Slot::CWND, u64::from(control.cwnd));
@@ -102,15 +106,16 @@ impl Machine {
             obey(&self.registers, limits, control);
         }
         let Some(program) = &self.program else { return Ok(()) };
-        self.registers.load_primitives(primitives(now_us, sample));
+        let lost = self.marks.told_losses(now_us, sample, program.reads_ecn());
+        self.registers.load_primitives(primitives(now_us, sample, lost));
         self.registers.set(Slot::MICROS, now_us.wrapping_sub(self.micros_zero));
         let outcome = evaluate(program, &mut self.registers);
         self.micros_zero = now_us.wrapping_sub(self.registers.get(Slot::MICROS));
         outcome?;
         obey(&self.registers, limits, control);
         if self.registers.get(Slot::SHOULD_REPORT) != 0 {
-            report(program.uid(), self.registers.reports(program.reports()));
-            for definition in program.definitions().iter().filter(|d| d.volatile) {
+            let sent = report(program.uid(), self.registers.reports(program.reports()));
+            for definition in program.definitions().iter().filter(|d| d.volatile && sent) {
                 self.registers.set(definition.slot, definition.value);
             }
         }
@@ -143,13 +148,13 @@ fn obey(registers: &RegisterFile, limits: &Limits, control: &mut Control) {
 
 /// The primitives in the order of their numbers on the wire.
 #[inline(always)]
-fn primitives(now_us: u64, sample: &AckSample) -> [u64; 15] {
+fn primitives(now_us: u64, sample: &AckSample, lost: u64) -> [u64; 15] {
     [
         u64::from(sample.bytes_acked),
         u64::from(sample.bytes_misordered),
         u64::from(sample.ecn_bytes),
         u64::from(sample.ecn_packets),
-        u64::from(sample.lost_packets),
+        lost,
         now_us,
         u64::from(sample.packets_acked),
         u64::from(sample.packets_misordered),

@@ -128,6 +128,32 @@ fn one(mut random: Random, coverage: &mut Coverage) -> (Vec<u8>, Vec<(f64, Strin
     (commands, windows)
 }
 
+/// The module's windows over 2 s of congestion avoidance after a loss, with a pause of `pause_ms` in their middle.
+pub fn windows_over_a_pause(pause_ms: u32) -> Result<Vec<u32>> {
+    const RTT_US: u32 = 50_000;
+    let mut commands = vec![b'S'];
+    commands.extend([100u32, u32::MAX].iter().flat_map(|word| word.to_le_bytes()));
+    commands.push(b'L');
+    let mut now_us = 1_000_000u64;
+    for round in 0..40 {
+        now_us += u64::from(RTT_US);
+        if round == 20 {
+            now_us += u64::from(pause_ms) * 1000;
+            commands.push(b'I');
+            commands.extend(now_us.to_le_bytes());
+            commands.extend(pause_ms.to_le_bytes());
+        }
+        commands.push(b'A');
+        commands.extend(now_us.to_le_bytes());
+        commands.extend(RTT_US.to_le_bytes());
+        commands.extend(70u32.to_le_bytes());
+    }
+    let mut windows = windows(&Oracle::start(Machine::Cubic)?.run(&commands)?)?;
+    // The answer to the pause; without one there is none of it to leave out.
+    windows.remove(2 + 20);
+    Ok(windows)
+}
+
 /// Runs `streams` streams of anything that the commands can say, sensible or not: the module's window stays
 /// within 1 and its clamp, its threshold at 2 or more, and the C stays defined.
 pub fn stays_in_bounds(seed: u64, streams: u64) -> Result<()> {

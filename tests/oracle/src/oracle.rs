@@ -128,6 +128,11 @@ impl Oracle {
         Ok(Oracle { machine, child, stdin, stdout })
     }
 
+    /// Which one it is.
+    pub fn machine(&self) -> Machine {
+        self.machine
+    }
+
     /// Runs one batch of commands.
     pub fn run(&mut self, batch: &[u8]) -> Result<Vec<u8>> {
         self.exchange(batch)

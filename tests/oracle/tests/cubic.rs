@@ -20,3 +20,13 @@ fn the_modules_windows_are_the_runtimes() {
 fn the_modules_windows_stay_in_bounds() {
     cubic::stays_in_bounds(SEED, STREAMS).expect("every window is in bounds");
 }
+
+#[test]
+fn a_pause_is_no_time_of_the_modules_epoch_however_long() {
+    let expected = cubic::windows_over_a_pause(0).unwrap();
+    assert!(expected.last() > expected.get(20), "{expected:?}");
+    // 71.6 minutes are 2^32 us.
+    for minutes in [1, 70, 72, 150, 10_000] {
+        assert_eq!(cubic::windows_over_a_pause(minutes * 60_000).unwrap(), expected, "{minutes} minutes");
+    }
+}

@@ -223,8 +223,9 @@ mod tests {
         let report = |program, values| Report { program, values };
         let late = report(&reno::PROGRAM, &[0; 6]);
         assert!(actuator.read(Time::ZERO, &late).is_none());
-        let lost = actuator
-            .read(Time::ZERO, &report(&rate_hold::PROGRAM, &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        let mut values = [0; rate_hold::PROGRAM.reports.len()];
+        values[rate_hold::PROGRAM.report("lost").unwrap()] = 1;
+        let lost = actuator.read(Time::ZERO, &report(&rate_hold::PROGRAM, &values));
         out.clear();
         actuator.follow_rule(Time::from_micros(1), &lost.unwrap(), &monitor, &mut out);
         assert_eq!(fields(&out)[0], ("Cwnd", 49_000));

@@ -66,14 +66,87 @@ static __noinline int announce(struct sock *sk, struct flow *f)
 	return 0;
 }
 
-/* Gives a new connection its storage and, while there are any, a mailbox. */
+/* One that holds mailboxes. */
+enum { HOLDER_USER, HOLDER_NET };
+struct holder {
+	u32 kind;
+	u32 id; /* the user's, or the namespace's inode */
+};
+
+/* How many each holds. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 2 * MAX_FLOWS);
+	__type(key, struct holder);
+	__type(value, u64);
+} holders SEC(".maps");
+
+static __noinline int give_back_share(u32 kind, u32 id)
+{
+	struct holder holder = {.kind = kind, .id = id};
+	u64 *held = bpf_map_lookup_elem(&holders, &holder);
+
+	/* One that takes its first mailbox meanwhile may be counted as one too few. */
+	if (held && __sync_fetch_and_sub(held, 1) <= 1)
+		bpf_map_delete_elem(&holders, &holder);
+	return 0;
+}
+
+/* Returns whether this holder may have one more, which is counted then. */
+static __noinline int take_share(u32 kind, u32 id)
+{
+	struct holder holder = {.kind = kind, .id = id};
+	u64 *held = bpf_map_lookup_elem(&holders, &holder), none = 0;
+
+	if (!held) {
+		bpf_map_update_elem(&holders, &holder, &none, BPF_NOEXIST);
+		held = bpf_map_lookup_elem(&holders, &holder);
+	}
+	if (!held)
+		return 0;
+	if (__sync_fetch_and_add(held, 1) < MAX_HELD)
+		return 1;
+	__sync_fetch_and_sub(held, 1);
+	return 0;
+}
+
+/* A mailbox for the flow, while there are any and neither its user nor its network namespace has too many;
+ * returns whether it got one. */
+static __noinline int take_slot(struct sock *sk, struct flow *f)
+{
+	struct mailbox *mail;
+	u32 place;
+
+	if (!f)
+		return 0;
+	f->user = sk->sk_uid.val;
+	f->net = sk->__sk_common.skc_net.net->ns.inum;
+	if (!take_share(HOLDER_USER, f->user))
+		return 0;
+	if (take_share(HOLDER_NET, f->net)) {
+		if (!bpf_map_pop_elem(&free_slots, &place)) {
+			mail = bpf_map_lookup_elem(&mailboxes, &place);
+			if (mail) {
+				f->slot = place + 1;
+				mail->generation++;
+				f->machine.head.sid = mail->generation << 16 | f->slot;
+				mail->sid = f->machine.head.sid;
+				return 1;
+			}
+		}
+		give_back_share(HOLDER_NET, f->net);
+	}
+	give_back_share(HOLDER_USER, f->user);
+	return 0;
+}
+
+/* Gives a new connection its storage and, if it can have one, a mailbox. */
 static __noinline int open_flow(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp(sk);
 	u64 now_us = bpf_ktime_get_ns() / 1000;
-	struct mailbox *mail;
 	struct flow *f;
-	u32 place;
 
 	f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f)
@@ -84,20 +157,11 @@ static __noinline int open_flow(struct sock *sk)
 	f->sacked = tp->sacked_out;
 	f->delivered_ce = tp->delivered_ce;
 	f->bytes_acked = tp->bytes_acked;
-	if (bpf_map_pop_elem(&free_slots, &place)) {
+	if (!take_slot(sk, f)) {
 		count(&agent.unslotted);
+		f->next_create = now_us + CREATE_INTERVAL_US;
 		return 0;
 	}
-	mail = bpf_map_lookup_elem(&mailboxes, &place);
-	if (!mail)
-		return 0;
-	f->slot = place + 1;
-	mail->generation++;
-	f->machine.head.sid = mail->generation << 16 | f->slot;
-	mail->program = 0;
-	mail->staged.present[0] = mail->staged.present[1] = 0;
-	mail->state = MAIL_EMPTY;
-	mail->sid = f->machine.head.sid;
 	if (agent_lives(now_us)) {
 		announce(sk, f);
 		wait_for_answer(f, now_us);
@@ -128,6 +192,8 @@ static __always_inline void close_flow(struct sock *sk)
 		if (agent_lives(bpf_ktime_get_ns() / 1000))
 			tell_agent(&end, sizeof(end));
 		bpf_map_push_elem(&free_slots, &place, 0);
+		give_back_share(HOLDER_USER, f->user);
+		give_back_share(HOLDER_NET, f->net);
 	}
 	bpf_sk_storage_delete(&flows, sk);
 }

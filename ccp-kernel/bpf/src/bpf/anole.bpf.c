@@ -48,10 +48,12 @@ static __always_inline void run_fallback(struct sock *sk, struct tcp_sock *tp, c
 	if (f->governed)
 		lose_agent(sk, tp, f);
 	fallback_ack(sk, tp, rs);
-	if (alive && f->slot && now_us >= f->next_create) {
+	if (!alive || now_us < f->next_create)
+		return;
+	f->next_create = now_us + CREATE_INTERVAL_US;
+	if (f->slot || take_slot(sk, f)) {
 		announce(sk, f);
 		wait_for_answer(f, now_us);
-		f->next_create = now_us + CREATE_INTERVAL_US;
 	}
 }
 
@@ -81,7 +83,7 @@ static __always_inline void on_ack(unsigned long long *ctx, struct sock *sk, con
 			f->machine.control.cwnd = window(tp);
 			f->machine.control.rate = 0;
 		}
-		took = take_mail(f);
+		took = take_mail(f, sample.was_timeout);
 		if (f->machine.program && f->epoch == agent.epoch && !is_lost(f, tp)) {
 			if (!f->governed)
 				gain_agent(tp, f);
@@ -123,9 +125,10 @@ static __always_inline void end_run(struct sock *sk, struct flow *f)
 		bytes = m->head.length;
 		if (bytes > FOLD_MAX_MEASURE_BYTES)
 			bytes = FOLD_MAX_MEASURE_BYTES;
-		tell_agent(&m->head, bytes);
+		/* What could not be sent is in the next report. */
+		if (tell_agent(&m->head, bytes))
+			machine_reset(m, program);
 		wait_for_answer(f, m->now_us);
-		machine_reset(m, program);
 		break;
 	}
 	obey(sk, tcp(sk), f);
@@ -160,6 +163,8 @@ u32 BPF_PROG(anole_ssthresh, struct sock *sk)
 	struct flow *f = bpf_sk_storage_get(&flows, sk, 0, 0);
 	u32 cwnd = tcp(sk)->snd_cwnd;
 
+	/* A reduction begins, whoever governs it. */
+	PRR_DELIVERED(tcp(sk)) = 0;
 	if (!f || !f->governed)
 		return fallback_ssthresh(sk, tcp(sk));
 	/* The program decides; the fallback, should it take over, goes on from here. */
@@ -173,7 +178,8 @@ u32 BPF_PROG(anole_undo_cwnd, struct sock *sk)
 
 	if (!f || !f->governed)
 		return tcp_reno_undo_cwnd(sk);
-	f->cap = 0;
+	/* The next ACK sets the program's window again. */
+	f->limit = (struct fold_limit){};
 	return tcp(sk)->snd_cwnd;
 }
 
@@ -183,13 +189,18 @@ void BPF_PROG(anole_set_state, struct sock *sk, u8 next)
 	struct flow *f = bpf_sk_storage_get(&flows, sk, 0, 0);
 	struct tcp_sock *tp = tcp(sk);
 
-	if (f && next == TCP_CA_Loss)
-		f->was_timeout = 1;
+	if (f && next == TCP_CA_Loss) {
+		if (is_timeout(tp)) {
+			f->was_timeout = 1;
+			if (f->governed)
+				fold_limit_timeout(&f->limit, tp->snd_cwnd, tp->packets_out - tp->sacked_out);
+		} else {
+			/* Packets that have become too large are no sign of congestion. */
+			f->lost = tp->lost;
+		}
+	}
 	if (!f || !f->governed)
 		fallback_state(sk, tp, next);
-	else if (next == TCP_CA_Loss)
-		f->cap = tp->snd_cwnd; /* which the kernel has just set to one packet above what is in flight
-					*/
 }
 
 /* The first packet after a pause. A pacing rate keeps a burst from leaving; without one the window has to. */
@@ -204,7 +215,7 @@ static __always_inline void on_transmit_start(struct sock *sk)
 	} else if (!f->machine.control.rate) {
 		restart = after_idle(sk, tp);
 		if (restart < tp->snd_cwnd) {
-			f->cap = restart;
+			fold_limit_idle(&f->limit, restart);
 			tp->snd_cwnd = restart;
 		}
 	}

@@ -8,6 +8,8 @@
 
 /* Flows that the agent may govern at once; others stay with the fallback. A mailbox is 1 KiB. */
 #define MAX_FLOWS 16384
+/* Of one user, or of one network namespace: some stay for others. */
+#define MAX_HELD (MAX_FLOWS / 4 * 3)
 /* Programs at once, in `programs` and at the same place in `jumps`. */
 #define MAX_PROGRAMS 64
 /* What else `jumps` holds. */
@@ -27,7 +29,7 @@ struct agent {
 	u32 sleeps;	  /* it waits to be woken; the datapath takes that back when it wakes it */
 	/* Written by the datapath. */
 	u64 opened;    /* flows */
-	u64 unslotted; /* flows without a mailbox, because MAX_FLOWS have one */
+	u64 unslotted; /* flows that found no mailbox at first: MAX_FLOWS or MAX_HELD have one */
 	u64 fallbacks; /* times that a flow lost its agent */
 	u64 adopted;   /* times that an agent took a flow */
 	u64 aborts;    /* runs of programs that were given up half-way */
@@ -38,7 +40,9 @@ struct agent {
 
 /*
  * Who may touch a mailbox. Either side takes a mailbox by changing the state that it found, atomically, to
- * its own; a flow that finds it in the agent's hands looks again at its next ACK.
+ * its own; a flow that finds it in the agent's hands looks again at its next ACK. The mailbox may have
+ * changed hands before that: what is in it says to whom it was written, and by whose agent, and counts for
+ * nobody else.
  */
 enum mail_state { MAIL_EMPTY, MAIL_FULL, MAIL_WRITING, MAIL_READING };
 
@@ -47,6 +51,9 @@ struct mailbox {
 	u32 state;
 	u32 sid; /* the flow's id; 0: nobody's */
 	u32 generation;
+	/* The mail. */
+	u32 to;	     /* sid */
+	u32 epoch;   /* of the agent that wrote it */
 	u32 program; /* starts this one: place in `programs`, from 1 */
 	struct fold_staged staged;
 };

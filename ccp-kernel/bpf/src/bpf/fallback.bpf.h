@@ -40,6 +40,14 @@ static __always_inline u32 in_flight(const struct tcp_sock *tp)
 	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
+/* While the state becomes Loss: a retransmission timeout, at which the kernel sets the window to one packet
+ * above what is in flight (tcp_enter_loss()). A path's MTU that shrank leaves the window
+ * (tcp_simple_retransmit()). */
+static __always_inline int is_timeout(const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd == in_flight(tp) + 1;
+}
+
 static __always_inline u32 clamped(const struct tcp_sock *tp, u32 cwnd)
 {
 	u32 clamp = tp->snd_cwnd_clamp;
@@ -54,18 +62,17 @@ static __always_inline void fallback_init(struct sock *sk)
 		cubictcp_init(sk);
 }
 
-/* Congestion avoidance from `cwnd` packets on, as after a loss at that window long ago. */
-static __always_inline void fallback_resume(struct sock *sk, struct tcp_sock *tp, u32 cwnd)
+/* From `cwnd` packets on; what was sent in a reduction that goes on counts as delivered. */
+static __always_inline void fallback_resume(struct sock *sk, struct tcp_sock *tp, u32 cwnd, u32 ssthresh)
 {
 	fallback_init(sk);
-	cwnd = clamped(tp, cwnd < 2 ? 2 : cwnd);
-	tp->snd_cwnd = cwnd;
-	tp->snd_ssthresh = cwnd;
+	PRR_DELIVERED(tp) = tp->prr_out;
+	tp->snd_cwnd = clamped(tp, cwnd);
+	tp->snd_ssthresh = ssthresh;
 }
 
 static __always_inline u32 fallback_ssthresh(struct sock *sk, struct tcp_sock *tp)
 {
-	PRR_DELIVERED(tp) = 0;
 	return have_cubic ? cubictcp_recalc_ssthresh(sk) : tcp_reno_ssthresh(sk);
 }
 

@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include "kernel.h"
 #include "datapath.h"
+#include "../../../vm/window.h"
 
 /* The same figures as in the other datapaths. */
 #define HEARTBEAT_STALE_US 500000ULL
@@ -14,19 +15,17 @@
 #define CREATE_INTERVAL_US 250000ULL
 #define MAX_LENIENCY	   8
 
-/* tcp_tso_autosize(): bytes that hosts take at a time, halved for each 512 us of the smallest round-trip
- * time. */
-#define TSO_BYTES   65536U
-#define TSO_RTT_LOG 9
-
 struct agent agent SEC(".data.agent");
 
 struct flow {
 	u32 slot;     /* its mailbox, from 1; 0: none */
 	u32 epoch;    /* of the agent whose program runs */
 	u32 governed; /* by the agent */
-	u32 cap;      /* packets, after a timeout or idle; 0: none */
-	u32 acked;    /* packets, with the present ACK */
+	struct fold_limit limit;
+	u32 user; /* who holds the mailbox, and the namespace */
+	u32 net;
+	u32 acked; /* packets, with the present ACK */
+	u32 app_limited;
 	u32 was_timeout;
 	u32 leniency; /* how many times the usual time this agent may take */
 	u32 lost;     /* the kernel's counters at the latest ACK */
@@ -91,8 +90,8 @@ static __always_inline void count(u64 *counter)
 }
 
 /*
- * A message to the agent. Waking it costs microseconds at an ACK (interrupts to this processor and to the
- * agent's), so that only one that sleeps is woken, once.
+ * A message to the agent; returns whether there was room for it. Waking it costs microseconds at an ACK
+ * (interrupts to this processor and to the agent's), so that only one that sleeps is woken, once.
  *
  * It never sleeps with a message unread. Here the message is committed and then `sleeps` is read; there
  * `sleeps` is written and then the ring buffer is looked at (Datapath::receive in src/lib.rs). Each has a
@@ -100,19 +99,21 @@ static __always_inline void count(u64 *counter)
  * wrote. A message behind one that another processor has not committed yet cannot be read; the commit of that
  * one has its own look at `sleeps` behind it.
  */
-static __always_inline void tell_agent(void *message, u32 bytes)
+static __always_inline int tell_agent(void *message, u32 bytes)
 {
+	int sent = !bpf_ringbuf_output(&events, message, bytes, BPF_RB_NO_WAKEUP);
 	void *nothing;
 
-	if (bpf_ringbuf_output(&events, message, bytes, BPF_RB_NO_WAKEUP))
+	if (!sent)
 		count(&agent.unsent);
 	if (!__sync_val_compare_and_swap(&agent.sleeps, 1, 0))
-		return;
+		return sent;
 	/* Readers skip what is discarded. Without room for it the ring buffer is full, and the agent's wait
 	 * ends by itself. */
 	nothing = bpf_ringbuf_reserve(&events, sizeof(u64), 0);
 	if (nothing)
 		bpf_ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
+	return sent;
 }
 
 /* The window that TCP obeys now, bytes. */

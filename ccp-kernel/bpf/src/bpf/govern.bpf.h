@@ -33,23 +33,32 @@ static __always_inline void answered(struct flow *f, u64 now_us)
 	}
 }
 
-/* Takes the flow's mail, if there is any; returns whether there was. */
-static __always_inline int take_mail(struct flow *f)
+/* Takes the flow's mail, if there is any; returns whether there was. What is not for this flow, or of an
+ * earlier agent, is dropped. Mail that was written before the program told of a timeout is no answer to it.
+ */
+static __always_inline int take_mail(struct flow *f, int was_timeout)
 {
 	u32 place = f->slot - 1;
 	struct mailbox *mail = bpf_map_lookup_elem(&mailboxes, &place);
+	int ours;
 
 	if (!mail || mail->state != MAIL_FULL ||
 	    __sync_val_compare_and_swap(&mail->state, MAIL_FULL, MAIL_READING) != MAIL_FULL)
 		return 0;
-	if (mail->program)
-		f->epoch = agent.epoch;
-	else if (f->epoch != agent.epoch)
-		f->machine.program = 0;
-	machine_take(&f->machine, mail);
+	ours = mail->to == f->machine.head.sid && mail->epoch == agent.epoch;
+	if (ours) {
+		if (mail->program)
+			f->epoch = mail->epoch;
+		else if (f->epoch != mail->epoch)
+			f->machine.program = 0;
+		if (!was_timeout && fold_commands(&mail->staged))
+			fold_limit_answered(&f->limit);
+		machine_take(&f->machine, mail);
+	}
 	__sync_lock_test_and_set(&mail->state, MAIL_EMPTY);
-	answered(f, f->machine.now_us);
-	return 1;
+	if (ours)
+		answered(f, f->machine.now_us);
+	return ours;
 }
 
 static __always_inline int is_lost(const struct flow *f, const struct tcp_sock *tp)
@@ -61,40 +70,26 @@ static __always_inline int is_lost(const struct flow *f, const struct tcp_sock *
 	return f->waiting_since && f->machine.now_us - f->waiting_since > patience * f->leniency;
 }
 
-/*
- * Packets that TCP sends at once at this pacing rate, if the window lets it (tcp_tso_autosize()): those of a
- * millisecond, and where the round trip is shorter than some milliseconds, as many as hosts take at a time. A
- * smaller window, as on a path of a few packets, makes it send one packet at a time, each with an ACK of its
- * own, for several times the processor time. BBR allows for three such bursts.
- */
-static __always_inline u32 burst(const struct tcp_sock *tp, u64 rate, u32 mss)
+/* The program's window, packets. */
+static __always_inline u32 asked(const struct flow *f)
 {
-	u32 halvings = tp->rtt_min.s[0].v >> TSO_RTT_LOG;
-
-	if (!rate || !mss)
-		return 0;
-	return (u32)((rate >> 10) + (halvings < 32 ? TSO_BYTES >> halvings : 0)) / mss;
+	return f->machine.mss ? f->machine.control.cwnd / f->machine.mss : 0;
 }
 
 /* Hands the flow's window and rate to TCP. */
 static __always_inline void obey(struct sock *sk, struct tcp_sock *tp, struct flow *f)
 {
-	u32 mss = f->machine.mss, cwnd = mss ? f->machine.control.cwnd / mss : 0, least;
+	u32 mss = f->machine.mss, cwnd = asked(f), least;
 	u64 rate = f->machine.control.rate, limit = sk->sk_max_pacing_rate;
 
 	rate = rate < limit ? rate : limit;
-	least = burst(tp, rate, mss);
-	cwnd = clamped(tp, cwnd > least ? cwnd : least);
-	if (f->cap) {
-		f->cap += f->acked;
-		if (f->cap < cwnd)
-			cwnd = f->cap;
-		else
-			f->cap = 0;
-	}
+	least = mss ? fold_burst(rate, tp->rtt_min.s[0].v) / mss : 0;
+	cwnd = fold_limited(&f->limit, clamped(tp, cwnd > least ? cwnd : least), f->acked);
+	if (f->waiting_since && ca_state(tp) == TCP_CA_Recovery)
+		cwnd = fold_conserved(cwnd, in_flight(tp), f->acked, !tp->prr_out);
 	if (cwnd != tp->snd_cwnd) {
 		tp->snd_cwnd = cwnd;
-		tp->snd_ssthresh = cwnd;
+		tp->snd_ssthresh = cwnd < 2 ? 2 : cwnd;
 	}
 	if (rate) {
 		if (sk->sk_pacing_status == SK_PACING_NONE)
@@ -105,23 +100,24 @@ static __always_inline void obey(struct sock *sk, struct tcp_sock *tp, struct fl
 	}
 }
 
-/* The fallback governs from now on: from what the flow really used, since a window may be a loose cap. */
+/* The fallback governs from now on. */
 static __always_inline void lose_agent(struct sock *sk, struct tcp_sock *tp, struct flow *f)
 {
-	u64 used = f->rate_incoming * (tp->srtt_us >> 3) / 1000000;
-	u32 mss = f->machine.mss, cwnd = tp->snd_cwnd, flight = in_flight(tp) + f->acked;
+	u64 delivered = f->rate_incoming * (tp->srtt_us >> 3) / 1000000;
+	u32 mss = f->machine.mss, flight = in_flight(tp) + f->acked;
+	struct fold_lost lost = {.cwnd = tp->snd_cwnd, .asked = asked(f), .app_limited = f->app_limited};
+	struct fold_resumed to;
 
-	used = mss ? used / mss : 0;
-	used = used > flight ? used : flight;
-	if (used && used < cwnd)
-		cwnd = used;
+	delivered = mss ? delivered / mss : 0;
+	lost.used = delivered > flight ? delivered : flight;
+	to = fold_resume(&f->limit, &lost);
 	f->governed = 0;
-	f->cap = 0;
+	f->limit = (struct fold_limit){};
 	f->lost_at = f->machine.now_us;
 	f->next_create = 0;
 	f->machine.control.rate = 0;
 	count(&agent.fallbacks);
-	fallback_resume(sk, tp, cwnd);
+	fallback_resume(sk, tp, to.cwnd, to.ssthresh);
 }
 
 static __always_inline void gain_agent(struct tcp_sock *tp, struct flow *f)

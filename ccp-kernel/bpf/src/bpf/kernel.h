@@ -33,6 +33,7 @@ enum {
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
+enum { BPF_NOEXIST = 1 };
 enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10, BPF_SK_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 
@@ -60,9 +61,16 @@ enum tcp_ca_event {
 struct netns_ipv4 {
 	u8 sysctl_tcp_slow_start_after_idle;
 };
+struct ns_common {
+	unsigned int inum;
+};
 struct net {
+	struct ns_common ns;
 	struct netns_ipv4 ipv4;
 };
+typedef struct {
+	u32 val;
+} kuid_t;
 typedef struct {
 	struct net *net;
 } possible_net_t;
@@ -87,6 +95,7 @@ struct sock {
 	u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
+	kuid_t sk_uid;
 };
 struct inet_sock {
 	struct sock sk;
@@ -123,7 +132,8 @@ struct tcp_sock {
 	u32 retrans_out;
 	u32 lost;
 	u32 delivered_ce;
-	u32 srtt_us; /* 8 times the smoothed RTT */
+	u32 app_limited; /* 0: the application keeps the window full */
+	u32 srtt_us;	 /* 8 times the smoothed RTT */
 	u32 lsndtime;
 	u32 prior_cwnd;
 	u32 prr_out;
@@ -138,6 +148,7 @@ struct rate_sample {
 	long rtt_us;
 	u32 acked_sacked;
 	u32 prior_in_flight;
+	bool is_app_limited;
 };
 struct ack_sample {
 	u32 pkts_acked;

@@ -87,12 +87,16 @@ static __always_inline void machine_take(struct machine *m, struct mailbox *mail
 /* Before a run; `took`: machine_take() has loaded the window and the rate. */
 static __always_inline void machine_begin(struct machine *m, const struct fold_sample *sample, int took)
 {
+	const struct fold_program *program = 0;
+
 	if (!took) {
 		m->state.reg[FOLD_CWND] = m->control.cwnd;
 		m->state.reg[FOLD_RATE] = m->control.rate;
 	}
 	m->abort = FOLD_NO_ABORT;
-	fold_begin(&m->state, m->now_us, sample);
+	if (sample->ecn_packets)
+		program = machine_program(m);
+	fold_begin(&m->state, m->now_us, sample, program && program->reads_ecn);
 }
 
 static long step_one(u32 n, struct fold_run *run)

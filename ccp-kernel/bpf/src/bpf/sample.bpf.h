@@ -47,6 +47,7 @@ static __always_inline void measure(struct tcp_sock *tp, const struct rate_sampl
 	f->bytes_acked = tp->bytes_acked;
 	f->was_timeout = 0;
 	f->acked = rs->acked_sacked;
+	f->app_limited = rs->is_app_limited || tp->app_limited;
 }
 
 #endif

@@ -19,7 +19,7 @@ const WIDE: u32 = 40;
 const RESTARTED: std::ops::RangeInclusive<u32> = 10..=12;
 
 /// Runs in a network namespace of its own, with packets of 1500 bytes.
-fn alone<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub fn alone<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     // What is told of a skip has the test's name.
     let name = std::thread::current().name().unwrap_or("idle").to_string();
     let thread = std::thread::Builder::new().name(name).spawn(|| {
@@ -42,34 +42,44 @@ fn slow_start_after_idle(yes: bool) {
     std::fs::write("/proc/sys/net/ipv4/tcp_slow_start_after_idle", if yes { "1" } else { "0" }).unwrap();
 }
 
-/// A connection and what reads at its other end.
-fn connection(name: &str) -> TcpStream {
+/// A connection, and its other end, where a thread reads.
+pub fn connected(name: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut taken, _) = listener.accept().unwrap();
+    let other = taken.try_clone().unwrap();
     std::thread::spawn(move || {
         let mut buffer = [0; 1 << 16];
         while taken.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
     });
     stream.set_nodelay(true).unwrap();
     choose(&stream, name);
-    stream
+    (stream, other)
 }
 
-fn window(stream: &TcpStream) -> u32 {
+fn connection(name: &str) -> TcpStream {
+    connected(name).0
+}
+
+pub fn window(stream: &TcpStream) -> u32 {
     word(&info(stream), 80)
 }
 
-fn threshold(stream: &TcpStream) -> u32 {
+pub fn threshold(stream: &TcpStream) -> u32 {
     word(&info(stream), 76)
 }
 
-fn is_acknowledged(stream: &TcpStream) -> bool {
-    word(&info(stream), 24) == 0
+/// Packets sent and not acknowledged in order.
+pub fn unacknowledged(stream: &TcpStream) -> u32 {
+    word(&info(stream), 24)
+}
+
+pub fn is_acknowledged(stream: &TcpStream) -> bool {
+    unacknowledged(stream) == 0
 }
 
 /// Answers every report for a while.
-fn answer(datapath: &mut BpfDatapath, over: Duration) {
+pub fn answer(datapath: &mut BpfDatapath, over: Duration) {
     let end = Instant::now() + over;
     let mut buffer = [0; 1024];
     while Instant::now() < end {

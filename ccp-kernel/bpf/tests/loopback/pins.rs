@@ -6,21 +6,36 @@ use super::support::{
 };
 use anole_bpf::{BpfDatapath, Error, Mode};
 use nix::mount::{MsFlags, mount, umount};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A BPF file system; gone when it is dropped.
-struct BpfFs(PathBuf);
+pub struct BpfFs(pub PathBuf);
 
 impl BpfFs {
     fn mount() -> nix::Result<BpfFs> {
-        let folder = std::env::temp_dir().join(format!("anole-bpf-{}", std::process::id()));
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("anole-bpf-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let place = BpfFs(folder);
         mount(Some("bpf"), &place.0, Some("bpf"), MsFlags::empty(), None::<&str>).map(|()| place)
     }
 
+    /// `None`, with the reason printed, where none can be mounted.
+    pub fn mount_or_skip() -> Option<BpfFs> {
+        match BpfFs::mount() {
+            Ok(place) => Some(place),
+            Err(error) => {
+                anole_testing::skip!("no BPF file system can be mounted here ({error})");
+                None
+            }
+        }
+    }
+
     /// As an administrator would.
-    fn remove_pins(&self) {
+    pub fn remove_pins(&self) {
         std::fs::remove_dir_all(self.0.join("anole_ccp")).unwrap();
     }
 }
@@ -34,13 +49,7 @@ impl Drop for BpfFs {
 
 #[test]
 fn a_pinned_registration_outlives_its_agent() {
-    let place = match BpfFs::mount() {
-        Ok(place) => place,
-        Err(error) => {
-            anole_testing::skip!("no BPF file system can be mounted here ({error})");
-            return;
-        }
-    };
+    let Some(place) = BpfFs::mount_or_skip() else { return };
     let Some((first, _guard)) = registered_in(&place.0, Mode::Generated) else { return };
     assert!(first.is_pinned() && !first.is_adopted());
     assert!(matches!(BpfDatapath::open(&place.0, &["libra-rl"], Mode::Generated), Err(Error::Taken(_))));
@@ -63,4 +72,38 @@ fn a_pinned_registration_outlives_its_agent() {
     assert!(!third.is_pinned());
     drop(third);
     assert!(is_gone());
+}
+
+/// Somebody without privileges.
+const NOBODY: u32 = 65_534;
+
+/// What another user puts where the pins go, in a BPF file system that everybody may write to, neither keeps the agent out
+/// nor has it remove anything elsewhere.
+#[test]
+fn what_others_put_in_place_of_the_pins_is_neither_used_nor_followed() {
+    let Some(place) = BpfFs::mount_or_skip() else { return };
+    let victim = std::env::temp_dir().join(format!("anole-victim-{}", std::process::id()));
+    std::fs::create_dir_all(victim.join("folder")).unwrap();
+    std::fs::write(victim.join("folder/file"), "precious").unwrap();
+    let root = place.0.join("anole_ccp");
+    let folder = |root: &Path| {
+        std::fs::create_dir(root).unwrap();
+        symlink(victim.join("folder"), root.join("link")).unwrap();
+        chown(root, Some(NOBODY), Some(NOBODY)).unwrap();
+    };
+    let link = |root: &Path| symlink(&victim, root).unwrap();
+    for put in [&folder as &dyn Fn(&Path), &link] {
+        put(&root);
+        let Some((datapath, _guard)) = registered_in(&place.0, Mode::Generated) else { return };
+        assert!(datapath.is_pinned());
+        let made = std::fs::symlink_metadata(&root).unwrap();
+        assert!(made.is_dir() && made.uid() == 0 && made.mode() & 0o7777 == 0o700, "{made:?}");
+        drop(datapath);
+        place.remove_pins();
+        // Before Linux 6.4 the next agent ends the registration.
+        drop(open(Path::new("/nowhere"), Mode::Generated).unwrap());
+        assert!(is_gone());
+    }
+    assert_eq!(std::fs::read_to_string(victim.join("folder/file")).unwrap(), "precious");
+    std::fs::remove_dir_all(victim).unwrap();
 }

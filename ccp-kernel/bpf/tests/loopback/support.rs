@@ -45,17 +45,27 @@ pub fn instruction(op: u8, operands: [(u8, u32); 3]) -> Vec<u8> {
 
 /// Sums up the bytes acknowledged, and reports them every 20 ms.
 pub fn program() -> Vec<u8> {
-    const REPORT: (u8, u32) = (VOLATILE_REPORT, 0);
-    let code = [
-        instruction(2, [REPORT, REPORT, (IMMEDIATE, 0)]),
-        instruction(1, [(IMPLICIT, 0), (IMPLICIT, 0), (IMMEDIATE, 1)]),
-        instruction(0, [REPORT, REPORT, (PRIMITIVE, 0)]),
-        instruction(1, [(IMPLICIT, 1), (IMPLICIT, 1), (IMMEDIATE, 1)]),
-        instruction(6, [(IMPLICIT, 0), (IMPLICIT, 3), (IMMEDIATE, 20_000)]),
-        instruction(1, [(IMPLICIT, 3), (IMPLICIT, 3), (IMMEDIATE, 0)]),
-        instruction(1, [(IMPLICIT, 2), (IMPLICIT, 2), (IMMEDIATE, 1)]),
-    ];
-    let mut body = words(&[1, 2, code.len() as u32, 1, 1, 2, 2, 4, 1, 5, 2]);
+    sums(1, &[0], 20_000)
+}
+
+/// A program with a report register for each of `primitives`, which sums it up, reported after more than `interval_us`.
+pub fn sums(uid: u32, primitives: &[u32], interval_us: u32) -> Vec<u8> {
+    let registers = || (0u32..).zip(primitives).map(|(n, primitive)| ((VOLATILE_REPORT, n), *primitive));
+    let mut code: Vec<_> =
+        registers().map(|(register, _)| instruction(2, [register, register, (IMMEDIATE, 0)])).collect();
+    let first = code.len() as u32;
+    code.push(instruction(1, [(IMPLICIT, 0), (IMPLICIT, 0), (IMMEDIATE, 1)]));
+    for (register, primitive) in registers() {
+        code.push(instruction(0, [register, register, (PRIMITIVE, primitive)]));
+    }
+    code.push(instruction(1, [(IMPLICIT, 1), (IMPLICIT, 1), (IMMEDIATE, 1)]));
+    let second = code.len() as u32;
+    code.push(instruction(6, [(IMPLICIT, 0), (IMPLICIT, 3), (IMMEDIATE, interval_us)]));
+    code.push(instruction(1, [(IMPLICIT, 3), (IMPLICIT, 3), (IMMEDIATE, 0)]));
+    code.push(instruction(1, [(IMPLICIT, 2), (IMPLICIT, 2), (IMMEDIATE, 1)]));
+    let events = [first, 1, first + 1, second - first - 1, second, 1, second + 1, 2];
+    let mut body = words(&[uid, 2, code.len() as u32]);
+    body.extend(words(&events));
     body.extend(code.concat());
     message(2, 0, &body)
 }

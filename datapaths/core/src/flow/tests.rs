@@ -5,6 +5,7 @@ use crate::wire::{AlgorithmName, FieldUpdate, Install, Message, decode};
 use crate::{SendError, ValidProgram};
 use std::sync::Arc;
 
+mod reports;
 mod timeout;
 
 const MSS: u32 = 1000;

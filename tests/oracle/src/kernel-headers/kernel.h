@@ -53,7 +53,7 @@ static inline void *inet_csk_ca(const struct sock *sk) { return (void *) sk->ca;
 static inline u32 tcp_snd_cwnd(const struct sock *sk) { return sk->snd_cwnd; }
 static inline void tcp_snd_cwnd_set(struct sock *sk, u32 cwnd) { sk->snd_cwnd = cwnd; }
 static inline bool tcp_is_cwnd_limited(const struct sock *sk) { return sk->snd_cwnd > 0; }
-static inline u32 jiffies_to_usecs(u32 jiffies) { return jiffies * USEC_PER_MSEC; }
+static inline u32 jiffies_to_msecs(u32 jiffies) { return jiffies; }
 
 /* One packet more for each packet acknowledged, up to the threshold; returns the packets beyond it. */
 static inline u32 tcp_slow_start(struct sock *sk, u32 acked) {
