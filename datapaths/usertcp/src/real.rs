@@ -38,6 +38,12 @@ pub fn host(
     HostAddress { address, prefix, gateway, ethernet: text.and_then(|text| ethernet(&text)), seed }
 }
 
+/// The port that a connection with this seed is opened from (RFC 6335 §6).
+pub fn ephemeral_port(seed: u64) -> u16 {
+    const FIRST: u16 = 49_152;
+    FIRST + (seed % u64::from(u16::MAX - FIRST)) as u16
+}
+
 /// Six bytes in hexadecimal with colons between.
 fn ethernet(text: &str) -> Option<[u8; 6]> {
     let bytes: Vec<u8> =
@@ -58,6 +64,9 @@ pub fn drive<T>(
             Turn::Until(next) => next,
         };
         let until = next.unwrap_or(now + LONGEST_WAIT).saturating_duration_since(Instant::now());
+        if until.is_zero() {
+            continue;
+        }
         let wait = until.clamp(SHORTEST_WAIT, LONGEST_WAIT);
         let wait = smoltcp::time::Duration::from_micros(wait.as_micros() as u64);
         match phy::wait(device.as_raw_fd(), Some(wait)) {

@@ -30,8 +30,10 @@ fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<TransferRe
     let (host, algorithm) = transfer.host()?;
     let mut trace = Trace::create(options)?;
     let stop = interrupted()?;
+    let host_address = real::host(flags.interface.as_deref(), flags.address, flags.gateway);
     let sender = SenderOptions {
-        host: real::host(flags.interface.as_deref(), flags.address, flags.gateway),
+        host: host_address,
+        port: real::ephemeral_port(host_address.seed),
         remote: options.remote,
         amount: transfer.amount(),
         idle_timeout: transfer.idle_timeout,

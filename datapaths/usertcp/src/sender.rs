@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 const SEND_BUFFER_SEGMENTS: usize = 11_000;
 /// A sender receives next to nothing.
 const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
-/// Ports from which connections are opened (RFC 6335 §6).
-const FIRST_PORT: u16 = 49_152;
 /// Bytes of an IPv4 or IPv6 header and a TCP header.
 const IPV4_HEADERS: usize = 40;
 const IPV6_HEADERS: usize = 60;
@@ -30,6 +28,8 @@ const CLOSE_WAIT: Duration = Duration::from_millis(1_000);
 pub struct SenderOptions {
     /// The host that the stack plays.
     pub host: HostAddress,
+    /// The port to send from.
+    pub port: u16,
     /// The server.
     pub remote: SocketAddr,
     /// How much to send.
@@ -73,7 +73,7 @@ impl<D: Device> Sender<D> {
     ) -> Result<Sender<D>, UserTcpError> {
         let headers = if options.remote.is_ipv4() { IPV4_HEADERS } else { IPV6_HEADERS };
         let mss = device.capabilities().ip_mtu().saturating_sub(headers).max(1);
-        let port = FIRST_PORT + (options.host.seed % u64::from(u16::MAX - FIRST_PORT)) as u16;
+        let port = options.port;
         let local = SocketAddr::new(options.host.address, port);
         let watch = Watch::new(governance, local, options.remote, mss as u32);
         let mut stack = Stack::new(Watched::new(device, Some(watch)), &options.host, now);

@@ -52,6 +52,7 @@ pub fn host(last: u8, seed: u64) -> HostAddress {
 pub fn to(last: u8, amount: Amount) -> SenderOptions {
     SenderOptions {
         host: host(1, 7),
+        port: 50_000,
         remote: (IpAddr::from([192, 0, 2, last]), PORT).into(),
         amount,
         idle_timeout: Duration::from_secs(30),
