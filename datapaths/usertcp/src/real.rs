@@ -2,6 +2,7 @@
 
 use crate::{HostAddress, UserTcpError};
 use smoltcp::phy::{self, Medium, RawSocket, TunTapInterface};
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,13 +16,20 @@ const SHORTEST_WAIT: Duration = Duration::from_micros(20);
 /// Opens a TUN device, which is made if there is none of that name.
 pub fn open_tun(name: &str) -> Result<TunTapInterface, UserTcpError> {
     let failed = |reason| UserTcpError::Open { kind: "the TUN device", name: name.to_string(), reason };
-    TunTapInterface::new(name, Medium::Ip).map_err(failed)
+    checked(name).and_then(|name| TunTapInterface::new(name, Medium::Ip)).map_err(failed)
 }
 
 /// Opens an Ethernet interface; its frames come here as well as to the kernel.
 pub fn open_interface(name: &str) -> Result<RawSocket, UserTcpError> {
     let failed = |reason| UserTcpError::Open { kind: "the interface", name: name.to_string(), reason };
-    RawSocket::new(name, Medium::Ethernet).map_err(failed)
+    checked(name).and_then(|name| RawSocket::new(name, Medium::Ethernet)).map_err(failed)
+}
+
+/// A name that an interface can have (`IFNAMSIZ` of netdevice(7)); smoltcp panics at a longer one.
+fn checked(name: &str) -> io::Result<&str> {
+    let fits = (1..=15).contains(&name.len()) && !name.bytes().any(|byte| byte == 0 || byte == b'/');
+    fits.then_some(name)
+        .ok_or_else(|| io::Error::other("the name of an interface has 1 to 15 bytes without /"))
 }
 
 /// The host that the stack plays: with the interface's Ethernet address, and a seed that differs from one start to the
@@ -70,7 +78,7 @@ pub fn drive<T>(
         let wait = until.clamp(SHORTEST_WAIT, LONGEST_WAIT);
         let wait = smoltcp::time::Duration::from_micros(wait.as_micros() as u64);
         match phy::wait(device.as_raw_fd(), Some(wait)) {
-            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                 return Err(UserTcpError::Wait(error));
             }
             _ => {}

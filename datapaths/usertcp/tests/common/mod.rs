@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MTU: usize = 1500;
-const PORT: u16 = 5001;
+pub const PORT: u16 = 5001;
 
 /// A drop-tail link with a buffer of one bandwidth-delay product.
 pub fn link(mbps: f64, delay_ms: u64) -> NetworkLink {
