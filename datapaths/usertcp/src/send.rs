@@ -37,7 +37,6 @@ fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<TransferRe
         remote: options.remote,
         amount: transfer.amount(),
         idle_timeout: transfer.idle_timeout,
-        preface: Vec::new(),
     };
     let waiter = Waiter::of(&device);
     let mut sender =

@@ -36,8 +36,6 @@ pub struct SenderOptions {
     pub amount: Amount,
     /// The peer is given up when it has not answered for this long.
     pub idle_timeout: Duration,
-    /// What the connection begins with, before the data that counts for nothing.
-    pub preface: Vec<u8>,
 }
 
 /// Where a transfer stands.
@@ -90,7 +88,7 @@ impl<D: Device> Sender<D> {
             .connect(stack.interface.context(), remote, port)
             .map_err(|error| refused(error.to_string()))?;
         let left = match options.amount {
-            Amount::Bytes(bytes) => bytes.saturating_add(options.preface.len() as u64),
+            Amount::Bytes(bytes) => bytes,
             Amount::Time(_) => u64::MAX,
         };
         Ok(Sender { stack, options, socket, opened: now, established: None, heard: now, left, report: None })
@@ -116,23 +114,9 @@ impl<D: Device> Sender<D> {
         self.stack.device.with(|watch| watch.bytes_in_flight()).unwrap_or_default()
     }
 
-    /// The peer's data, for whoever speaks with it: hands over what has come.
-    pub fn take_received(&mut self, take: &mut Vec<u8>) {
-        let socket = self.stack.sockets.get_mut::<tcp::Socket>(self.socket);
-        while socket.can_recv() {
-            let taken = socket.recv(|bytes| {
-                take.extend_from_slice(bytes);
-                (bytes.len(), ())
-            });
-            if taken.is_err() {
-                return;
-            }
-        }
-    }
-
     /// Takes what has come, sends what may go.
     pub fn poll(&mut self, now: Instant) -> Progress {
-        let mut supply = Supply { socket: self.socket, left: self.left, preface: &mut self.options.preface };
+        let mut supply = Supply { socket: self.socket, left: self.left };
         if self.stack.take_all(now, |stack| supply.fill(stack)) {
             self.heard = now;
         }
@@ -231,13 +215,12 @@ pub(crate) fn new_socket(send_bytes: usize, receive_bytes: usize, idle: Duration
 }
 
 /// What the application has to send.
-struct Supply<'a> {
+struct Supply {
     socket: SocketHandle,
     left: u64,
-    preface: &'a mut Vec<u8>,
 }
 
-impl Supply<'_> {
+impl Supply {
     /// Lets into the send buffer what the window allows.
     fn fill<D: Device>(&mut self, stack: &mut Stack<D>) {
         let socket = stack.sockets.get_mut::<tcp::Socket>(self.socket);
@@ -249,13 +232,9 @@ impl Supply<'_> {
         let mut wanted = room.min(self.left);
         self.left -= wanted;
         while wanted > 0 {
-            let entered = if self.preface.is_empty() {
-                // The buffer holds zeros; any data is as good as any other.
-                socket.send(|free| (free.len().min(wanted as usize), free.len().min(wanted as usize)))
-            } else {
-                let length = self.preface.len().min(wanted as usize);
-                socket.send_slice(&self.preface[..length]).inspect(|&sent| drop(self.preface.drain(..sent)))
-            };
+            // The buffer holds zeros; any data is as good as any other.
+            let entered =
+                socket.send(|free| (free.len().min(wanted as usize), free.len().min(wanted as usize)));
             match entered {
                 Ok(entered) if entered > 0 => wanted -= entered as u64,
                 // The buffer is full.

@@ -53,14 +53,7 @@ fn stack() -> HostAddress {
 
 fn to(remote: SocketAddr, port: u16, size: u64) -> SenderOptions {
     let amount = Amount::Bytes(size);
-    SenderOptions {
-        host: stack(),
-        port,
-        remote,
-        amount,
-        idle_timeout: Duration::from_secs(20),
-        preface: Vec::new(),
-    }
+    SenderOptions { host: stack(), port, remote, amount, idle_timeout: Duration::from_secs(20) }
 }
 
 /// A kernel's server in this thread's namespace that counts what one connection brings.

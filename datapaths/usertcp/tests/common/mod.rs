@@ -56,7 +56,6 @@ pub fn to(last: u8, amount: Amount) -> SenderOptions {
         remote: (IpAddr::from([192, 0, 2, last]), PORT).into(),
         amount,
         idle_timeout: Duration::from_secs(30),
-        preface: Vec::new(),
     }
 }
 
