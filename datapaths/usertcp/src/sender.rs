@@ -141,8 +141,8 @@ impl<D: Device> Sender<D> {
         let socket = self.stack.sockets.get_mut::<tcp::Socket>(self.socket);
         let state = socket.state();
         if let Some((at, report)) = self.report {
-            let all =
-                socket.send_queue() == 0 && !matches!(state, tcp::State::FinWait1 | tcp::State::Closing);
+            let all = socket.send_queue() == 0
+                && !matches!(state, tcp::State::FinWait1 | tcp::State::Closing | tcp::State::LastAck);
             let waited = now >= at + CLOSE_WAIT;
             if !(all || waited || state == tcp::State::Closed) {
                 return None;
@@ -151,7 +151,8 @@ impl<D: Device> Sender<D> {
             self.stack.send(now);
             return Some(Ok(self.settled(report)));
         }
-        if state == tcp::State::Closed || state == tcp::State::CloseWait {
+        // A peer that has ended its own direction still takes data.
+        if state == tcp::State::Closed {
             return Some(Err(self.failure(now)));
         }
         if self.established.is_none() && socket.may_send() {

@@ -56,11 +56,13 @@ fn to(remote: SocketAddr, port: u16, size: u64) -> SenderOptions {
     SenderOptions { host: stack(), port, remote, amount, idle_timeout: Duration::from_secs(20) }
 }
 
-/// A kernel's server in this thread's namespace that counts what one connection brings.
+/// A kernel's server in this thread's namespace that counts what one connection brings. It has nothing to say, and ends its
+/// own direction at once, as `nc -l < /dev/null` does.
 fn sink(address: SocketAddr) -> JoinHandle<u64> {
     let listener = TcpListener::bind(address).unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
         std::io::copy(&mut stream, &mut std::io::sink()).unwrap()
     })
 }

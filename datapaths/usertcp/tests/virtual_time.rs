@@ -19,21 +19,17 @@ const SECOND: Duration = Duration::from_secs(1);
 fn the_fallback_fills_a_link() {
     let mut transfer = VirtualTransfer::start(link(20.0, 20), fallback_only(), Amount::Time(10 * SECOND));
     let report = transfer.run(20 * SECOND, |_, _| {}).unwrap().unwrap();
-    println!("{report:?}");
     assert_eq!(report.reading.governor, GovernedBy::Fallback);
     assert!(report.throughput_mbps() > 6.0, "{report:?}");
 }
 
 #[test]
-fn a_size_arrives_whole_and_every_loss_is_counted() {
+fn a_size_arrives_whole_despite_loss() {
     for seed in 1..=5 {
         let mut lossy = link(20.0, 20);
         (lossy.config.random_loss, lossy.config.seed) = (0.01, seed);
         let mut transfer = VirtualTransfer::start(lossy, fallback_only(), Amount::Bytes(3_000_000));
-        let start = transfer.now;
-        let report = transfer.run(120 * SECOND, |_, _| {}).unwrap();
-        println!("{:?} {report:?} network lost {}", transfer.now - start, transfer.network.lost_of(0));
-        let report = report.unwrap();
+        let report = transfer.run(120 * SECOND, |_, _| {}).unwrap().unwrap();
         assert_eq!(report.reading.delivered_bytes, 3_000_000);
     }
 }
@@ -44,7 +40,6 @@ fn reordering_ends_no_transfer() {
     unruly.config.impairments.reorder = Some(Reorder { share: 0.01, by: Dur::from_millis(5) });
     let mut transfer = VirtualTransfer::start(unruly, fallback_only(), Amount::Bytes(3_000_000));
     let report = transfer.run(120 * SECOND, |_, _| {}).unwrap().unwrap();
-    println!("{report:?} network lost {}", transfer.network.lost_of(0));
     assert_eq!(report.reading.delivered_bytes, 3_000_000);
 }
 
@@ -68,13 +63,10 @@ fn a_window_is_held() {
     for window in [20_000, 100_000, 400_000] {
         let (_agent, mut transfer, _dir) = commanded(window, 0, 1000.0);
         transfer.run(SECOND, |_, _| {});
-        let (mut largest, mut sum, mut count) = (0, 0, 0);
+        let mut largest = 0;
         transfer.run(SECOND, |_, sender| {
             largest = largest.max(sender.bytes_in_flight());
-            (sum, count) = (sum + sender.bytes_in_flight(), count + 1);
         });
-        let mean = sum / count;
-        println!("window {window}: in flight {mean} on average, {largest} at most");
         assert_eq!(transfer.sender.read().governor, GovernedBy::Agent);
         assert!(largest <= u64::from(window) && largest > u64::from(window) * 9 / 10, "{window}: {largest}");
     }
@@ -88,7 +80,6 @@ fn a_rate_is_held() {
         let before = transfer.sender.read().sent_bytes;
         transfer.run(10 * SECOND, |_, _| {});
         let sent = (transfer.sender.read().sent_bytes - before) as f64 / 10.0;
-        println!("rate {rate}: {sent}");
         assert!((sent / f64::from(rate) - 1.0).abs() < 0.05, "{rate}: {sent}");
     }
 }
