@@ -1,6 +1,6 @@
 # Every target does its own set-up: see tools/setup.sh.
 #
-#   make         builds ./anole-ccp (the agent), ./anole-eval (evaluation), ./anole-quic (bulk transfers), ./anole-policy
+#   make         builds ./anole-ccp (the agent), ./anole-eval (evaluation), ./anole-quic and ./anole-usertcp (bulk transfers), ./anole-policy
 #   make demo    builds, runs real QUIC transfers under Anole, CUBIC and BBR, writes out/demo/index.html
 #   make test    everything that CI runs
 #   make check-realtime  figures over real packets, which depend on the host: no part of make test
@@ -12,7 +12,7 @@
 #   make uninstall  removes what make install put there
 
 PREFIX ?= /usr/local
-BINARIES = anole-ccp anole-eval anole-quic anole-policy
+BINARIES = anole-ccp anole-eval anole-quic anole-usertcp anole-policy
 
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 BASH = $(DESTDIR)$(PREFIX)/share/bash-completion/completions

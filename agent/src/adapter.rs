@@ -103,6 +103,7 @@ impl AgentFlow {
             stand_in
         });
         self.line.algorithm = spec.name;
+        self.log_choice(now, create.algorithm.as_str());
         let number = context.number.get();
         context.number.set(number + 1);
         let init_cwnd = Bounds::DEFAULT.cwnd(create.init_cwnd.into(), create.mss);
@@ -115,6 +116,25 @@ impl AgentFlow {
             Err(panic) => return self.fail(panic_text(&*panic)),
         }
         self.answer(|session| session.start(now));
+    }
+
+    /// Tells of a flow that asks for another algorithm than --alg, and which of the two runs.
+    fn log_choice(&self, now: Time, asked: &str) {
+        let (taken, default) = (self.line.algorithm, self.context.plan.default_name());
+        if asked.is_empty() || asked == default {
+            return;
+        }
+        let (kind, why) = if taken == asked {
+            ("flow's own algorithm taken", "it asks for another than --alg; --force-alg would override it")
+        } else if self.context.plan.is_forced() {
+            ("flow's own algorithm overridden", "--force-alg")
+        } else {
+            // It asks for what is not there, and has had its line.
+            return;
+        };
+        if let Some(due) = self.context.tally.borrow_mut().count(now, kind) {
+            tracing::info!(asked, taken, why, total = due.total, "{kind}");
+        }
     }
 
     /// A datapath announces a flow again and again until it is answered; the first time is news.

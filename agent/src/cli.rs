@@ -62,9 +62,13 @@ pub struct Options {
     /// How datapaths are reached [default: unix]
     #[arg(long, value_enum)]
     pub ipc: Option<IpcKind>,
-    /// Algorithm of flows that ask for none, or for one that does not exist [default: anole]
+    /// Algorithm of flows that ask for none, or for one that does not exist; of all with --force-alg [default: anole]
     #[arg(long, value_name = "NAME")]
     pub alg: Option<String>,
+    /// Runs --alg for every flow, whatever its datapath asks for: the CCP project's kernel module asks for "reno"
+    /// unless it is told otherwise
+    #[arg(long)]
+    pub force_alg: bool,
     /// Rule-based candidate of that algorithm, if it has one
     #[arg(long, value_name = "NAME")]
     pub classic: Option<String>,
@@ -178,6 +182,7 @@ impl Options {
         Options {
             ipc: self.ipc.or(other.ipc),
             alg: self.alg.or(other.alg),
+            force_alg: self.force_alg || other.force_alg,
             classic: self.classic.or(other.classic),
             policy: self.policy.or(other.policy),
             backend: self.backend.or(other.backend),

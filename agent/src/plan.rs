@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub struct Plan {
     specs: Vec<Spec>,
     default: Spec,
+    /// The default is for every flow, whatever it asks for.
+    forced: bool,
     /// What fills the default algorithm's slots; flows that ask for another get its own.
     slots: Slots,
     policies: Arc<dyn Policies>,
@@ -25,6 +27,8 @@ pub struct Plan {
 pub struct Wish {
     /// Algorithm of flows that ask for none.
     pub alg: String,
+    /// It is for flows that ask for another as well.
+    pub force_alg: bool,
     /// Its rule slot.
     pub classic: Option<String>,
     /// Its learned slot.
@@ -78,9 +82,9 @@ impl Plan {
         let default = anole_algorithms::find(&wish.alg);
         let default = specs.iter().find(|spec| spec.name == wish.alg).copied().map_or(default.copied(), Ok);
         let default = default.map_err(|reason| PlanError::Flag { flag: "--alg", reason })?;
-        let Wish { classic, policy, params, seed, .. } = wish;
-        let mut plan =
-            Plan { specs: specs.to_vec(), default, slots: Slots { classic, policy }, policies, params, seed };
+        let Wish { force_alg: forced, classic, policy, params, seed, .. } = wish;
+        let slots = Slots { classic, policy };
+        let mut plan = Plan { specs: specs.to_vec(), default, forced, slots, policies, params, seed };
         plan.check_parameter_names()?;
         plan.check_policy()?;
         let mut usable = Vec::new();
@@ -121,7 +125,7 @@ impl Plan {
 
     /// The algorithm for a flow that asks for `name`; an error says what the default stands in for.
     pub fn choose(&self, name: &str) -> Result<&Spec, (&Spec, BuildError)> {
-        if name.is_empty() {
+        if name.is_empty() || self.forced {
             return Ok(&self.default);
         }
         match self.specs.iter().find(|spec| spec.name == name) {
@@ -135,6 +139,16 @@ impl Plan {
                 Err((&self.default, error))
             }
         }
+    }
+
+    /// The algorithm of flows that ask for none.
+    pub fn default_name(&self) -> &'static str {
+        self.default.name
+    }
+
+    /// Whether it is every flow's.
+    pub fn is_forced(&self) -> bool {
+        self.forced
     }
 
     /// An algorithm for the agent's `number`th flow.
@@ -214,6 +228,22 @@ mod tests {
         }
         let policy_of = |name: &str| plan.parts(plan.choose(name).ok().unwrap(), TRIAL, 0).policy;
         assert_eq!((policy_of("anole").as_deref(), policy_of("orca")), (Some("libra"), None));
+    }
+
+    #[test]
+    fn a_forced_algorithm_is_every_flow_s() {
+        let chosen = |force_alg| {
+            let plan = Plan::new(
+                anole_algorithms::all(),
+                Wish { force_alg, ..wish("anole") },
+                Arc::new(learned::Shipped),
+            );
+            ["", "reno", "anole", "vivaldi"].map(|name| match plan.as_ref().unwrap().choose(name) {
+                Ok(spec) | Err((spec, _)) => spec.name,
+            })
+        };
+        assert_eq!(chosen(false), ["anole", "reno", "anole", "anole"]);
+        assert_eq!(chosen(true), ["anole"; 4]);
     }
 
     #[test]

@@ -77,6 +77,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     }
     let wish = Wish {
         alg: options.alg.unwrap_or_else(|| DEFAULT_ALGORITHM.to_string()),
+        force_alg: options.force_alg,
         classic: options.classic,
         policy: options.policy,
         params: options.param.into_iter().collect(),
@@ -96,6 +97,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             version = anole_cli::VERSION,
             place,
             alg = wish.alg,
+            force_alg = wish.force_alg,
             classic = wish.classic,
             policy = wish.policy,
             backend = backend.name(),

@@ -113,6 +113,25 @@ fn a_flow_is_taken_served_and_counted_and_the_stop_is_clean() {
     assert_eq!((lines[1]["algorithm"].as_str(), lines[1]["end"].as_str()), (Some("reno"), Some("dropped")));
 }
 
+/// The CCP project's kernel module asks for "reno" in every CREATE.
+#[test]
+fn a_forced_algorithm_overrides_what_a_datapath_asks_for_and_says_so() {
+    for (flags, runs, line) in [
+        (&[][..], "cubic", "flow's own algorithm taken"),
+        (&["--force-alg"], "reno", "flow's own algorithm overridden"),
+    ] {
+        let (directory, socket) = place();
+        let stats = directory.path().join("stats.jsonl");
+        let agent = Agent::start(&socket, &[flags, &["--stats", stats.to_str().unwrap()]].concat());
+        let mut host = MiniHost::new(&socket, 1);
+        let flow = host.open("cubic");
+        assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+        let log = agent.stop();
+        assert!(log.contains(line) && log.contains("\"asked\":\"cubic\""), "{log}");
+        assert!(std::fs::read_to_string(stats).unwrap().contains(&format!("\"algorithm\":\"{runs}\"")));
+    }
+}
+
 #[test]
 fn whoever_asks_is_told_of_the_flows() {
     let (_directory, socket) = place();
@@ -274,6 +293,7 @@ impl OldDatapath {
 }
 
 const INSTALL: u8 = 2;
+const UPDATE: u8 = 3;
 const CHANGE_PROG: u8 = 4;
 
 #[test]
@@ -283,12 +303,13 @@ fn an_older_datapath_is_served() {
     let old = OldDatapath::new(&socket);
     old.send(&message(0, 3, &[&14_480u32.to_le_bytes()[..], &1448u32.to_le_bytes(), &[0; 16]].concat()));
     let (begin, mut messages) = (Instant::now(), Vec::new());
-    while !messages.iter().any(|&(kind, _)| kind == CHANGE_PROG) {
+    while !messages.contains(&(UPDATE, 3)) {
         assert!(begin.elapsed() < PATIENCE, "{messages:?}");
         messages.extend(old.receive());
     }
-    let (last, installs) = messages.split_last().unwrap();
-    assert_eq!(*last, (CHANGE_PROG, 3));
+    // The program, and then the word that every report will be answered.
+    let (installs, begun) = messages.split_at(messages.len() - 2);
+    assert_eq!(begun, [(CHANGE_PROG, 3), (UPDATE, 3)]);
     // More programs than datagrams may wait at a socket by default are no trouble.
     assert!(installs.len() > 1 && installs.iter().all(|&(kind, _)| kind == INSTALL), "{installs:?}");
     agent.stop();

@@ -201,8 +201,12 @@ impl<T: Transport> Endpoint<T> {
 
     fn send_answers(&self, state: &mut State<T::Addr>) {
         while let Some((key, message)) = self.shared.take_answer() {
-            state.peers.answered(key);
+            let first = state.peers.answered(key);
             self.post(state, key.0, encoded(&message));
+            if first {
+                // A message without commands says that this agent answers every report.
+                self.post(state, key.0, encoded(&Message::Update(key.1, Vec::new())));
+            }
         }
     }
 

@@ -61,6 +61,8 @@ struct FlowState {
     last_heard: Time,
     /// Since when a report waits for an answer.
     waiting: Option<Time>,
+    /// It was told something since it was announced.
+    greeted: bool,
 }
 
 struct Stranger {
@@ -184,7 +186,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
             return Err(Refusal::TooManyFlows);
         }
         self.strangers.remove(&key);
-        self.flows.insert(key, FlowState { last_heard: now, waiting: None });
+        self.flows.insert(key, FlowState { last_heard: now, waiting: None, greeted: false });
         self.deliveries.push_back((key.0, Message::Create(key.1, create)));
         Ok(())
     }
@@ -239,11 +241,12 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         Ok(())
     }
 
-    /// A message went out to a flow: nothing waits any more.
-    pub fn answered(&mut self, key: FlowKey) {
-        if let Some(flow) = self.flows.get_mut(&key) {
+    /// A message went out to a flow: nothing waits any more. True for the first one since it was announced.
+    pub fn answered(&mut self, key: FlowKey) -> bool {
+        self.flows.get_mut(&key).is_some_and(|flow| {
             flow.waiting = None;
-        }
+            !std::mem::replace(&mut flow.greeted, true)
+        })
     }
 
     /// The next flow whose report has waited long enough; call until `None`.

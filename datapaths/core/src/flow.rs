@@ -19,9 +19,12 @@
 //! program that always aborts sends nothing, and must not hold the flow at a frozen window. Any message
 //! for the flow is an answer; an agent with nothing to change answers with an empty UPDATE.
 //!
-//! Third-party agents may stay silent for long because nothing changes. An agent that answers the first
-//! CREATE after it was given up was not lost: from then on the flow waits twice as long, up to eight
-//! times; an agent that did not answer it is trusted as at the start.
+//! **Death and silence.** A third-party agent answers when it changes something, which may be ten seconds from now. One
+//! that answers every report says so with a message without commands (an empty UPDATE): there is no other reason to send
+//! one, and `anole-ccp` begins every flow with it. Such an agent is lost as above, and so is a new one that does not answer
+//! CREATE. Any other is lost when nothing can be handed to it for that long (the socket of a dead process refuses, that
+//! of one that hangs is full), when the program aborts for that long, or when nothing comes from it for 32 times as long.
+//! What an agent has shown holds until it is lost or the host knows of a new one.
 //!
 //! When the agent is lost, CUBIC resumes from what the flow really used, since the window of a
 //! pacing agent may be a loose cap. CREATE is sent again every 250 ms with the current window, so that
@@ -54,9 +57,9 @@ const LOST_AFTER_RTTS: u64 = 4;
 /// Between two CREATE messages of a flow without an agent: short against the time that a restarted
 /// agent needs to be useful, long against the cost of one message per flow.
 const CREATE_INTERVAL: Dur = Dur::from_millis(250);
-/// The longest wait for an agent that was wrongly given up, in units of the first one: a program runs
-/// unwatched for at most 4 s at the default timeout.
-const MAX_LENIENCY: u64 = 8;
+/// How many times the usual time an agent may be silent that has not shown that it answers every report: 16 s at the
+/// default, more than the 10 s between two probes of BBR, the longest that a published agent has nothing to say.
+const SILENCE_FACTOR: u64 = 32;
 /// RFC 6928: the initial window.
 const INITIAL_WINDOW_PACKETS: u32 = 10;
 /// RFC 6298 §2.3: the gain of the smoothed RTT is 1/8.
@@ -117,10 +120,12 @@ pub struct Flow {
     now: Time,
     /// Since when a message to the agent has waited for an answer.
     waiting_since: Option<Time>,
-    /// When the agent was given up, until it comes back.
-    lost_at: Option<Time>,
-    /// How many times the usual time this agent may take.
-    leniency: u64,
+    /// The agent has shown that it answers every report, or has yet to answer that the flow was announced to it.
+    owes_answers: bool,
+    /// Nothing has come from the agent since the flow was announced to a new one.
+    is_new: bool,
+    /// Since when nothing could be handed to the agent, or the program has had nothing to report but an abort.
+    unheard_since: Option<Time>,
     /// When CREATE is due while the fallback governs.
     next_create: Time,
     srtt_us: u64,
@@ -142,8 +147,9 @@ impl Flow {
             mail: Mail::default(),
             now,
             waiting_since: None,
-            lost_at: None,
-            leniency: 1,
+            owes_answers: false,
+            is_new: true,
+            unheard_since: None,
             next_create: now,
             srtt_us: 0,
             last_abort: None,
@@ -176,7 +182,8 @@ impl Flow {
 
     /// Takes a message of the agent that came at `now`; it takes effect at the next ACK.
     pub fn deliver(&mut self, now: Time, message: FlowMessage) {
-        self.mail.put(now, message);
+        self.now = self.now.max(now);
+        self.mail.put(message);
     }
 
     /// Empties a mailbox; what was in it takes effect at the next ACK.
@@ -242,22 +249,24 @@ impl Flow {
 
     /// Takes note of what came since the last ACK; the program and the registers are the machine's to take.
     fn read_mail(&mut self, now: Time, out: &mut impl Outbox) {
-        if let Some((messages, first_at)) = self.mail.take_arrived() {
+        let messages = self.mail.take_arrived();
+        if messages > 0 {
             self.stats.updates += messages;
-            self.waiting_since = None;
-            if let Some(lost_at) = self.lost_at.take() {
-                let was_alive = first_at.since(lost_at) < CREATE_INTERVAL;
-                self.leniency = if was_alive { (2 * self.leniency).min(MAX_LENIENCY) } else { 1 };
-            }
+            (self.waiting_since, self.unheard_since) = (None, None);
+            // Who comes after a loss may be another.
+            self.owes_answers &= !self.is_new && self.governor == Governor::Agent;
+            self.is_new = false;
         }
         if self.mail.take_unknown() {
+            (self.owes_answers, self.is_new) = (true, true);
             // What was not answered before is nobody's to answer now: the new agent has its own time. A fallback that
             // governs goes on.
             if self.governor == Governor::Agent {
-                self.waiting_since = None;
+                (self.waiting_since, self.unheard_since) = (None, None);
             }
             self.announce(now, out);
         }
+        self.owes_answers |= self.mail.take_empty();
     }
 
     fn smooth_rtt(&mut self, rtt_us: u64) {
@@ -271,23 +280,33 @@ impl Flow {
     }
 
     fn agent_is_lost(&self, now: Time) -> bool {
-        self.waiting_since.is_some_and(|since| {
-            let patience = self.config.agent_timeout.max(Dur::from_micros(self.srtt_us) * LOST_AFTER_RTTS);
-            now.since(since) > patience * self.leniency
-        })
+        let patience = self.config.agent_timeout.max(Dur::from_micros(self.srtt_us) * LOST_AFTER_RTTS);
+        let longer_than =
+            |patience, since: Option<Time>| since.is_some_and(|since| now.since(since) > patience);
+        if self.owes_answers {
+            return longer_than(patience, self.waiting_since);
+        }
+        longer_than(patience, self.unheard_since)
+            || longer_than(patience * SILENCE_FACTOR, self.waiting_since)
     }
 
     fn run_program(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) {
         if self.mail.commands() {
             self.loss_window = None;
         }
-        let (config, stats, waiting) = (&self.config, &mut self.stats, &mut self.waiting_since);
+        let (config, stats) = (&self.config, &mut self.stats);
+        let (waiting, unheard) = (&mut self.waiting_since, &mut self.unheard_since);
         let report = |uid, values: &[u64]| {
             let mut buffer = [0; MAX_MEASURE_BYTES];
             let sent = out.send(wire::measure(&mut buffer, config.sid, uid, values));
             stats.reports += u64::from(sent.is_ok());
             stats.send_failures += u64::from(sent.is_err());
             waiting.get_or_insert(now);
+            if sent.is_ok() {
+                *unheard = None;
+            } else {
+                unheard.get_or_insert(now);
+            }
             sent.is_ok()
         };
         let limits = Limits { bounds: config.bounds, mss: config.create.mss };
@@ -296,6 +315,7 @@ impl Flow {
         if self.last_abort.is_some() {
             self.stats.aborts += 1;
             self.waiting_since.get_or_insert(now);
+            self.unheard_since.get_or_insert(now);
         }
         self.limit_window(sample);
     }
@@ -313,7 +333,6 @@ impl Flow {
         if self.governor == Governor::Agent {
             self.governor = Governor::Fallback;
             self.stats.fallbacks += 1;
-            self.lost_at = Some(now);
             self.fallback = self.resumed_fallback(now, sample);
             self.loss_window = None;
             self.next_create = now;

@@ -7,7 +7,6 @@
 use crate::program::ValidProgram;
 use crate::register::{RegisterKind, Slot};
 use crate::wire::FieldUpdate;
-use anole_model::Time;
 use std::sync::Arc;
 
 /// A message of the agent for one flow, its program already looked up.
@@ -28,21 +27,21 @@ pub struct Mail {
     pub(crate) fields: Vec<(Slot, u64)>,
     /// Messages that the flow has not counted yet.
     messages: u64,
-    /// When the first of them came.
-    first_at: Time,
     /// The agent does not know the flow.
     unknown: bool,
+    /// A message without commands has come since.
+    empty: bool,
 }
 
 impl Mail {
-    /// Adds a message that came at `now`. Registers that no agent may set are skipped.
-    pub fn put(&mut self, now: Time, message: FlowMessage) {
-        if self.messages == 0 {
-            self.first_at = now;
-        }
+    /// Adds a message. Registers that no agent may set are skipped.
+    pub fn put(&mut self, message: FlowMessage) {
         self.messages += 1;
         let fields = match message {
-            FlowMessage::Update(fields) => fields,
+            FlowMessage::Update(fields) => {
+                self.empty |= fields.is_empty();
+                fields
+            }
             FlowMessage::ChangeProgram(program, fields) => {
                 self.change(program);
                 fields
@@ -57,16 +56,17 @@ impl Mail {
 
     /// Has the flow announced with its next ACK (CREATE): the agent is new, or has forgotten its flows at a READY.
     pub fn announce(&mut self) {
-        self.unknown = true;
+        // What came before is another agent's.
+        (self.unknown, self.empty) = (true, false);
     }
 
     /// Moves what came later behind what waits here.
     pub fn append(&mut self, later: &mut Mail) {
-        if self.messages == 0 {
-            self.first_at = later.first_at;
-        }
         self.messages += std::mem::take(&mut later.messages);
-        self.unknown |= std::mem::take(&mut later.unknown);
+        if std::mem::take(&mut later.unknown) {
+            self.announce();
+        }
+        self.empty |= std::mem::take(&mut later.empty);
         if let Some(program) = later.program.take() {
             self.change(program);
         }
@@ -75,9 +75,14 @@ impl Mail {
         }
     }
 
-    /// How many messages have come since the last call, and when the first did.
-    pub(crate) fn take_arrived(&mut self) -> Option<(u64, Time)> {
-        (self.messages > 0).then(|| (std::mem::take(&mut self.messages), self.first_at))
+    /// How many messages have come since the last call.
+    pub(crate) fn take_arrived(&mut self) -> u64 {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Whether a message without commands has come since the last call, from the agent that is there now.
+    pub(crate) fn take_empty(&mut self) -> bool {
+        std::mem::take(&mut self.empty)
     }
 
     /// Whether the flow has to be announced; true once.

@@ -63,7 +63,7 @@ fn take(shared: &Shared, programs: &mut ProgramTable, datagram: &[u8]) {
     let now = shared.clock.now();
     let outcome = programs.receive(datagram, |sid, message| match shared.port(sid) {
         Some(port) => {
-            port.put(now, &message);
+            port.put(&message);
             true
         }
         None => false,

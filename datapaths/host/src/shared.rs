@@ -4,7 +4,7 @@ use crate::Clock;
 use crate::socket::AgentSocket;
 use anole_datapath::wire::{self, Message};
 use anole_datapath::{FlowMessage, Mail, Outbox, SendError};
-use anole_model::{Bounds, Dur, Time};
+use anole_model::{Bounds, Dur};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -135,9 +135,9 @@ impl Port {
         mailbox
     }
 
-    /// Leaves a message, which came at `now`, for every copy of the flow.
-    pub(crate) fn put(&self, now: Time, message: &FlowMessage) {
-        self.each(|mail| mail.put(now, message.clone()));
+    /// Leaves a message for every copy of the flow.
+    pub(crate) fn put(&self, message: &FlowMessage) {
+        self.each(|mail| mail.put(message.clone()));
     }
 
     fn announce(&self) {

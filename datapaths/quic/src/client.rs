@@ -2,9 +2,10 @@
 
 use crate::QuicError;
 use crate::congestion::CongestionControl;
-use crate::meter::{Meter, Reading, RttSample};
+use crate::meter::{Meter, RttSample};
 use crate::tls::{Certificate, SERVER_NAME};
 use crate::transport::{self, DatagramSize, STREAMS};
+use anole_transfer::{Amount, TransferReport};
 use bytes::Bytes;
 use noq::{Connection, ConnectionError, Endpoint, SendStream};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,15 +21,6 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// How long the end of a connection is waited for once its transfer is over.
 const CLOSE_WAIT: Duration = Duration::from_millis(200);
-
-/// How much to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// This many bytes; over when the peer has acknowledged all of them.
-    Bytes(u64),
-    /// As much as goes in this time, counted from the end of the handshake.
-    Time(Duration),
-}
 
 /// What a connection is opened with.
 #[derive(Clone, Debug)]
@@ -53,24 +45,6 @@ pub struct Transfer {
     meter: Arc<Meter>,
     options: ClientOptions,
     handshake: Duration,
-}
-
-/// What a transfer came to.
-#[derive(Clone, Copy, Debug)]
-pub struct TransferReport {
-    /// From the first packet of the connection to the end of the handshake.
-    pub handshake: Duration,
-    /// From there to the end of the transfer.
-    pub elapsed: Duration,
-    /// The meter at the end.
-    pub reading: Reading,
-}
-
-impl TransferReport {
-    /// Acknowledged bytes over the time of the transfer, 10^6 bits per second.
-    pub fn throughput_mbps(&self) -> f64 {
-        self.reading.delivered_bytes as f64 * 8e-6 / self.elapsed.as_secs_f64().max(1e-9)
-    }
 }
 
 impl Transfer {

@@ -20,10 +20,9 @@
 //! QUIC never delivers out of order in the sense of `Ack.bytes_misordered`, which stays 0.
 
 use crate::meter::{Meter, seen};
-use crate::packets::{Packets, RateSample};
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath::{AckSample, Control};
-use anole_datapath_host::{FlowOptions, Host, HostFlow};
+use anole_datapath_host::{FlowOptions, Host, HostFlow, Packets, RateSample};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;

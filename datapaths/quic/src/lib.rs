@@ -14,20 +14,19 @@ mod congestion;
 mod controller;
 mod error;
 mod meter;
-mod packets;
 mod server;
 #[cfg(test)]
 mod tests;
 mod timer;
 mod tls;
-pub mod trace;
 mod transport;
 
 pub use anole_datapath::wire::AlgorithmName;
-pub use client::{Amount, ClientOptions, Transfer, TransferReport};
+pub use anole_transfer::{Amount, GovernedBy, Reading, TransferReport};
+pub use client::{ClientOptions, Transfer};
 pub use congestion::CongestionControl;
 pub use error::QuicError;
-pub use meter::{GovernedBy, Meter, Reading, RttSample};
+pub use meter::{Meter, RttSample};
 pub use server::{Ended, ReceivedBytes, Server, ServerOptions};
 pub use tls::Certificate;
 pub use transport::DatagramSize;

@@ -1,6 +1,7 @@
 //! Counts what any congestion controller sees, so that every algorithm is measured alike.
 
 use anole_datapath::{FlowStats, Governor};
+use anole_transfer::{GovernedBy, Reading};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;
@@ -33,29 +34,6 @@ pub struct Meter {
 const GOVERNOR_AGENT: u8 = 1;
 const GOVERNOR_FALLBACK: u8 = 2;
 
-/// Who sets the window and the pacing rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GovernedBy {
-    /// One of the stack's own controllers.
-    #[default]
-    Stack,
-    /// The agent and its fold program.
-    Agent,
-    /// The datapath's native controller, in the agent's absence.
-    Fallback,
-}
-
-impl GovernedBy {
-    /// The name in traces and summaries.
-    pub fn name(self) -> &'static str {
-        match self {
-            GovernedBy::Stack => "stack",
-            GovernedBy::Agent => "agent",
-            GovernedBy::Fallback => "fallback",
-        }
-    }
-}
-
 /// The round trip of the newest packet that one ACK frame acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttSample {
@@ -63,50 +41,6 @@ pub struct RttSample {
     pub at: Instant,
     /// From the packet's sending to then.
     pub rtt: Duration,
-}
-
-/// One reading of a [`Meter`]. Counts are of QUIC packets that ask for an acknowledgement, bytes are
-/// those of UDP payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Packets sent.
-    pub sent_packets: u64,
-    /// Bytes sent.
-    pub sent_bytes: u64,
-    /// Packets acknowledged.
-    pub delivered_packets: u64,
-    /// Bytes acknowledged.
-    pub delivered_bytes: u64,
-    /// Packets declared lost; QUIC sends their contents again in new packets.
-    pub lost_packets: u64,
-    /// Latest round-trip time, µs; `None` before the first acknowledgement.
-    pub rtt_us: Option<u64>,
-    /// Congestion window, bytes.
-    pub cwnd_bytes: u64,
-    /// Pacing rate asked of the stack, bytes/s; `None` when the stack derives its own from the window.
-    pub pacing_bytes_per_s: Option<u64>,
-    /// The flow's id in messages to the agent; `None` under the stack's own controllers.
-    pub flow_id: Option<u32>,
-    /// Who governs.
-    pub governor: GovernedBy,
-    /// Reports sent to the agent.
-    pub reports: u64,
-    /// Commands taken from the agent.
-    pub updates: u64,
-    /// Times that the fallback took over.
-    pub fallbacks: u64,
-}
-
-impl Reading {
-    /// Latest round-trip time, ms.
-    pub fn rtt_ms(&self) -> Option<f64> {
-        self.rtt_us.map(|us| us as f64 / 1e3)
-    }
-
-    /// Pacing rate asked of the stack, Mbps.
-    pub fn pacing_mbps(&self) -> Option<f64> {
-        self.pacing_bytes_per_s.map(|rate| rate as f64 * 8e-6)
-    }
 }
 
 impl Meter {

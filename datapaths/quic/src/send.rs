@@ -2,40 +2,29 @@
 
 use crate::cli::{Cc, Send};
 use anole_cli::Failure;
-use anole_datapath::wire::AlgorithmName;
-use anole_datapath_host::{Host, HostOptions};
-use anole_quic::trace::{TraceWriteError, TraceWriter};
-use anole_quic::{
-    Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Transfer,
-    TransferReport,
-};
+use anole_quic::{Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Transfer};
+use anole_transfer::summarise;
+use anole_transfer::trace::{TraceWriteError, TraceWriter};
 use anyhow::{Context, anyhow};
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-
-/// What a transfer without --size and --duration does.
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Opens the connections, sends on all of them and summarises.
 pub async fn run(options: Send) -> Result<(), Failure> {
     let usage = |error: anyhow::Error| Failure::Usage(error);
     let certificate = Certificate::read(&options.cert).context("--cert").map_err(usage)?;
     let cc = congestion_control(&options)?;
-    let mut trace = match &options.trace {
+    let mut trace = match &options.transfer.trace {
         Some(path) => Some(TraceWriter::create(path).map_err(|error| Failure::Usage(error.into()))?),
         None => None,
     };
-    let amount = match (options.size, options.duration) {
-        (Some(bytes), _) => Amount::Bytes(bytes),
-        (None, duration) => Amount::Time(duration.unwrap_or(DEFAULT_DURATION)),
-    };
+    let amount = options.transfer.amount();
     let client = ClientOptions {
         remote: options.remote,
         certificate,
-        idle_timeout: options.idle_timeout,
+        idle_timeout: options.transfer.idle_timeout,
         datagram: options.datagram_bytes.map_or(DatagramSize::Discovered, DatagramSize::Fixed),
         rtt_samples: None,
     };
@@ -51,7 +40,7 @@ pub async fn run(options: Send) -> Result<(), Failure> {
     for transfer in transfers {
         running.spawn(transfer.run(amount));
     }
-    let interval = Duration::from_millis(options.trace_interval_ms);
+    let interval = options.transfer.trace_interval();
     let all = running.join_all();
     let reports = tokio::select! {
         reports = all => reports,
@@ -62,12 +51,13 @@ pub async fn run(options: Send) -> Result<(), Failure> {
     if let Some(trace) = trace {
         trace.finish().map_err(|error| Failure::Run(error.into()))?;
     }
-    summarise(&options, &reports);
+    let (cc, alg) = (options.cc.name(), options.transfer.alg.as_deref());
+    summarise(cc, alg, &reports, options.transfer.json);
     Ok(())
 }
 
 fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
-    if options.cc != Cc::AnoleCcp && options.agent.is_some() {
+    if options.cc != Cc::AnoleCcp && options.transfer.agent.is_some() {
         let error =
             anyhow!("--agent goes with --cc anole-ccp; --cc {} is the stack's own", options.cc.name());
         return Err(Failure::Usage(error));
@@ -77,16 +67,8 @@ fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
         Cc::Bbr => Ok(CongestionControl::Bbr),
         Cc::Newreno => Ok(CongestionControl::NewReno),
         Cc::AnoleCcp => {
-            let name = options.alg.as_deref().unwrap_or("");
-            let algorithm = AlgorithmName::new(name)
-                .ok_or_else(|| Failure::Usage(anyhow!("--alg {name:?}: at most 63 bytes without NUL")))?;
-            let host = match &options.agent {
-                Some(agent) => Host::connect(agent, HostOptions::default())
-                    .with_context(|| format!("--agent {}", agent.display()))
-                    .map_err(Failure::Usage)?,
-                None => Host::detached(HostOptions::default()),
-            };
-            Ok(CongestionControl::AnoleCcp { host: Arc::new(host), algorithm })
+            let (host, algorithm) = options.transfer.host()?;
+            Ok(CongestionControl::AnoleCcp { host, algorithm })
         }
     }
 }
@@ -113,52 +95,4 @@ async fn watch(
 
 fn failed(error: QuicError) -> Failure {
     Failure::Run(error.into())
-}
-
-fn summarise(options: &Send, reports: &[TransferReport]) {
-    let total: f64 = reports.iter().map(TransferReport::throughput_mbps).sum();
-    if options.json {
-        let connections: Vec<_> = reports
-            .iter()
-            .map(|report| {
-                let r = &report.reading;
-                serde_json::json!({
-                    "handshake_s": report.handshake.as_secs_f64(), "elapsed_s": report.elapsed.as_secs_f64(),
-                    "throughput_mbps": report.throughput_mbps(),
-                    "sent_packets": r.sent_packets, "sent_bytes": r.sent_bytes,
-                    "delivered_packets": r.delivered_packets, "delivered_bytes": r.delivered_bytes,
-                    "lost_packets": r.lost_packets, "rtt_ms": r.rtt_ms(), "cwnd_bytes": r.cwnd_bytes,
-                    "pacing_mbps": r.pacing_mbps(), "governor": r.governor.name(),
-                    "reports": r.reports, "updates": r.updates, "fallbacks": r.fallbacks,
-                })
-            })
-            .collect();
-        let summary = serde_json::json!({
-            "cc": options.cc.name(), "alg": options.alg, "throughput_mbps": total, "connections": connections,
-        });
-        return tell(&summary.to_string());
-    }
-    for (index, report) in reports.iter().enumerate() {
-        let r = &report.reading;
-        tell(&format!(
-            "{index}: {:.2} Mbps, {} of {} packets lost, RTT {} ms, window {} bytes, {}, {} ({} reports, {} commands, {} fallbacks)",
-            report.throughput_mbps(),
-            r.lost_packets,
-            r.sent_packets,
-            r.rtt_ms().map_or("?".to_string(), |ms| format!("{ms:.1}")),
-            r.cwnd_bytes,
-            r.pacing_mbps()
-                .map_or("paced by the window".to_string(), |mbps| format!("pacing {mbps:.2} Mbps")),
-            r.governor.name(),
-            r.reports,
-            r.updates,
-            r.fallbacks,
-        ));
-    }
-    tell(&format!("total: {total:.2} Mbps"));
-}
-
-/// A line on standard output; whoever closed it does not want it.
-fn tell(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -2,9 +2,9 @@
 
 use crate::cli::Serve;
 use anole_cli::Failure;
-use anole_quic::{Ended, QuicError, Server, ServerOptions};
+use anole_quic::{QuicError, Server, ServerOptions};
+use anole_transfer::received;
 use anyhow::Context;
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -33,8 +33,8 @@ pub async fn run(options: Serve) -> Result<(), Failure> {
             end = ends.recv() => match end {
                 Some(end) => {
                     left -= 1;
-                    // A closed standard output ends the telling, not the serving.
-                    let _ = tell(&end, options.json);
+                    let (remote, bytes) = (end.received.remote.to_string(), end.received.bytes());
+                    received(&remote, bytes, end.lasted, end.error.as_deref(), options.json);
                 }
                 None => break,
             },
@@ -44,23 +44,6 @@ pub async fn run(options: Serve) -> Result<(), Failure> {
     server.close().await;
     task.abort();
     Ok(())
-}
-
-fn tell(end: &Ended, json: bool) -> std::io::Result<()> {
-    let bytes = end.received.bytes();
-    let seconds = end.lasted.as_secs_f64();
-    let goodput = bytes as f64 * 8e-6 / seconds.max(1e-9);
-    let mut out = std::io::stdout().lock();
-    if json {
-        let row = serde_json::json!({
-            "remote": end.received.remote.to_string(), "received_bytes": bytes, "lasted_s": seconds,
-            "goodput_mbps": goodput, "error": end.error,
-        });
-        writeln!(out, "{row}")
-    } else {
-        let error = end.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
-        writeln!(out, "{}: {bytes} bytes in {seconds:.2} s, {goodput:.2} Mbps{error}", end.received.remote)
-    }
 }
 
 /// Writes a file that stands under its name only when whole.

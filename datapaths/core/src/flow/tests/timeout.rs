@@ -94,10 +94,10 @@ fn mail_of_many_messages_is_what_they_amount_to() {
     let mut run = Run::start(false);
     let (mut early, mut late) = (Mail::default(), Mail::default());
     let field = |kind, index, value| FieldUpdate { kind, index, value };
-    early.put(run.now, FlowMessage::Update(vec![field(0, 1, 11), field(2, CWND, 90_000)]));
-    late.put(run.now, FlowMessage::ChangeProgram(reporter(1), vec![field(2, CWND, 80_000)]));
+    early.put(FlowMessage::Update(vec![field(0, 1, 11), field(2, CWND, 90_000)]));
+    late.put(FlowMessage::ChangeProgram(reporter(1), vec![field(2, CWND, 80_000)]));
     for value in 0..10_000 {
-        late.put(run.now, FlowMessage::Update(vec![field(0, 2, value), field(7, 1, value)]));
+        late.put(FlowMessage::Update(vec![field(0, 2, value), field(7, 1, value)]));
     }
     assert_eq!(late.fields.len(), 2);
     // A copy of the flow gets the same.

@@ -3,7 +3,7 @@
 //! The rows go to a temporary file beside the target, which takes the target's name only when the
 //! trace is complete: a file under that name is always whole.
 
-use crate::meter::Reading;
+use crate::Reading;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

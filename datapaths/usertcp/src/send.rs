@@ -1,0 +1,95 @@
+//! `anole-usertcp send`.
+
+use crate::cli::Send;
+use crate::{failed, interrupted};
+use anole_cli::Failure;
+use anole_transfer::trace::{TraceWriteError, TraceWriter};
+use anole_transfer::{Reading, TransferReport, summarise};
+use anole_usertcp::real::{self, Turn, Waiter, drive};
+use anole_usertcp::{Governance, Progress, Sender, SenderOptions};
+use anyhow::anyhow;
+use smoltcp::phy::Device;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Opens the device and the connection, sends and summarises.
+pub fn run(options: Send) -> Result<(), Failure> {
+    let flags = &options.device;
+    let report = match (&flags.tun, &flags.interface) {
+        (Some(tun), _) => transfer(&options, real::open_tun(tun).map_err(failed)?),
+        (None, Some(interface)) => transfer(&options, real::open_interface(interface).map_err(failed)?),
+        (None, None) => Err(Failure::Usage(anyhow!("--tun or --interface is needed"))),
+    }?;
+    summarise("anole-ccp", options.transfer.alg.as_deref(), &[report], options.transfer.json);
+    Ok(())
+}
+
+fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<TransferReport, Failure> {
+    let (transfer, flags) = (&options.transfer, &options.device);
+    let (host, algorithm) = transfer.host()?;
+    let mut trace = Trace::create(options)?;
+    let stop = interrupted()?;
+    let host_address = real::host(flags.interface.as_deref(), flags.address, flags.gateway);
+    let sender = SenderOptions {
+        host: host_address,
+        port: real::ephemeral_port(host_address.seed),
+        remote: options.remote,
+        amount: transfer.amount(),
+        idle_timeout: transfer.idle_timeout,
+    };
+    let waiter = Waiter::of(&device);
+    let mut sender =
+        Sender::connect(device, Governance { host, algorithm }, sender, Instant::now()).map_err(failed)?;
+    let ended = drive(&waiter, |now| {
+        if stop.load(Relaxed) {
+            return Ok(Turn::Over(Err(anyhow!("interrupted"))));
+        }
+        let progress = sender.poll(now);
+        match trace.add(now, || sender.read()) {
+            Err(error) => Ok(Turn::Over(Err(error.into()))),
+            Ok(row) => match progress {
+                Progress::Over(report) => report.map(|report| Turn::Over(Ok(report))),
+                Progress::Running(next) => Ok(Turn::Until(next.into_iter().chain(row).min())),
+            },
+        }
+    });
+    let report = ended.map_err(failed)?.map_err(Failure::Run)?;
+    trace.finish()?;
+    Ok(report)
+}
+
+/// A row from time to time.
+struct Trace {
+    writer: Option<TraceWriter>,
+    interval: Duration,
+    started: Instant,
+    next: Instant,
+}
+
+impl Trace {
+    fn create(options: &Send) -> Result<Trace, Failure> {
+        let writer = options.transfer.trace.as_deref().map(TraceWriter::create).transpose();
+        let writer = writer.map_err(|error| Failure::Usage(error.into()))?;
+        let now = Instant::now();
+        Ok(Trace { writer, interval: options.transfer.trace_interval(), started: now, next: now })
+    }
+
+    /// Adds a row if one is due; says when the next one is.
+    fn add(
+        &mut self,
+        now: Instant,
+        read: impl FnOnce() -> Reading,
+    ) -> Result<Option<Instant>, TraceWriteError> {
+        let Some(writer) = &mut self.writer else { return Ok(None) };
+        if now >= self.next {
+            writer.add((now - self.started).as_secs_f64(), 0, &read())?;
+            self.next = (self.next + self.interval).max(now);
+        }
+        Ok(Some(self.next))
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        self.writer.map_or(Ok(()), TraceWriter::finish).map_err(|error| Failure::Run(error.into()))
+    }
+}

@@ -1,0 +1,251 @@
+//! The governed flow of one connection: what its packets tell the datapath runtime, and what that allows.
+//!
+//! | on the wire | the flow hears |
+//! |---|---|
+//! | the peer's SYN | the flow begins: CREATE with the addresses, the smaller MSS and the window of RFC 6928 |
+//! | an ACK | one sample: bytes and packets that arrived, in order or not, losses, RTT, rates, in flight |
+//! | a segment sent again because the retransmission timer fired | `was_timeout` with what was in flight, at once |
+//!
+//! A rate of 0 leaves pacing to this datapath, which then spreads 1.25 windows over a smoothed RTT, as the QUIC stack
+//! does. Window and rate count bytes of data.
+
+use crate::pacer::Pacer;
+use crate::scoreboard::{Acked, Scoreboard, Sent};
+use crate::segment::Segment;
+use anole_datapath::wire::AlgorithmName;
+use anole_datapath::{AckSample, Control};
+use anole_datapath_host::{FlowOptions, Host, HostFlow, RateSample};
+use anole_transfer::Reading;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// RFC 6928 §2: ten segments, at most 14 600 bytes unless two are larger.
+const INITIAL_WINDOW_PACKETS: u32 = 10;
+const INITIAL_WINDOW_BYTES: u32 = 14_600;
+/// Windows per smoothed RTT that go where no rate is set.
+const PACING_GAIN: f64 = 1.25;
+/// RFC 6298 §2.3.
+const SRTT_GAIN: f64 = 1.0 / 8.0;
+/// After a time-out nothing is sent above the window; the stack's own timer, of at least 1 s, passes.
+const TIMER_PASSES_AFTER: Duration = Duration::from_secs(1);
+/// MSS of a peer that tells none (RFC 9293 §3.7.1).
+const DEFAULT_MSS: u16 = 536;
+
+/// Whom the flow asks, and for what.
+#[derive(Clone, Debug)]
+pub struct Governance {
+    /// The process's connection to the agent.
+    pub host: Arc<Host>,
+    /// The algorithm asked of the agent.
+    pub algorithm: AlgorithmName,
+}
+
+/// A connection's flow once the peer has answered.
+#[derive(Debug)]
+struct Governed {
+    flow: HostFlow,
+    control: Control,
+    board: Scoreboard,
+    pacer: Pacer,
+    rates: RateSample,
+    mss: u32,
+    srtt: Duration,
+    min_rtt: Duration,
+    rtt: Option<Duration>,
+}
+
+/// The watcher of one connection.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    governance: Governance,
+    local: SocketAddr,
+    remote: SocketAddr,
+    own_mss: u32,
+    syn: Option<(Instant, u32)>,
+    governed: Option<Governed>,
+    /// The application had too little to send when it was asked last.
+    pub app_limited: bool,
+    /// Bytes that the stack holds and has not sent.
+    pub pending: u64,
+}
+
+impl Watch {
+    pub fn new(governance: Governance, local: SocketAddr, remote: SocketAddr, own_mss: u32) -> Watch {
+        Watch { governance, local, remote, own_mss, syn: None, governed: None, app_limited: true, pending: 0 }
+    }
+
+    /// A segment goes out.
+    pub fn on_sent(&mut self, now: Instant, segment: &Segment) {
+        if segment.ports != (self.local.port(), self.remote.port()) {
+            return;
+        }
+        if segment.syn {
+            self.syn = Some((now, segment.sequence));
+        }
+        let Some(governed) = self.governed.as_mut().filter(|_| segment.bytes > 0) else { return };
+        governed.pacer.spend(segment.bytes);
+        if let Sent::Timeout(lost) = governed.board.on_sent(now, segment.sequence, segment.bytes) {
+            // What was sent just now is not in flight as the timer fired.
+            let sample = AckSample {
+                lost_packets: lost,
+                was_timeout: true,
+                bytes_in_flight: Some(0),
+                ..AckSample::default()
+            };
+            self.tell(now, sample);
+        }
+    }
+
+    /// A segment comes in.
+    pub fn on_received(&mut self, now: Instant, segment: &Segment) {
+        if segment.ports != (self.remote.port(), self.local.port()) {
+            return;
+        }
+        let Some(ack) = segment.acknowledges else { return };
+        let Some(governed) = &mut self.governed else {
+            if segment.syn {
+                self.begin(now, ack, segment.mss.unwrap_or(DEFAULT_MSS));
+            }
+            return;
+        };
+        let acked = governed.board.on_ack(now, ack, &segment.selective);
+        if acked != Acked::default() {
+            let sample = governed.sample(now, &acked);
+            self.tell(now, sample);
+        }
+    }
+
+    /// The peer has answered the SYN, whose sequence number was the one before `first`.
+    fn begin(&mut self, now: Instant, first: u32, mss: u16) {
+        let Some((sent, _)) = self.syn.filter(|&(_, isn)| isn.wrapping_add(1) == first) else { return };
+        let mss = self.own_mss.min(u32::from(mss)).max(1);
+        let init_cwnd = (INITIAL_WINDOW_PACKETS * mss).min(INITIAL_WINDOW_BYTES.max(2 * mss));
+        let spec = FlowOptions {
+            algorithm: self.governance.algorithm,
+            mss,
+            init_cwnd,
+            local: Some(self.local),
+            remote: Some(self.remote),
+        };
+        let flow = self.governance.host.open(now, &spec);
+        let rtt = now.saturating_duration_since(sent);
+        let mut governed = Governed {
+            control: flow.control(),
+            flow,
+            board: Scoreboard::new(now, first),
+            pacer: Pacer::new(now, mss),
+            rates: RateSample::default(),
+            mss,
+            srtt: rtt,
+            min_rtt: rtt,
+            rtt: None,
+        };
+        governed.pace(now);
+        self.governed = Some(governed);
+    }
+
+    fn tell(&mut self, now: Instant, sample: AckSample) {
+        let Some(governed) = &mut self.governed else { return };
+        let pending = if self.app_limited {
+            0
+        } else {
+            u32::try_from(self.pending).unwrap_or(u32::MAX).max(governed.mss)
+        };
+        let sample = AckSample { app_limited: self.app_limited, bytes_pending: pending, ..sample };
+        governed.control = governed.flow.on_ack(now, &sample);
+        governed.pace(now);
+    }
+
+    /// Whether the stack may send a packet now; else when to ask again, where only time will tell.
+    pub fn may_send(&mut self, now: Instant) -> Result<(), Option<Instant>> {
+        let Some(governed) = &mut self.governed else { return Ok(()) };
+        let board = &governed.board;
+        let full =
+            board.packets.bytes_in_flight() + u64::from(governed.mss) > u64::from(governed.control.cwnd);
+        let timer = board.last_activity() + TIMER_PASSES_AFTER;
+        if board.is_rewound() && full && now < timer {
+            return Err(Some(timer));
+        }
+        if governed.pacer.is_ready(now) { Ok(()) } else { Err(Some(governed.pacer.ready_at())) }
+    }
+
+    /// Bytes that may enter the send buffer, which holds `queued`: whole segments up to the window.
+    pub fn room(&self, queued: u64) -> u64 {
+        let Some(governed) = &self.governed else { return 0 };
+        let used = governed.board.packets.bytes_in_flight() + governed.board.unsent(queued);
+        let mss = u64::from(governed.mss);
+        u64::from(governed.control.cwnd).max(mss).saturating_sub(used) / mss * mss
+    }
+
+    /// Bytes in the send buffer that the stack has yet to send.
+    pub fn unsent(&self, queued: u64) -> u64 {
+        self.governed.as_ref().map_or(queued, |governed| governed.board.unsent(queued))
+    }
+
+    /// Everything has arrived and nothing more will be sent.
+    pub fn settle(&mut self) {
+        if let Some(governed) = &mut self.governed {
+            governed.board.settle();
+        }
+    }
+
+    /// The counters now.
+    pub fn read(&self) -> Reading {
+        let Some(governed) = &self.governed else { return Reading::default() };
+        let (board, control, stats) = (&governed.board, governed.control, governed.flow.stats());
+        Reading {
+            sent_packets: board.sent_packets,
+            sent_bytes: board.sent_bytes,
+            delivered_packets: board.arrived_packets,
+            delivered_bytes: board.delivered_bytes(),
+            lost_packets: board.lost_packets(),
+            rtt_us: governed.rtt.map(|rtt| rtt.as_micros() as u64),
+            cwnd_bytes: u64::from(control.cwnd),
+            pacing_bytes_per_s: (control.rate != 0).then_some(u64::from(control.rate)),
+            flow_id: Some(governed.flow.sid()),
+            governor: governed.flow.governor().into(),
+            reports: stats.reports,
+            updates: stats.updates,
+            fallbacks: stats.fallbacks,
+        }
+    }
+
+    /// Bytes in flight, for tests and figures.
+    pub fn bytes_in_flight(&self) -> u64 {
+        self.governed.as_ref().map_or(0, |governed| governed.board.packets.bytes_in_flight())
+    }
+}
+
+impl Governed {
+    fn sample(&mut self, now: Instant, acked: &Acked) -> AckSample {
+        if let Some(rtt) = acked.rtt {
+            self.rtt = Some(rtt);
+            self.min_rtt = self.min_rtt.min(rtt);
+            self.srtt = self.srtt.mul_f64(1.0 - SRTT_GAIN) + rtt.mul_f64(SRTT_GAIN);
+        }
+        if let Some(rates) = self.board.rates(now, self.min_rtt) {
+            self.rates = rates;
+        }
+        let in_flight = self.board.packets.bytes_in_flight();
+        AckSample {
+            bytes_acked: acked.bytes,
+            packets_acked: acked.packets,
+            bytes_misordered: acked.misordered_bytes,
+            packets_misordered: acked.misordered_packets,
+            lost_packets: acked.lost,
+            rtt_us: acked.rtt.map_or(0, |rtt| (rtt.as_micros() as u64).max(1)),
+            rate_outgoing: self.rates.outgoing,
+            rate_incoming: self.rates.incoming,
+            bytes_in_flight: Some(u32::try_from(in_flight).unwrap_or(u32::MAX)),
+            packets_in_flight: self.board.packets.packets_in_flight(),
+            ..AckSample::default()
+        }
+    }
+
+    fn pace(&mut self, now: Instant) {
+        let by_window = PACING_GAIN * f64::from(self.control.cwnd) / self.srtt.as_secs_f64().max(1e-6);
+        let rate = if self.control.rate == 0 { by_window } else { f64::from(self.control.rate) };
+        self.pacer.set_rate(now, Some(rate.max(1.0)));
+    }
+}

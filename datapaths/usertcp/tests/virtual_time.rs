@@ -1,0 +1,86 @@
+//! Whole transfers in virtual time: what the datapath holds, and what it survives.
+#![allow(clippy::disallowed_methods, reason = "virtual time begins at the clock's")]
+
+#[path = "../../host/tests/common/mod.rs"]
+mod agent;
+mod common;
+
+use agent::{ScriptedAgent, eventually};
+use anole_datapath_host::{Host, HostOptions};
+use anole_model::Dur;
+use anole_sim::link::Reorder;
+use anole_transfer::{Amount, GovernedBy};
+use common::{VirtualTransfer, fallback_only, governed_by, link};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_fallback_fills_a_link() {
+    let mut transfer = VirtualTransfer::start(link(20.0, 20), fallback_only(), Amount::Time(10 * SECOND));
+    let report = transfer.run(20 * SECOND, |_, _| {}).unwrap().unwrap();
+    assert_eq!(report.reading.governor, GovernedBy::Fallback);
+    assert!(report.throughput_mbps() > 6.0, "{report:?}");
+}
+
+#[test]
+fn a_size_arrives_whole_despite_loss() {
+    for seed in 1..=5 {
+        let mut lossy = link(20.0, 20);
+        (lossy.config.random_loss, lossy.config.seed) = (0.01, seed);
+        let mut transfer = VirtualTransfer::start(lossy, fallback_only(), Amount::Bytes(3_000_000));
+        let report = transfer.run(120 * SECOND, |_, _| {}).unwrap().unwrap();
+        assert_eq!(report.reading.delivered_bytes, 3_000_000);
+    }
+}
+
+#[test]
+fn reordering_ends_no_transfer() {
+    let mut unruly = link(20.0, 20);
+    unruly.config.impairments.reorder = Some(Reorder { share: 0.01, by: Dur::from_millis(5) });
+    let mut transfer = VirtualTransfer::start(unruly, fallback_only(), Amount::Bytes(3_000_000));
+    let report = transfer.run(120 * SECOND, |_, _| {}).unwrap().unwrap();
+    assert_eq!(report.reading.delivered_bytes, 3_000_000);
+}
+
+/// An agent that asks for this window and rate, and a transfer that has heard of it.
+fn commanded(window: u32, rate: u32, mbps: f64) -> (ScriptedAgent, VirtualTransfer, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let agent = ScriptedAgent::start(&path, window, rate);
+    // Virtual time passes faster than the agent answers.
+    let options = HostOptions { agent_timeout: Dur::from_millis(3_600_000), ..HostOptions::default() };
+    let host = std::sync::Arc::new(Host::connect(&path, options).unwrap());
+    let governance = anole_usertcp::Governance { host: host.clone(), ..governed_by(Host::detached(options)) };
+    let mut transfer = VirtualTransfer::start(link(mbps, 20), governance, Amount::Time(3600 * SECOND));
+    assert!(transfer.run(Duration::from_millis(100), |_, _| {}).is_none());
+    assert!(eventually(|| host.stats().datagrams >= 2), "{:?}", host.stats());
+    (agent, transfer, dir)
+}
+
+#[test]
+fn a_window_is_held() {
+    for window in [20_000, 100_000, 400_000] {
+        let (_agent, mut transfer, _dir) = commanded(window, 0, 1000.0);
+        transfer.run(SECOND, |_, _| {});
+        let mut largest = 0;
+        transfer.run(SECOND, |_, sender| {
+            largest = largest.max(sender.bytes_in_flight());
+        });
+        assert_eq!(transfer.sender.read().governor, GovernedBy::Agent);
+        // Whole segments.
+        assert!((window - 1460..=window).contains(&(largest as u32)), "{window}: {largest}");
+    }
+}
+
+#[test]
+fn a_rate_is_held() {
+    for rate in [100_000, 1_000_000, 10_000_000] {
+        let (_agent, mut transfer, _dir) = commanded(1 << 30, rate, 1000.0);
+        transfer.run(SECOND, |_, _| {});
+        let before = transfer.sender.read().sent_bytes;
+        transfer.run(10 * SECOND, |_, _| {});
+        let sent = (transfer.sender.read().sent_bytes - before) as f64 / 10.0;
+        assert!((sent / f64::from(rate) - 1.0).abs() < 0.05, "{rate}: {sent}");
+    }
+}
