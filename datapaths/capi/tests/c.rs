@@ -5,11 +5,8 @@
 
 mod common;
 
-use common::{c_program, here, package, succeeds};
+use common::{SANITIZERS, c_program, here, package, succeeds};
 use std::process::Command;
-
-const SANITIZERS: [&str; 4] =
-    ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
 /// Runs a program of `tests/c`.
 fn passes(name: &str, options: &[&str], library: &str) {

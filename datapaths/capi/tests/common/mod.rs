@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub mod agent;
+
 use anole_datapath::wire::{FieldUpdate, Install, Message, encode};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ const PROGRAM: &str = "
     (report))
 ";
 const WARNINGS: [&str; 5] = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g"];
+pub const SANITIZERS: [&str; 4] =
+    ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 const LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];
 
 pub fn here(path: &str) -> PathBuf {
