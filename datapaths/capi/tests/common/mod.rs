@@ -73,6 +73,7 @@ fn messages() -> String {
         ("change_program", Message::ChangeProgram { sid: 1, uid: 1, updates: vec![window(50_000), rate] }),
         ("change_unknown", Message::ChangeProgram { sid: 1, uid: 9, updates: Vec::new() }),
         ("update", Message::Update(1, vec![window(70_000)])),
+        ("empty", Message::Update(1, Vec::new())),
         ("for_nobody", Message::Update(77, Vec::new())),
         ("ready", Message::Ready(1)),
     ];
