@@ -27,6 +27,7 @@
 mod clock;
 mod flow;
 mod host;
+mod packets;
 mod receive;
 mod shared;
 mod socket;
@@ -34,5 +35,6 @@ mod socket;
 pub use clock::Clock;
 pub use flow::{FlowOptions, HostFlow};
 pub use host::{Host, HostStats};
+pub use packets::{Packets, RateSample};
 pub use shared::HostOptions;
 pub use socket::HostError;

@@ -1,6 +1,6 @@
 //! Which congestion control a connection gets.
 
-use crate::controller::CcpFactory;
+use crate::ccp::CcpFactory;
 use crate::meter::{Meter, MeteredFactory};
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::Host;

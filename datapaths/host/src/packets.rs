@@ -34,7 +34,7 @@ struct Sent {
 
 /// The packets in flight of one connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Packets {
+pub struct Packets {
     /// Indexed by packet number − `base`; `None` once acknowledged, lost, or never sent.
     table: VecDeque<Option<Sent>>,
     base: u64,
@@ -48,13 +48,16 @@ pub(crate) struct Packets {
 
 /// Rates over the time in which the newest acknowledged packet was in flight, bytes/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RateSample {
-    pub(crate) outgoing: u64,
-    pub(crate) incoming: u64,
+pub struct RateSample {
+    /// At which it was sent.
+    pub outgoing: u64,
+    /// At which it was acknowledged.
+    pub incoming: u64,
 }
 
 impl Packets {
-    pub(crate) fn new(now: Instant) -> Packets {
+    /// Nothing in flight at `now`.
+    pub fn new(now: Instant) -> Packets {
         Packets {
             table: VecDeque::new(),
             base: 0,
@@ -71,7 +74,7 @@ impl Packets {
     ///
     /// The packet number spaces of the handshake share this table; a number that is used twice
     /// replaces its predecessor, which costs at most a few handshake samples.
-    pub(crate) fn on_sent(&mut self, now: Instant, pn: u64, bytes: u16) {
+    pub fn on_sent(&mut self, now: Instant, pn: u64, bytes: u16) {
         if self.packets_in_flight == 0 {
             // A new flight begins: what came before it says nothing about its rate.
             self.first_sent = now;
@@ -106,7 +109,7 @@ impl Packets {
     }
 
     /// A packet was acknowledged; `sent` tells packets of equal number apart.
-    pub(crate) fn on_acked(&mut self, now: Instant, pn: u64, sent: Instant, bytes: u64) {
+    pub fn on_acked(&mut self, now: Instant, pn: u64, sent: Instant, bytes: u64) {
         self.delivered += bytes;
         self.delivered_time = now;
         let Some(packet) = self.take(pn, Some(sent)) else { return };
@@ -116,20 +119,20 @@ impl Packets {
     }
 
     /// A packet was lost; false for one that is not in flight here.
-    pub(crate) fn on_lost(&mut self, pn: u64) -> bool {
+    pub fn on_lost(&mut self, pn: u64) -> bool {
         self.take(pn, None).is_some()
     }
 
     /// Nothing is in flight any more, whatever this table says: packets of a handshake whose keys are gone are neither
     /// acknowledged nor lost.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.base += self.table.len() as u64;
         self.table.clear();
         (self.bytes_in_flight, self.packets_in_flight) = (0, 0);
     }
 
     /// Ends a batch of acknowledgements: the sample of its newest packet, if it gives one.
-    pub(crate) fn sample(&mut self, now: Instant, min_rtt: Duration) -> Option<RateSample> {
+    pub fn sample(&mut self, now: Instant, min_rtt: Duration) -> Option<RateSample> {
         let packet = self.newest.take()?;
         self.first_sent = packet.sent;
         let delivered = self.delivered - packet.delivered;
@@ -147,12 +150,12 @@ impl Packets {
     }
 
     /// Bytes in flight by this table's own count.
-    pub(crate) fn bytes_in_flight(&self) -> u64 {
+    pub fn bytes_in_flight(&self) -> u64 {
         self.bytes_in_flight
     }
 
     /// Packets in flight.
-    pub(crate) fn packets_in_flight(&self) -> u32 {
+    pub fn packets_in_flight(&self) -> u32 {
         self.packets_in_flight
     }
 
