@@ -88,6 +88,33 @@ fn a_session_that_fails_leaves_the_flow_to_cubic_and_begins_anew() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a figure of time")]
+fn what_an_ack_and_a_decision_cost() {
+    if !anole_testing::measuring() {
+        return;
+    }
+    for name in ["cubic", "bbr", "anole", "libra-rl"] {
+        let mut flow = algorithm(name).start(Time::ZERO, MSS, 10 * MSS);
+        let (mut acks, mut decisions) = (Vec::new(), Vec::new());
+        for ms in 1..60_000 {
+            let (reports, in_flight) = (flow.stats().reports, flow.control().cwnd.saturating_sub(MSS));
+            let began = std::time::Instant::now();
+            flow.on_ack(Time::ZERO + Dur::from_millis(ms), &ack(in_flight));
+            let took = began.elapsed().as_nanos() as f64;
+            if flow.stats().reports == reports { &mut acks } else { &mut decisions }.push(took);
+        }
+        for (what, mut times) in [("ACK without a decision", acks), ("ACK with one", decisions)] {
+            times.sort_by(f64::total_cmp);
+            anole_testing::figure(
+                &format!("{name} in the process: ns, median, {what}"),
+                ..,
+                times[times.len() / 2],
+            );
+        }
+    }
+}
+
+#[test]
 fn a_successor_begins_with_the_window() {
     let mut flow = algorithm("anole").start(Time::ZERO, MSS, 10 * MSS);
     run(&mut flow, 1, 500);
