@@ -4,7 +4,8 @@
  * A transport makes one datapath per thread, starts a connection for each of its flows, and calls anole_invoke() for
  * every ACK, loss detection and timeout. The library runs the fold program that the agent installed, or CUBIC while no
  * agent answers, and says through callbacks which window and pacing rate to use. The messages between datapath and
- * agent are CCP's; how they travel is the transport's choice: a callback sends, anole_read_msg() receives.
+ * agent are CCP's; how they travel is the transport's choice: a callback sends, anole_read_msg() receives. With the name
+ * of an algorithm in the configuration there is no agent: the algorithm decides in the process.
  *
  * Threads. A datapath with its connections is used by one thread at a time; different datapaths share nothing. A call
  * on a datapath that another call is using, from another thread or from one of its own callbacks, does nothing and
@@ -57,6 +58,10 @@ enum anole_status {
     ANOLE_STATUS_UNKNOWN_PROGRAM = -8,
     // There is no place for another program (256 are there).
     ANOLE_STATUS_PROGRAMS_FULL = -9,
+    // The call is about an agent, and an algorithm in the process decides here.
+    ANOLE_STATUS_NO_AGENT = -11,
+    // No algorithm has the name that the configuration gives.
+    ANOLE_STATUS_ALGORITHM = -12,
     // A fault of the library. The datapath is out of use; anole_free() releases it.
     ANOLE_STATUS_INTERNAL = -10,
 };
@@ -65,7 +70,7 @@ enum anole_status {
 enum anole_governor {
     // CUBIC in the library, because no agent has answered (yet, or for too long).
     ANOLE_GOVERNOR_FALLBACK = 0,
-    // The program that the agent installed.
+    // The program that the agent installed, or the algorithm in the process.
     ANOLE_GOVERNOR_AGENT = 1,
 };
 
@@ -96,6 +101,9 @@ struct anole_config {
     uint32_t connection_info_size;
     // Names the datapath in READY, for the agent's log: a process id, for instance.
     uint32_t id;
+    // Who decides. Null: an agent. Otherwise the name of an algorithm of `anole-ccp algs`, which decides in this process,
+    // on the calling thread; there is no agent then, and `send_msg` may be null. Read by anole_init() alone.
+    const char *algorithm;
     // Handed to every callback.
     void *context;
     // The connection's window is `cwnd_bytes` from now on. Called by anole_connection_start(), and by calls on the
@@ -107,7 +115,7 @@ struct anole_config {
     // The time in microseconds from an epoch of the transport's choice. It is never set back. Not null.
     uint64_t (*now)(void *context);
     // Hands one message to the agent, whole, and without waiting. Returns 0, or another number if the message was
-    // not taken: no agent, or its queue is full. Not null.
+    // not taken: no agent, or its queue is full. Not null where an agent decides.
     int (*send_msg)(void *context, const uint8_t *message, size_t bytes);
     // The connection is governed by somebody else from now on. At its start it is CUBIC in the library, which is not
     // told. May be null.

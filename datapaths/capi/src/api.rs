@@ -12,10 +12,11 @@ use crate::types::{
     ANOLE_ABI_VERSION, ANOLE_UNKNOWN, AnoleConfig, AnoleConnectionInfo, AnoleFlowInfo, AnolePrimitives,
     AnoleStatus,
 };
+use anole::{InProcess, Settings};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
-use anole_datapath::{AckSample, FlowId};
+use anole_datapath::{AckSample, Datapath, FlowId};
 use anole_model::{Bounds, Dur};
-use core::ffi::{c_char, c_void};
+use core::ffi::{CStr, c_char, c_void};
 
 /// As of the runtime's hosts: five heartbeats of the agent.
 const AGENT_TIMEOUT_US: u64 = 500_000;
@@ -41,6 +42,8 @@ pub extern "C" fn anole_status_text(status: i32) -> *const c_char {
         (S::Program, c"the program was refused"),
         (S::UnknownProgram, c"the agent named a program that is not here; it is asked to send it again"),
         (S::ProgramsFull, c"there is no place for another program"),
+        (S::NoAgent, c"an algorithm in the process decides here; there is no agent"),
+        (S::Algorithm, c"no algorithm has this name; anole-ccp algs lists them"),
         (S::Internal, c"a fault of the library; the datapath is out of use"),
     ];
     let known = text.iter().find(|(known, _)| *known as i32 == status);
@@ -220,13 +223,24 @@ fn table(config: &AnoleConfig) -> Result<Table, AnoleStatus> {
     if bounds.min_rate_bytes_per_s > bounds.max_rate_bytes_per_s {
         return Err(AnoleStatus::Argument);
     }
+    let in_process = match unsafe { config.algorithm.as_ref() } {
+        None => None,
+        // SAFETY: not null, and the caller's word that it ends in NUL.
+        Some(name) => Some(in_process(unsafe { CStr::from_ptr(name) }, bounds)?),
+    };
     let timeout_us = if config.agent_timeout_us == 0 { AGENT_TIMEOUT_US } else { config.agent_timeout_us };
-    Ok(Table::new(config.id, callbacks, bounds, Dur::from_micros(timeout_us)))
+    let datapath = Datapath::new(bounds, Dur::from_micros(timeout_us));
+    Ok(Table::new(config.id, callbacks, datapath, in_process))
+}
+
+fn in_process(name: &CStr, bounds: Bounds) -> Result<InProcess, AnoleStatus> {
+    let algorithm = name.to_str().map_err(|_| AnoleStatus::Algorithm)?.to_string();
+    InProcess::new(Settings { algorithm, bounds, ..Settings::default() }).map_err(|_| AnoleStatus::Algorithm)
 }
 
 fn create(info: &AnoleFlowInfo) -> Option<CreateMessage> {
     let name = info.alg.map(|byte| byte as u8);
-    let name = std::ffi::CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
+    let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
     (info.mss > 0).then_some(CreateMessage {
         init_cwnd: info.init_cwnd,
         mss: info.mss,

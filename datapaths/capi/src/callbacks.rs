@@ -13,7 +13,7 @@ pub(crate) struct Callbacks {
     set_cwnd: extern "C" fn(*mut c_void, *mut c_void, u32),
     set_rate: Option<extern "C" fn(*mut c_void, *mut c_void, u32)>,
     now: extern "C" fn(*mut c_void) -> u64,
-    send_msg: extern "C" fn(*mut c_void, *const u8, usize) -> c_int,
+    send_msg: Option<extern "C" fn(*mut c_void, *const u8, usize) -> c_int>,
     governor: Option<extern "C" fn(*mut c_void, *mut c_void, AnoleGovernor)>,
     log: Option<extern "C" fn(*mut c_void, AnoleLogLevel, *const c_char)>,
 }
@@ -21,12 +21,15 @@ pub(crate) struct Callbacks {
 impl Callbacks {
     /// `None` where one is missing that must be there.
     pub(crate) fn of(config: &AnoleConfig) -> Option<Callbacks> {
+        if config.algorithm.is_null() {
+            config.send_msg?;
+        }
         Some(Callbacks {
             context: config.context,
             set_cwnd: config.set_cwnd?,
             set_rate: config.set_rate,
             now: config.now?,
-            send_msg: config.send_msg?,
+            send_msg: config.send_msg,
             governor: config.governor,
             log: config.log,
         })
@@ -64,7 +67,8 @@ impl Callbacks {
 
 impl Outbox for Callbacks {
     fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
-        match (self.send_msg)(self.context, message.as_ptr(), message.len()) {
+        let send_msg = self.send_msg.ok_or(SendError)?;
+        match send_msg(self.context, message.as_ptr(), message.len()) {
             0 => Ok(()),
             _ => Err(SendError),
         }

@@ -54,6 +54,7 @@ mod tests {
     use super::*;
     use crate::callbacks::Callbacks;
     use crate::types::AnoleConfig;
+    use anole_datapath::Datapath;
     use anole_model::{Bounds, Dur};
     use core::ffi::{c_int, c_void};
 
@@ -71,7 +72,8 @@ mod tests {
         let config =
             AnoleConfig { set_cwnd: Some(set_cwnd), now: Some(now), send_msg: Some(send_msg), ..zero };
         let callbacks = Callbacks::of(&config).unwrap();
-        AnoleDatapath::new(Table::new(1, callbacks, Bounds::DEFAULT, Dur::from_millis(500)))
+        let datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(500));
+        AnoleDatapath::new(Table::new(1, callbacks, datapath, None))
     }
 
     #[test]

@@ -12,6 +12,8 @@
 //!  anole_read_msg(bytes) ──────────────────────────────────────────────► Datapath::receive
 //! ```
 //!
+//! With the name of an algorithm in the configuration, the flows are those of the crate `anole`, which decides by itself.
+//!
 //! | file | what |
 //! |---|---|
 //! | `types.rs` | the structures of the header |

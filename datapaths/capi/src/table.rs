@@ -2,9 +2,9 @@
 
 use crate::callbacks::Callbacks;
 use crate::types::{AnoleConnectionInfo, AnoleGovernor, AnoleLogLevel, AnoleStatus};
+use anole::InProcess;
 use anole_datapath::wire::CreateMessage;
-use anole_datapath::{AckSample, Control, Datapath, Flow, FlowId, Governor, ReceiveError};
-use anole_model::{Bounds, Dur};
+use anole_datapath::{AckSample, Control, Datapath, FlowId, FlowStats, Governor, ReceiveError};
 use core::ffi::c_void;
 use std::collections::BTreeMap;
 
@@ -12,8 +12,12 @@ use std::collections::BTreeMap;
 pub(crate) struct Table {
     id: u32,
     callbacks: Callbacks,
+    /// Flows that an agent decides over; none where `in_process` is there.
     datapath: Datapath,
+    in_process: Option<InProcess>,
     connections: BTreeMap<FlowId, Connection>,
+    /// The number of the latest flow in the process.
+    latest: u32,
     /// Datagrams refused so far.
     refused: u64,
 }
@@ -23,21 +27,31 @@ struct Connection {
     implementation: *mut c_void,
     told: Control,
     governor: Governor,
+    /// The flow, where no agent decides over it.
+    own: Option<anole::Flow>,
+}
+
+/// What is asked of a flow, whoever decides.
+struct State {
+    control: Control,
+    governor: Governor,
+    stats: FlowStats,
 }
 
 impl Table {
-    pub(crate) fn new(id: u32, callbacks: Callbacks, bounds: Bounds, agent_timeout: Dur) -> Table {
-        Table {
-            id,
-            callbacks,
-            datapath: Datapath::new(bounds, agent_timeout),
-            connections: BTreeMap::new(),
-            refused: 0,
-        }
+    pub(crate) fn new(
+        id: u32,
+        callbacks: Callbacks,
+        datapath: Datapath,
+        in_process: Option<InProcess>,
+    ) -> Table {
+        let connections = BTreeMap::new();
+        Table { id, callbacks, datapath, in_process, connections, latest: 0, refused: 0 }
     }
 
     /// Tells the agent that a datapath is there.
     pub(crate) fn ready(&mut self) -> Result<(), AnoleStatus> {
+        self.needs_agent()?;
         let mut out = Delivery { callbacks: self.callbacks, failed: false };
         self.datapath.ready(self.id, &mut out);
         if out.failed { Err(AnoleStatus::Send) } else { Ok(()) }
@@ -48,26 +62,43 @@ impl Table {
         implementation: *mut c_void,
         create: CreateMessage,
     ) -> Result<FlowId, AnoleStatus> {
-        let id = self.datapath.open(self.callbacks.now(), create, &mut self.callbacks);
-        let told = self.flow(id)?.control();
+        let now = self.callbacks.now();
+        let (id, own) = match &self.in_process {
+            Some(in_process) => {
+                let flow = in_process.start(now, create.mss, create.init_cwnd);
+                (self.free_id(), Some(flow))
+            }
+            None => (self.datapath.open(now, create, &mut self.callbacks), None),
+        };
+        let governor = Governor::Fallback;
         // Nothing was told yet: a window of 0 is none.
-        self.callbacks.obey(implementation, Control::default(), told);
-        self.connections.insert(id, Connection { implementation, told, governor: Governor::Fallback });
+        let told = Control::default();
+        self.connections.insert(id, Connection { implementation, told, governor, own });
+        self.tell(id)?;
         Ok(id)
     }
 
     pub(crate) fn invoke(&mut self, id: FlowId, sample: &AckSample) -> Result<(), AnoleStatus> {
         let now = self.callbacks.now();
-        self.datapath.on_ack(now, id, sample, &mut self.callbacks).ok_or(AnoleStatus::UnknownConnection)?;
+        let connection = self.connections.get_mut(&id).ok_or(AnoleStatus::UnknownConnection)?;
+        match &mut connection.own {
+            Some(flow) => drop(flow.on_ack(now, sample)),
+            None => drop(self.datapath.on_ack(now, id, sample, &mut self.callbacks)),
+        }
         self.tell(id)
     }
 
     pub(crate) fn set_mss(&mut self, id: FlowId, mss: u32) -> Result<(), AnoleStatus> {
-        self.datapath.set_mss(id, mss).ok_or(AnoleStatus::UnknownConnection)?;
+        let connection = self.connections.get_mut(&id).ok_or(AnoleStatus::UnknownConnection)?;
+        match &mut connection.own {
+            Some(flow) => flow.set_mss(mss),
+            None => drop(self.datapath.set_mss(id, mss)),
+        }
         self.tell(id)
     }
 
     pub(crate) fn read(&mut self, datagram: &[u8]) -> Result<(), AnoleStatus> {
+        self.needs_agent()?;
         let now = self.callbacks.now();
         let outcome = self.datapath.receive(now, datagram);
         if self.datapath.wants_programs(now) {
@@ -78,12 +109,12 @@ impl Table {
     }
 
     pub(crate) fn info(&self, id: FlowId) -> Result<AnoleConnectionInfo, AnoleStatus> {
-        let flow = self.flow(id)?;
-        let (control, stats) = (flow.control(), flow.stats());
+        let connection = self.connections.get(&id).ok_or(AnoleStatus::UnknownConnection)?;
+        let State { control, governor, stats } = self.state(id, connection)?;
         Ok(AnoleConnectionInfo {
             cwnd: control.cwnd,
             rate: control.rate,
-            governor: of(flow.governor()),
+            governor: of(governor),
             invocations: stats.acks,
             reports: stats.reports,
             updates: stats.updates,
@@ -110,23 +141,44 @@ impl Table {
         self.callbacks.log(level, line);
     }
 
-    fn flow(&self, id: FlowId) -> Result<&Flow, AnoleStatus> {
-        self.datapath.flow(id).ok_or(AnoleStatus::UnknownConnection)
+    fn needs_agent(&self) -> Result<(), AnoleStatus> {
+        if self.in_process.is_some() { Err(AnoleStatus::NoAgent) } else { Ok(()) }
+    }
+
+    /// A number for a flow in the process.
+    fn free_id(&mut self) -> FlowId {
+        loop {
+            self.latest = self.latest.wrapping_add(1).max(1);
+            if !self.connections.contains_key(&FlowId(self.latest)) {
+                return FlowId(self.latest);
+            }
+        }
+    }
+
+    fn state(&self, id: FlowId, connection: &Connection) -> Result<State, AnoleStatus> {
+        if let Some(flow) = &connection.own {
+            return Ok(State { control: flow.control(), governor: flow.governor(), stats: flow.stats() });
+        }
+        let flow = self.datapath.flow(id).ok_or(AnoleStatus::UnknownConnection)?;
+        Ok(State { control: flow.control(), governor: flow.governor(), stats: flow.stats() })
     }
 
     /// Tells the transport what has changed.
     fn tell(&mut self, id: FlowId) -> Result<(), AnoleStatus> {
-        let flow = self.datapath.flow(id).ok_or(AnoleStatus::UnknownConnection)?;
-        let connection = self.connections.get_mut(&id).ok_or(AnoleStatus::UnknownConnection)?;
-        let (control, governor) = (flow.control(), flow.governor());
-        let (told, governed) = (connection.told, connection.governor);
-        (connection.told, connection.governor) = (control, governor);
+        let connection = self.connections.get(&id).ok_or(AnoleStatus::UnknownConnection)?;
+        let State { control, governor, .. } = self.state(id, connection)?;
+        let (implementation, told, governed) =
+            (connection.implementation, connection.told, connection.governor);
+        if (control, governor) == (told, governed) {
+            return Ok(());
+        }
+        if let Some(connection) = self.connections.get_mut(&id) {
+            (connection.told, connection.governor) = (control, governor);
+        }
         if governor != governed {
-            self.callbacks.governor(connection.implementation, of(governor));
+            self.callbacks.governor(implementation, of(governor));
         }
-        if control != told {
-            self.callbacks.obey(connection.implementation, told, control);
-        }
+        self.callbacks.obey(implementation, told, control);
         Ok(())
     }
 

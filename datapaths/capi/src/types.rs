@@ -37,6 +37,10 @@ pub enum AnoleStatus {
     UnknownProgram = -8,
     /// There is no place for another program (256 are there).
     ProgramsFull = -9,
+    /// The call is about an agent, and an algorithm in the process decides here.
+    NoAgent = -11,
+    /// No algorithm has the name that the configuration gives.
+    Algorithm = -12,
     /// A fault of the library. The datapath is out of use; anole_free() releases it.
     Internal = -10,
 }
@@ -47,7 +51,7 @@ pub enum AnoleStatus {
 pub enum AnoleGovernor {
     /// CUBIC in the library, because no agent has answered (yet, or for too long).
     Fallback = 0,
-    /// The program that the agent installed.
+    /// The program that the agent installed, or the algorithm in the process.
     Agent = 1,
 }
 
@@ -79,6 +83,9 @@ pub struct AnoleConfig {
     pub connection_info_size: u32,
     /// Names the datapath in READY, for the agent's log: a process id, for instance.
     pub id: u32,
+    /// Who decides. Null: an agent. Otherwise the name of an algorithm of `anole-ccp algs`, which decides in this process,
+    /// on the calling thread; there is no agent then, and `send_msg` may be null. Read by anole_init() alone.
+    pub algorithm: *const c_char,
     /// Handed to every callback.
     pub context: *mut c_void,
     /// The connection's window is `cwnd_bytes` from now on. Called by anole_connection_start(), and by calls on the
@@ -90,7 +97,7 @@ pub struct AnoleConfig {
     /// The time in microseconds from an epoch of the transport's choice. It is never set back. Not null.
     pub now: Option<extern "C" fn(context: *mut c_void) -> u64>,
     /// Hands one message to the agent, whole, and without waiting. Returns 0, or another number if the message was
-    /// not taken: no agent, or its queue is full. Not null.
+    /// not taken: no agent, or its queue is full. Not null where an agent decides.
     pub send_msg: Option<extern "C" fn(context: *mut c_void, message: *const u8, bytes: usize) -> c_int>,
     /// The connection is governed by somebody else from now on. At its start it is CUBIC in the library, which is not
     /// told. May be null.

@@ -35,6 +35,11 @@ fn any_bytes_and_any_measurements() {
 }
 
 #[test]
+fn no_agent() {
+    sanitized("in_process");
+}
+
+#[test]
 fn datapaths_of_several_threads() {
     sanitized("threads");
 }
