@@ -7,14 +7,14 @@
 
 use crate::callbacks::Callbacks;
 use crate::handle::AnoleDatapath;
-use crate::table::Table;
+use crate::table::{Options, Table};
 use crate::types::{
     ANOLE_ABI_VERSION, ANOLE_UNKNOWN, AnoleConfig, AnoleConnectionInfo, AnoleFlowInfo, AnolePrimitives,
     AnoleStatus,
 };
 use anole::{InProcess, Settings};
+use anole_datapath::AckSample;
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
-use anole_datapath::{AckSample, Datapath, FlowId};
 use anole_model::{Bounds, Dur};
 use core::ffi::{CStr, c_char, c_void};
 
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn anole_connection_start(
     with(datapath, |table| {
         let id = table.start(r#impl, create)?;
         // SAFETY: not null, and the caller's word.
-        unsafe { connection.write(id.0) };
+        unsafe { connection.write(id) };
         Ok(())
     })
 }
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn anole_connection_start(
 /// Ends a connection and tells the agent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anole_connection_free(datapath: *mut AnoleDatapath, connection: u32) -> AnoleStatus {
-    with(datapath, |table| table.close(FlowId(connection)))
+    with(datapath, |table| table.close(connection))
 }
 
 /// Takes what one ACK, loss detection or timeout tells. `governor`, `set_cwnd` and `set_rate` are called for what has
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn anole_invoke(
     }
     // SAFETY: not null, and the caller's word.
     let sample = sample(unsafe { &*primitives });
-    with(datapath, |table| table.invoke(FlowId(connection), &sample))
+    with(datapath, |table| table.invoke(connection, &sample))
 }
 
 /// Takes one datagram of the agent, which may hold several messages. What it asks for takes effect at the next
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn anole_set_mss(
     if mss == 0 {
         return AnoleStatus::Argument;
     }
-    with(datapath, |table| table.set_mss(FlowId(connection), mss))
+    with(datapath, |table| table.set_mss(connection, mss))
 }
 
 /// The state of a connection: window, rate, who decides, counters.
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn anole_connection_info(
         return AnoleStatus::Argument;
     }
     with(datapath, |table| {
-        let state = table.info(FlowId(connection))?;
+        let state = table.info(connection)?;
         // SAFETY: not null, and the caller's word.
         unsafe { info.write(state) };
         Ok(())
@@ -229,8 +229,8 @@ fn table(config: &AnoleConfig) -> Result<Table, AnoleStatus> {
         Some(name) => Some(in_process(unsafe { CStr::from_ptr(name) }, bounds)?),
     };
     let timeout_us = if config.agent_timeout_us == 0 { AGENT_TIMEOUT_US } else { config.agent_timeout_us };
-    let datapath = Datapath::new(bounds, Dur::from_micros(timeout_us));
-    Ok(Table::new(config.id, callbacks, datapath, in_process))
+    let agent_timeout = Dur::from_micros(timeout_us);
+    Ok(Table::new(callbacks, Options { id: config.id, bounds, agent_timeout, in_process }))
 }
 
 fn in_process(name: &CStr, bounds: Bounds) -> Result<InProcess, AnoleStatus> {

@@ -53,8 +53,8 @@ impl AnoleDatapath {
 mod tests {
     use super::*;
     use crate::callbacks::Callbacks;
+    use crate::table::Options;
     use crate::types::AnoleConfig;
-    use anole_datapath::Datapath;
     use anole_model::{Bounds, Dur};
     use core::ffi::{c_int, c_void};
 
@@ -72,8 +72,9 @@ mod tests {
         let config =
             AnoleConfig { set_cwnd: Some(set_cwnd), now: Some(now), send_msg: Some(send_msg), ..zero };
         let callbacks = Callbacks::of(&config).unwrap();
-        let datapath = Datapath::new(Bounds::DEFAULT, Dur::from_millis(500));
-        AnoleDatapath::new(Table::new(1, callbacks, datapath, None))
+        let (bounds, agent_timeout) = (Bounds::DEFAULT, Dur::from_millis(500));
+        let options = Options { id: 1, bounds, agent_timeout, in_process: None };
+        AnoleDatapath::new(Table::new(callbacks, options))
     }
 
     #[test]

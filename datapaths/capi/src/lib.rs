@@ -5,11 +5,11 @@
 //!
 //! ```text
 //!  transport (C)                 this crate                            anole_datapath
-//!  anole_invoke(conn, prims) ──► handle: one call at a time, ────────► Datapath::on_ack
+//!  anole_invoke(conn, prims) ──► handle: one call at a time, ────────► Flow::on_ack
 //!                                panics end here                          │
 //!  set_cwnd, set_rate, governor ◄── table: what changed since ◄───────────┤ Control, Governor
 //!  send_msg ◄─────────────────────── callbacks: Outbox ◄──────────────────┘ CREATE, MEASURE
-//!  anole_read_msg(bytes) ──────────────────────────────────────────────► Datapath::receive
+//!  anole_read_msg(bytes) ──────────────────────────────────────────────► ProgramTable::receive
 //! ```
 //!
 //! With the name of an algorithm in the configuration, the flows are those of the crate `anole`, which decides by itself.

@@ -3,114 +3,150 @@
 use crate::callbacks::Callbacks;
 use crate::types::{AnoleConnectionInfo, AnoleGovernor, AnoleLogLevel, AnoleStatus};
 use anole::InProcess;
-use anole_datapath::wire::CreateMessage;
-use anole_datapath::{AckSample, Control, Datapath, FlowId, FlowStats, Governor, ReceiveError};
+use anole_datapath::wire::{self, CreateMessage, Message};
+use anole_datapath::{
+    AckSample, Control, FlowConfig, FlowStats, Governor, Outbox, ProgramTable, ReceiveError,
+};
+use anole_model::{Bounds, Dur};
 use core::ffi::c_void;
 use std::collections::BTreeMap;
 
 /// What lies behind a handle.
 pub(crate) struct Table {
-    id: u32,
     callbacks: Callbacks,
-    /// Flows that an agent decides over; none where `in_process` is there.
-    datapath: Datapath,
-    in_process: Option<InProcess>,
-    connections: BTreeMap<FlowId, Connection>,
-    /// The number of the latest flow in the process.
+    options: Options,
+    programs: ProgramTable,
+    connections: BTreeMap<u32, Box<Connection>>,
+    /// The number of the latest connection. Numbers are not used again: a late message of the agent finds nobody.
     latest: u32,
     /// Datagrams refused so far.
     refused: u64,
 }
 
-/// The transport's side of a flow.
-struct Connection {
-    implementation: *mut c_void,
-    told: Control,
-    governor: Governor,
-    /// The flow, where no agent decides over it.
-    own: Option<anole::Flow>,
+/// What a datapath is set up with.
+pub(crate) struct Options {
+    /// Its name in READY.
+    pub(crate) id: u32,
+    pub(crate) bounds: Bounds,
+    pub(crate) agent_timeout: Dur,
+    /// Who decides, where no agent does.
+    pub(crate) in_process: Option<InProcess>,
 }
 
-/// What is asked of a flow, whoever decides.
-struct State {
-    control: Control,
+struct Connection {
+    flow: Flow,
+    implementation: *mut c_void,
+    /// What the transport was told.
+    told: Control,
     governor: Governor,
-    stats: FlowStats,
+}
+
+enum Flow {
+    Agent(anole_datapath::Flow),
+    InProcess(anole::Flow),
+}
+
+impl Flow {
+    fn state(&self) -> (Control, Governor) {
+        match self {
+            Flow::Agent(flow) => (flow.control(), flow.governor()),
+            Flow::InProcess(flow) => (flow.control(), flow.governor()),
+        }
+    }
+
+    fn stats(&self) -> FlowStats {
+        match self {
+            Flow::Agent(flow) => flow.stats(),
+            Flow::InProcess(flow) => flow.stats(),
+        }
+    }
 }
 
 impl Table {
-    pub(crate) fn new(
-        id: u32,
-        callbacks: Callbacks,
-        datapath: Datapath,
-        in_process: Option<InProcess>,
-    ) -> Table {
-        let connections = BTreeMap::new();
-        Table { id, callbacks, datapath, in_process, connections, latest: 0, refused: 0 }
+    pub(crate) fn new(callbacks: Callbacks, options: Options) -> Table {
+        let (programs, connections) = (ProgramTable::default(), BTreeMap::new());
+        Table { callbacks, options, programs, connections, latest: 0, refused: 0 }
     }
 
-    /// Tells the agent that a datapath is there.
+    /// Tells the agent that a datapath is there (READY), and has each flow announced with its next ACK: the agent sends
+    /// its programs and knows no flow of this datapath any more.
     pub(crate) fn ready(&mut self) -> Result<(), AnoleStatus> {
         self.needs_agent()?;
-        let mut out = Delivery { callbacks: self.callbacks, failed: false };
-        self.datapath.ready(self.id, &mut out);
-        if out.failed { Err(AnoleStatus::Send) } else { Ok(()) }
+        let mut message = Vec::new();
+        wire::encode(&Message::Ready(self.options.id), &mut message).map_err(|_| AnoleStatus::Internal)?;
+        self.callbacks.send(&message).map_err(|_| AnoleStatus::Send)?;
+        for connection in self.connections.values_mut() {
+            if let Flow::Agent(flow) = &mut connection.flow {
+                flow.announce_next();
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn start(
         &mut self,
         implementation: *mut c_void,
         create: CreateMessage,
-    ) -> Result<FlowId, AnoleStatus> {
-        let now = self.callbacks.now();
-        let (id, own) = match &self.in_process {
-            Some(in_process) => {
-                let flow = in_process.start(now, create.mss, create.init_cwnd);
-                (self.free_id(), Some(flow))
+    ) -> Result<u32, AnoleStatus> {
+        let (now, sid) = (self.callbacks.now(), self.free_id());
+        let flow = match &self.options.in_process {
+            Some(in_process) => Flow::InProcess(in_process.start(now, create.mss, create.init_cwnd)),
+            None => {
+                let Options { bounds, agent_timeout, .. } = self.options;
+                let config = FlowConfig { sid, create, bounds, agent_timeout };
+                Flow::Agent(anole_datapath::Flow::start(config, now, &mut self.callbacks))
             }
-            None => (self.datapath.open(now, create, &mut self.callbacks), None),
         };
-        let governor = Governor::Fallback;
         // Nothing was told yet: a window of 0 is none.
-        let told = Control::default();
-        self.connections.insert(id, Connection { implementation, told, governor, own });
-        self.tell(id)?;
-        Ok(id)
+        let (told, governor) = (Control::default(), Governor::Fallback);
+        let mut connection = Box::new(Connection { flow, implementation, told, governor });
+        connection.tell(&self.callbacks);
+        self.connections.insert(sid, connection);
+        Ok(sid)
     }
 
-    pub(crate) fn invoke(&mut self, id: FlowId, sample: &AckSample) -> Result<(), AnoleStatus> {
+    pub(crate) fn invoke(&mut self, sid: u32, sample: &AckSample) -> Result<(), AnoleStatus> {
         let now = self.callbacks.now();
-        let connection = self.connections.get_mut(&id).ok_or(AnoleStatus::UnknownConnection)?;
-        match &mut connection.own {
-            Some(flow) => drop(flow.on_ack(now, sample)),
-            None => drop(self.datapath.on_ack(now, id, sample, &mut self.callbacks)),
-        }
-        self.tell(id)
+        let connection = self.connections.get_mut(&sid).ok_or(AnoleStatus::UnknownConnection)?;
+        match &mut connection.flow {
+            Flow::Agent(flow) => flow.on_ack(now, sample, &mut self.callbacks),
+            Flow::InProcess(flow) => flow.on_ack(now, sample),
+        };
+        connection.tell(&self.callbacks);
+        Ok(())
     }
 
-    pub(crate) fn set_mss(&mut self, id: FlowId, mss: u32) -> Result<(), AnoleStatus> {
-        let connection = self.connections.get_mut(&id).ok_or(AnoleStatus::UnknownConnection)?;
-        match &mut connection.own {
-            Some(flow) => flow.set_mss(mss),
-            None => drop(self.datapath.set_mss(id, mss)),
+    pub(crate) fn set_mss(&mut self, sid: u32, mss: u32) -> Result<(), AnoleStatus> {
+        let connection = self.connections.get_mut(&sid).ok_or(AnoleStatus::UnknownConnection)?;
+        match &mut connection.flow {
+            Flow::Agent(flow) => flow.set_mss(mss),
+            Flow::InProcess(flow) => flow.set_mss(mss),
         }
-        self.tell(id)
+        connection.tell(&self.callbacks);
+        Ok(())
     }
 
     pub(crate) fn read(&mut self, datagram: &[u8]) -> Result<(), AnoleStatus> {
         self.needs_agent()?;
         let now = self.callbacks.now();
-        let outcome = self.datapath.receive(now, datagram);
-        if self.datapath.wants_programs(now) {
+        let connections = &mut self.connections;
+        let outcome = self.programs.receive(datagram, |sid, message| {
+            let Some(connection) = connections.get_mut(&sid) else { return false };
+            if let Flow::Agent(flow) = &mut connection.flow {
+                flow.deliver(now, message);
+            }
+            true
+        });
+        if self.programs.wants_programs(now) {
             // Where this fails, the agent is gone, or it will name the program again.
             let _ = self.ready();
         }
         outcome.map_err(|error| self.refuse(&error))
     }
 
-    pub(crate) fn info(&self, id: FlowId) -> Result<AnoleConnectionInfo, AnoleStatus> {
-        let connection = self.connections.get(&id).ok_or(AnoleStatus::UnknownConnection)?;
-        let State { control, governor, stats } = self.state(id, connection)?;
+    pub(crate) fn info(&self, sid: u32) -> Result<AnoleConnectionInfo, AnoleStatus> {
+        let connection = self.connections.get(&sid).ok_or(AnoleStatus::UnknownConnection)?;
+        let ((control, governor), stats) = (connection.flow.state(), connection.flow.stats());
         Ok(AnoleConnectionInfo {
             cwnd: control.cwnd,
             rate: control.rate,
@@ -124,16 +160,18 @@ impl Table {
         })
     }
 
-    pub(crate) fn close(&mut self, id: FlowId) -> Result<(), AnoleStatus> {
-        self.connections.remove(&id).ok_or(AnoleStatus::UnknownConnection)?;
-        self.datapath.close(id, &mut self.callbacks);
+    pub(crate) fn close(&mut self, sid: u32) -> Result<(), AnoleStatus> {
+        let connection = self.connections.remove(&sid).ok_or(AnoleStatus::UnknownConnection)?;
+        if let Flow::Agent(mut flow) = connection.flow {
+            flow.close(&mut self.callbacks);
+        }
         Ok(())
     }
 
     /// Ends every connection.
     pub(crate) fn close_all(&mut self) {
-        while let Some((id, _)) = self.connections.pop_first() {
-            self.datapath.close(id, &mut self.callbacks);
+        while let Some((&sid, _)) = self.connections.first_key_value() {
+            let _ = self.close(sid);
         }
     }
 
@@ -142,44 +180,17 @@ impl Table {
     }
 
     fn needs_agent(&self) -> Result<(), AnoleStatus> {
-        if self.in_process.is_some() { Err(AnoleStatus::NoAgent) } else { Ok(()) }
+        if self.options.in_process.is_some() { Err(AnoleStatus::NoAgent) } else { Ok(()) }
     }
 
-    /// A number for a flow in the process.
-    fn free_id(&mut self) -> FlowId {
+    /// The next number that no connection has; 0 stands for "no flow" on the wire.
+    fn free_id(&mut self) -> u32 {
         loop {
             self.latest = self.latest.wrapping_add(1).max(1);
-            if !self.connections.contains_key(&FlowId(self.latest)) {
-                return FlowId(self.latest);
+            if !self.connections.contains_key(&self.latest) {
+                return self.latest;
             }
         }
-    }
-
-    fn state(&self, id: FlowId, connection: &Connection) -> Result<State, AnoleStatus> {
-        if let Some(flow) = &connection.own {
-            return Ok(State { control: flow.control(), governor: flow.governor(), stats: flow.stats() });
-        }
-        let flow = self.datapath.flow(id).ok_or(AnoleStatus::UnknownConnection)?;
-        Ok(State { control: flow.control(), governor: flow.governor(), stats: flow.stats() })
-    }
-
-    /// Tells the transport what has changed.
-    fn tell(&mut self, id: FlowId) -> Result<(), AnoleStatus> {
-        let connection = self.connections.get(&id).ok_or(AnoleStatus::UnknownConnection)?;
-        let State { control, governor, .. } = self.state(id, connection)?;
-        let (implementation, told, governed) =
-            (connection.implementation, connection.told, connection.governor);
-        if (control, governor) == (told, governed) {
-            return Ok(());
-        }
-        if let Some(connection) = self.connections.get_mut(&id) {
-            (connection.told, connection.governor) = (control, governor);
-        }
-        if governor != governed {
-            self.callbacks.governor(implementation, of(governor));
-        }
-        self.callbacks.obey(implementation, told, control);
-        Ok(())
     }
 
     /// The first datagram refused is worth a warning; more of them could fill a log.
@@ -204,16 +215,16 @@ fn of(governor: Governor) -> AnoleGovernor {
     }
 }
 
-/// An outbox that remembers whether a message was refused.
-struct Delivery {
-    callbacks: Callbacks,
-    failed: bool,
-}
-
-impl anole_datapath::Outbox for Delivery {
-    fn send(&mut self, message: &[u8]) -> Result<(), anole_datapath::SendError> {
-        let outcome = self.callbacks.send(message);
-        self.failed |= outcome.is_err();
-        outcome
+impl Connection {
+    /// Tells the transport what has changed.
+    fn tell(&mut self, callbacks: &Callbacks) {
+        let (control, governor) = self.flow.state();
+        let told = std::mem::replace(&mut self.told, control);
+        if std::mem::replace(&mut self.governor, governor) != governor {
+            callbacks.governor(self.implementation, of(governor));
+        }
+        if control != told {
+            callbacks.obey(self.implementation, told, control);
+        }
     }
 }

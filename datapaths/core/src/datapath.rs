@@ -232,12 +232,6 @@ impl Datapath {
         Some(self.flows.get_mut(&id)?.on_ack(now, sample, out))
     }
 
-    /// The segment size of a flow has changed; see [`Flow::set_mss`]. `None`: no such flow.
-    pub fn set_mss(&mut self, id: FlowId, mss: u32) -> Option<()> {
-        self.flows.get_mut(&id)?.set_mss(mss);
-        Some(())
-    }
-
     /// Takes one datagram of the agent, which may hold several messages; see [`ProgramTable::receive`].
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> Result<(), ReceiveError> {
         let flows = &mut self.flows;
