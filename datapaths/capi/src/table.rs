@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) in_process: Option<InProcess>,
 }
 
+/// Aligned to a cache line: where the allocator puts it otherwise, an ACK can take 80 ns more.
+#[repr(align(64))]
 struct Connection {
     flow: Flow,
     implementation: *mut c_void,
