@@ -7,6 +7,7 @@
 #   make bench   figures: packets per second, ns per ACK beside libccp
 #   make fuzz    coverage-guided fuzzing of the wire codec and the installer (nightly Rust, cargo-fuzz)
 #   make policy-server  builds LibTorch's library and server, where --backend torch and server find them
+#   make capi    builds libanole_datapath for transports in C: target/capi (docs/porting-from-libccp.md)
 #   make train   makes .venv with PyTorch and the simulator as a Python extension (see training/README.md)
 #   make install puts the programs, their manual pages and shell completions under $(PREFIX)
 #   make uninstall  removes what make install put there
@@ -19,7 +20,7 @@ BASH = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: all setup demo policy-server train test check-realtime lint bench fuzz install uninstall clean
+.PHONY: all setup demo policy-server capi train test check-realtime lint bench fuzz install uninstall clean
 
 all: setup
 	cargo build --locked --release --bins
@@ -35,6 +36,11 @@ policy-server:
 	@tools/setup.sh policy
 	cmake -S policy-server -B policy-server/build -G Ninja -DCMAKE_BUILD_TYPE=Release
 	cmake --build policy-server/build
+
+capi:
+	@tools/setup.sh build
+	cargo build --locked --release -p anole-capi
+	datapaths/capi/package.sh target/release target/capi
 
 train:
 	@tools/setup.sh train

@@ -63,7 +63,7 @@ step "format"
 cargo fmt --all --check
 (cd tests/oracle && cargo fmt --check)
 clang-format --dry-run -Werror ccp-kernel/vm/*.h ccp-kernel/module/*.[ch] ccp-kernel/tests/*.c ccp-kernel/bpf/src/*.c \
-    ccp-kernel/bpf/src/bpf/*.[ch]
+    ccp-kernel/bpf/src/bpf/*.[ch] datapaths/capi/tests/c/*.[ch] datapaths/capi/examples/*.c
 
 step "lints as errors"
 cargo clippy --locked --workspace --all-targets -- -D warnings

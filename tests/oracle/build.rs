@@ -24,6 +24,8 @@ const KERNEL_FLAGS: [&str; 9] = [
     "-fno-omit-frame-pointer",
 ];
 const KERNEL_VM: &str = "../../ccp-kernel/vm";
+/// The header of the C interface.
+const CAPI: &str = "../../datapaths/capi/include";
 const SOURCES: [&str; 4] = ["ccp.c", "machine.c", "serialize.c", "ccp_priv.c"];
 
 fn main() {
@@ -44,6 +46,16 @@ fn main() {
     cubic.args(KERNEL_FLAGS).arg("-Wno-unused-function").args(["-I", "src/kernel-headers", "-I", KERNEL_VM]);
     cubic.arg("src/cubic.c");
     build(cubic, "KERNEL_CUBIC", "kernel-cubic");
+    transport();
+}
+
+/// The transport in C of the benchmark, which alone links it.
+fn transport() {
+    println!("cargo::rerun-if-changed={CAPI}");
+    let mut transport = cc::Build::new();
+    transport.file("src/transport.c").include(CAPI).std("gnu11").opt_level(2).cargo_metadata(false);
+    transport.compile("transport");
+    println!("cargo::rustc-link-search=native={}", env::var("OUT_DIR").expect("cargo sets OUT_DIR"));
 }
 
 fn compiler() -> Command {

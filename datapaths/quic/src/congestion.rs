@@ -1,7 +1,8 @@
 //! Which congestion control a connection gets.
 
-use crate::controller::CcpFactory;
+use crate::ccp::CcpFactory;
 use crate::meter::{Meter, MeteredFactory};
+use anole::InProcess;
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::Host;
 use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
@@ -17,6 +18,8 @@ pub enum CongestionControl {
         /// The algorithm asked of the agent.
         algorithm: AlgorithmName,
     },
+    /// Ours without an agent: algorithm and policies in this process.
+    InProcess(InProcess),
     /// The stack's own CUBIC.
     Cubic,
     /// The stack's own BBRv3.
@@ -28,14 +31,19 @@ pub enum CongestionControl {
 impl CongestionControl {
     /// A factory for one connection, counting into `meter`.
     pub(crate) fn factory(&self, meter: &Arc<Meter>) -> Arc<dyn ControllerFactory + Send + Sync> {
-        let inner: Arc<dyn ControllerFactory + Send + Sync> = match self {
+        Arc::new(MeteredFactory { inner: self.unmetered(meter), meter: meter.clone() })
+    }
+
+    /// The same, telling `meter` who governs and nothing else.
+    pub(crate) fn unmetered(&self, meter: &Arc<Meter>) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match self {
             CongestionControl::AnoleCcp { host, algorithm } => {
                 Arc::new(CcpFactory { host: host.clone(), algorithm: *algorithm, meter: meter.clone() })
             }
+            CongestionControl::InProcess(governed_by) => anole::noq::with(governed_by.clone()),
             CongestionControl::Cubic => Arc::new(CubicConfig::default()),
             CongestionControl::Bbr => Arc::new(Bbr3Config::default()),
             CongestionControl::NewReno => Arc::new(NewRenoConfig::default()),
-        };
-        Arc::new(MeteredFactory { inner, meter: meter.clone() })
+        }
     }
 }

@@ -9,9 +9,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "real time and real sockets are what this crate is for")]
 
+mod ccp;
 mod client;
 mod congestion;
-mod controller;
 mod error;
 mod meter;
 mod server;

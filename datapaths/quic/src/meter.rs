@@ -2,6 +2,7 @@
 
 use anole_datapath::{FlowStats, Governor};
 use anole_transfer::{GovernedBy, Reading};
+use anole_noq::seen;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;
@@ -101,13 +102,6 @@ impl ControllerFactory for MeteredFactory {
         metered.publish();
         Box::new(metered)
     }
-}
-
-/// When an ACK was seen, of which noq says that it came at `now`: noq reads its clock before it asks the socket what
-/// has come, and whatever holds the thread up in between makes the round-trip time shorter than the path's, which as
-/// its smallest stays.
-pub(crate) fn seen(now: Instant) -> Instant {
-    now.max(Instant::now())
 }
 
 /// A controller that counts and passes everything on.
@@ -237,17 +231,6 @@ impl Controller for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_held_up_makes_no_round_trip_shorter() {
-        // The clock was read, then the thread held up, and meanwhile the ACK came.
-        let read = Instant::now();
-        let held = Duration::from_millis(3);
-        std::thread::sleep(held);
-        assert!(seen(read) >= read + held);
-        let later = read + Duration::from_secs(3600);
-        assert_eq!(seen(later), later);
-    }
 
     #[test]
     fn packets_that_held_acks_alone_are_not_counted_as_lost() {

@@ -1,5 +1,7 @@
 //! Whole transfers in virtual time: none is ended by what a path loses, what an agent asks for or a late reader.
 
+mod cost;
+mod in_process;
 mod path;
 
 use crate::congestion::CongestionControl;

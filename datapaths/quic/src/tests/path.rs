@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 /// Bytes of IPv4 and UDP around each datagram.
 const HEADER_BYTES: usize = 28;
 
+/// Between two frames of an application that paces itself.
+pub const FRAME: Duration = Duration::from_millis(20);
+
 /// A drop-tail link, and the way back, which loses nothing.
 pub struct Link {
     bytes_per_s: f64,
@@ -29,6 +32,8 @@ pub struct Link {
     pub loses: Box<dyn Fn(u64) -> bool>,
     /// Datagrams lost so far.
     pub lost: u64,
+    /// The longest that a datagram waited for those before it.
+    pub longest_wait: Duration,
     offered: u64,
     free_at: Instant,
 }
@@ -42,6 +47,7 @@ impl Link {
             buffer_bytes: buffer_bdp * bytes_per_s * round_trip.as_secs_f64(),
             loses: Box::new(|_| false),
             lost: 0,
+            longest_wait: Duration::ZERO,
             offered: 0,
             free_at: epoch(),
         }
@@ -57,6 +63,7 @@ impl Link {
             self.lost += 1;
             return None;
         }
+        self.longest_wait = self.longest_wait.max(start - now);
         self.free_at = start + Duration::from_secs_f64(bytes / self.bytes_per_s);
         Some(self.free_at + self.round_trip / 2)
     }
@@ -142,9 +149,13 @@ pub struct VirtualTransfer {
     pub received: u64,
     /// Before then the server reads nothing.
     pub reads_from: Instant,
+    /// The client writes so many bytes every [`FRAME`] to one stream, as media are; `None`: as much as it may.
+    pub frame_bytes: Option<usize>,
+    next_frame: Option<Instant>,
     client: End,
     server: End,
     chunk: Bytes,
+    streams: Vec<StreamId>,
     unread: Vec<StreamId>,
     failed: Option<ConnectionError>,
 }
@@ -173,6 +184,9 @@ impl VirtualTransfer {
             server,
             chunk: Bytes::from(vec![0; 64 * 1024]),
             reads_from: now,
+            frame_bytes: None,
+            next_frame: None,
+            streams: Vec::new(),
             unread: Vec::new(),
             failed: None,
         }
@@ -183,13 +197,16 @@ impl VirtualTransfer {
         let end = self.now + span;
         self.read();
         self.exchange();
-        while let Some(next) = self.client.next().into_iter().chain(self.server.next()).min() {
+        while let Some(next) =
+            [self.client.next(), self.server.next(), self.next_frame].into_iter().flatten().min()
+        {
             if next > end {
                 break;
             }
             self.now = self.now.max(next);
             self.client.take(self.now, self.server.address);
             self.send();
+            self.write();
             self.server.take(self.now, self.client.address);
             self.read();
             self.exchange();
@@ -207,15 +224,34 @@ impl VirtualTransfer {
             let Some((_, connection)) = &mut self.client.connection else { return };
             match event {
                 Event::Connected => {
-                    for _ in 0..STREAMS {
-                        let id = connection.streams().open(Dir::Uni).expect("the server lets them be opened");
-                        fill(connection, id, &self.chunk);
-                    }
+                    let open =
+                        || connection.streams().open(Dir::Uni).expect("the server lets them be opened");
+                    self.streams = std::iter::repeat_with(open).take(STREAMS as usize).collect();
+                    self.next_frame = Some(self.now);
                 }
-                Event::Stream(StreamEvent::Writable { id }) => fill(connection, id, &self.chunk),
+                Event::Stream(StreamEvent::Writable { id }) if self.frame_bytes.is_none() => {
+                    fill(connection, id, &self.chunk);
+                }
                 Event::ConnectionLost { reason } => self.failed = Some(reason),
                 _ => {}
             }
+        }
+    }
+
+    /// The application's side: a frame when it is time, or every stream full.
+    fn write(&mut self) {
+        let (Some(due), Some((_, connection))) = (self.next_frame, &mut self.client.connection) else {
+            return;
+        };
+        if due > self.now {
+            return;
+        }
+        self.next_frame = Some(due + FRAME);
+        match self.frame_bytes {
+            Some(bytes) => {
+                let _ = connection.send_stream(self.streams[0]).write(&self.chunk[..bytes]);
+            }
+            None => self.streams.iter().for_each(|&id| fill(connection, id, &self.chunk)),
         }
     }
 

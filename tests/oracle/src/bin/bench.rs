@@ -1,16 +1,17 @@
-//! `cargo run --release --bin bench`: nanoseconds per ACK, libccp and the runtime side by side.
+//! `cargo run --release --bin bench`: nanoseconds per ACK, libccp, the runtime and the runtime's C interface side by side.
 //!
-//! Both are driven the way a transport drives them: new measurements at every ACK, window and rate
-//! taken back, reports built and handed over. libccp is timed inside its process. Rounds alternate
-//! between the two; the medians are printed.
+//! All are driven the way a transport drives them: new measurements at every ACK, window and rate
+//! taken back, reports built and handed over. libccp is timed inside its process, the C interface by a transport in C
+//! (`src/transport.c`). Rounds alternate between the three; the medians are printed.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+use anole_capi::AnolePrimitives;
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Install, Message, encode};
 use anole_datapath::{AckSample, Flow, FlowConfig, FlowMessage, Outbox, SendError, ValidProgram};
 use anole_model::{Bounds, Dur, Time};
 use anole_oracle::oracle::{Machine, Oracle, Step};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,6 +22,9 @@ const ACKS_PER_ROUND: u32 = 50_000;
 const ACK_INTERVAL_US: u64 = 250;
 const MSS: u32 = 1448;
 const INIT_CWND: u32 = 100 * MSS;
+
+/// Messages of the C interface before the first report.
+const CREATES: u64 = 1;
 
 const PROGRAMS: [(&str, &str); 4] = [
     ("1 register", include_str!("../../programs/one-register.ccp")),
@@ -50,8 +54,8 @@ const SAMPLE: AckSample = AckSample {
 fn main() -> Result<()> {
     println!("ns per ACK, median of {ROUNDS} alternating rounds of {ACKS_PER_ROUND} ACKs");
     println!(
-        "{:<18} {:>12} {:>8} {:>8} {:>8} {:>7}",
-        "program", "instructions", "reports", "libccp", "ours", "ratio"
+        "{:<18} {:>12} {:>8} {:>8} {:>8} {:>7} {:>8} {:>7}",
+        "program", "instructions", "reports", "libccp", "ours", "ratio", "ours, C", "ratio"
     );
     for (name, source) in PROGRAMS {
         let compiled = anole_lang::compile(source).with_context(|| format!("compiling {name}"))?;
@@ -59,17 +63,21 @@ fn main() -> Result<()> {
         let install = Install { uid: 1, expressions, instructions };
         let mut theirs = Theirs::start(install)?;
         let mut ours = Ours::start(install)?;
-        let (mut their_times, mut our_times) = (Vec::new(), Vec::new());
+        let mut in_c = InC::start(install)?;
+        let [mut their_times, mut our_times, mut c_times] = [const { Vec::new() }; 3];
         for _ in 0..ROUNDS {
             their_times.push(theirs.round()?);
             our_times.push(ours.round());
+            c_times.push(in_c.round()?);
         }
-        let (them, us) = (median(their_times), median(our_times));
+        ensure!(in_c.0.reports == ours.sent.reports + CREATES, "the C interface sends as many reports");
+        let (them, us, c) = (median(their_times), median(our_times), median(c_times));
         println!(
-            "{name:<18} {:>12} {:>8} {them:>8.1} {us:>8.1} {:>7.3}",
+            "{name:<18} {:>12} {:>8} {them:>8.1} {us:>8.1} {:>7.3} {c:>8.1} {:>7.3}",
             compiled.instructions,
             ours.sent.reports,
-            us / them
+            us / them,
+            c / them
         );
     }
     Ok(())
@@ -149,5 +157,88 @@ impl Ours {
             self.now_us += ACK_INTERVAL_US;
         }
         started.elapsed().as_nanos() as f64 / f64::from(ACKS_PER_ROUND)
+    }
+}
+
+/// The transport of `src/transport.c`.
+#[repr(C)]
+struct Transport {
+    datapath: *mut core::ffi::c_void,
+    connection: u32,
+    cwnd: u32,
+    rate: u32,
+    clock_us: u64,
+    reports: u64,
+}
+
+#[link(name = "transport", kind = "static")]
+unsafe extern "C" {
+    fn transport_start(
+        transport: *mut Transport,
+        init_cwnd: u32,
+        mss: u32,
+        install: *const u8,
+        install_bytes: usize,
+        change: *const u8,
+        change_bytes: usize,
+    ) -> i32;
+    fn transport_round(transport: *mut Transport, step_us: u64, n: u32, fresh: *const AnolePrimitives)
+    -> u64;
+    fn transport_end(transport: *mut Transport);
+}
+
+/// The runtime under a transport in C. The library holds the transport's address.
+struct InC(Box<Transport>);
+
+impl InC {
+    fn start(install: Install<'_>) -> Result<InC> {
+        let (mut program, mut change) = (Vec::new(), Vec::new());
+        encode(&Message::Install(install), &mut program)?;
+        encode(&Message::ChangeProgram { sid: 1, uid: 1, updates: Vec::new() }, &mut change)?;
+        // SAFETY: zero is a value of every field; the slices live through the call.
+        let mut transport: Box<Transport> = Box::new(unsafe { std::mem::zeroed() });
+        let status = unsafe {
+            let (program, change) = ((program.as_ptr(), program.len()), (change.as_ptr(), change.len()));
+            transport_start(&raw mut *transport, INIT_CWND, MSS, program.0, program.1, change.0, change.1)
+        };
+        ensure!(status == 0, "the C interface refused to start");
+        Ok(InC(transport))
+    }
+
+    fn round(&mut self) -> Result<f64> {
+        let sample = primitives();
+        // SAFETY: started, not ended.
+        let nanos =
+            unsafe { transport_round(&raw mut *self.0, ACK_INTERVAL_US, ACKS_PER_ROUND, &raw const sample) };
+        ensure!(nanos > 0, "the C interface refused an ACK");
+        Ok(nanos as f64 / f64::from(ACKS_PER_ROUND))
+    }
+}
+
+impl Drop for InC {
+    fn drop(&mut self) {
+        // SAFETY: started, not ended.
+        unsafe { transport_end(&raw mut *self.0) };
+    }
+}
+
+/// `SAMPLE` in C.
+fn primitives() -> AnolePrimitives {
+    AnolePrimitives {
+        bytes_acked: SAMPLE.bytes_acked,
+        packets_acked: SAMPLE.packets_acked,
+        bytes_misordered: SAMPLE.bytes_misordered,
+        packets_misordered: SAMPLE.packets_misordered,
+        ecn_bytes: SAMPLE.ecn_bytes,
+        ecn_packets: SAMPLE.ecn_packets,
+        lost_pkts_sample: SAMPLE.lost_packets,
+        bytes_in_flight: SAMPLE.bytes_in_flight.unwrap_or(anole_capi::ANOLE_UNKNOWN),
+        packets_in_flight: SAMPLE.packets_in_flight,
+        bytes_pending: SAMPLE.bytes_pending,
+        rtt_sample_us: SAMPLE.rtt_us,
+        rate_outgoing: SAMPLE.rate_outgoing,
+        rate_incoming: SAMPLE.rate_incoming,
+        was_timeout: u8::from(SAMPLE.was_timeout),
+        app_limited: u8::from(SAMPLE.app_limited),
     }
 }

@@ -8,7 +8,7 @@
 //! | `on_congestion_event` with persistent congestion (RFC 9002 §7.6) | `was_timeout` |
 //! | `on_congestion_event` for ECN-CE | one marked packet |
 //! | `on_mtu_update` | the segment size: the smallest window is two packets of it |
-//! | `clone_box`, for a path to which the connection migrates | a copy of the flow with nothing in flight; both get every command |
+//! | `clone_box`, for a path to which the connection migrates | [`PathFlow::migrated`], with nothing in flight |
 //!
 //! and noq obeys `window()` and `metrics().pacing_rate`. A rate of 0 leaves pacing to noq, which then
 //! spreads 1.25 windows over a smoothed RTT.
@@ -19,67 +19,47 @@
 //! connection is limited by its window or pacing and 0 while the application has nothing to send.
 //! QUIC never delivers out of order in the sense of `Ack.bytes_misordered`, which stays 0.
 
-use crate::meter::{Meter, seen};
-use anole_datapath::wire::AlgorithmName;
 use anole_datapath::{AckSample, Control};
-use anole_datapath_host::{FlowOptions, Host, HostFlow, Packets, RateSample};
+use anole_datapath_host::{Packets, RateSample};
 use noq_proto::RttEstimator;
-use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use noq_proto::congestion::{Controller, ControllerMetrics};
 use std::any::Any;
-use std::sync::Arc;
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+/// The flow of one path, whoever decides over it.
+pub trait PathFlow: Debug + Send + Sync + 'static {
+    /// Takes what one ACK, loss detection or timeout tells; returns what to obey from now on.
+    fn on_ack(&mut self, now: Instant, sample: &AckSample) -> Control;
+
+    /// The segment size has changed (path-MTU discovery).
+    fn set_mss(&mut self, mss: u32);
+
+    /// What the transport has to obey now.
+    fn control(&self) -> Control;
+
+    /// A flow for the path to which the connection migrates. One of the two is dropped later.
+    fn migrated(&self) -> Self;
+}
+
 /// Initial window: 10 datagrams, at most 14 720 bytes unless two datagrams are larger (RFC 9002 §7.2).
-fn initial_window(mtu: u16) -> u32 {
+pub fn initial_window(mtu: u16) -> u32 {
     let mtu = u32::from(mtu);
     (10 * mtu).min((2 * mtu).max(14_720))
 }
 
-/// Builds the controller of one connection: a flow of `host` that asks the agent for `algorithm`.
+/// When an ACK was seen, of which noq says that it came at `now`: noq reads its clock before it asks the socket what
+/// has come, and whatever holds the thread up in between makes the round-trip time shorter than the path's, which as
+/// its smallest stays.
+pub fn seen(now: Instant) -> Instant {
+    now.max(Instant::now())
+}
+
+/// The controller of one path: tells its flow of every ACK and loss, and obeys it.
 #[derive(Debug)]
-pub(crate) struct CcpFactory {
-    pub(crate) host: Arc<Host>,
-    pub(crate) algorithm: AlgorithmName,
-    pub(crate) meter: Arc<Meter>,
-}
-
-impl ControllerFactory for CcpFactory {
-    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let init_cwnd = initial_window(current_mtu);
-        // noq builds the controller before it tells anyone of the addresses.
-        let spec = FlowOptions {
-            algorithm: self.algorithm,
-            mss: u32::from(current_mtu),
-            init_cwnd,
-            local: None,
-            remote: None,
-        };
-        let flow = self.host.open(now, &spec);
-        Box::new(CcpController {
-            control: flow.control(),
-            flow,
-            _host: self.host.clone(),
-            meter: self.meter.clone(),
-            packets: Packets::new(now),
-            pending: AckSample::default(),
-            newest_sent: None,
-            rates: RateSample::default(),
-            min_rtt: Duration::ZERO,
-            app_limited: true,
-            mtu: current_mtu,
-            init_cwnd,
-        })
-    }
-}
-
-/// One path's congestion controller, governed by the agent or the fallback.
-#[derive(Clone, Debug)]
-pub(crate) struct CcpController {
+pub struct PathController<F> {
     control: Control,
-    flow: HostFlow,
-    // Keeps the receive thread running for as long as any connection lives.
-    _host: Arc<Host>,
-    meter: Arc<Meter>,
+    flow: F,
     packets: Packets,
     /// What has been told since the last sample.
     pending: AckSample,
@@ -91,7 +71,23 @@ pub(crate) struct CcpController {
     init_cwnd: u32,
 }
 
-impl CcpController {
+impl<F: PathFlow> PathController<F> {
+    /// For a flow that was opened with [`initial_window`] of `mtu`.
+    pub fn new(flow: F, now: Instant, mtu: u16) -> PathController<F> {
+        PathController {
+            control: flow.control(),
+            flow,
+            packets: Packets::new(now),
+            pending: AckSample::default(),
+            newest_sent: None,
+            rates: RateSample::default(),
+            min_rtt: Duration::ZERO,
+            app_limited: true,
+            mtu,
+            init_cwnd: initial_window(mtu),
+        }
+    }
+
     /// Hands what is pending to the flow and obeys its answer.
     fn tell(&mut self, now: Instant, bytes_in_flight: u64) {
         let now = seen(now);
@@ -107,11 +103,10 @@ impl CcpController {
         sample.packets_in_flight = self.packets.packets_in_flight();
         sample.bytes_pending = if self.app_limited { 0 } else { u32::from(self.mtu) };
         self.control = self.flow.on_ack(now, &sample);
-        self.meter.note_flow(self.flow.sid(), self.flow.governor(), &self.flow.stats());
     }
 }
 
-impl Controller for CcpController {
+impl<F: PathFlow> Controller for PathController<F> {
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
         if bytes <= self.mtu {
             self.packets.on_sent(now, pn, bytes);
@@ -191,9 +186,10 @@ impl Controller for CcpController {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        let mut copy = self.clone();
-        copy.packets.clear();
-        Box::new(copy)
+        let mut packets = self.packets.clone();
+        packets.clear();
+        let flow = self.flow.migrated();
+        Box::new(PathController { control: flow.control(), flow, packets, ..*self })
     }
 
     fn initial_window(&self) -> u64 {
@@ -208,20 +204,58 @@ impl Controller for CcpController {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anole_datapath_host::HostOptions;
+    use anole_datapath::wire::AlgorithmName;
+    use anole_datapath_host::{FlowOptions, Host, HostFlow, HostOptions};
 
     const MTU: u16 = 1200;
     const MS: Duration = Duration::from_millis(1);
 
-    fn controller(now: Instant) -> CcpController {
-        let host = Arc::new(Host::detached(HostOptions::default()));
-        let meter = Arc::new(Meter::default());
-        let factory = Arc::new(CcpFactory { host, algorithm: AlgorithmName::NONE, meter });
-        *factory.build(now, MTU).into_any().downcast().unwrap()
+    #[test]
+    fn a_thread_held_up_makes_no_round_trip_shorter() {
+        // The clock was read, then the thread held up, and meanwhile the ACK came.
+        let read = Instant::now();
+        let held = Duration::from_millis(3);
+        std::thread::sleep(held);
+        assert!(seen(read) >= read + held);
+        let later = read + Duration::from_secs(3600);
+        assert_eq!(seen(later), later);
+    }
+
+    impl PathFlow for HostFlow {
+        fn on_ack(&mut self, now: Instant, sample: &AckSample) -> Control {
+            HostFlow::on_ack(self, now, sample)
+        }
+        fn set_mss(&mut self, mss: u32) {
+            HostFlow::set_mss(self, mss);
+        }
+        fn control(&self) -> Control {
+            HostFlow::control(self)
+        }
+        fn migrated(&self) -> HostFlow {
+            self.clone()
+        }
+    }
+
+    fn controller(now: Instant) -> PathController<HostFlow> {
+        let spec = FlowOptions {
+            algorithm: AlgorithmName::NONE,
+            mss: u32::from(MTU),
+            init_cwnd: initial_window(MTU),
+            local: None,
+            remote: None,
+        };
+        let flow = Host::detached(HostOptions::default()).open(now, &spec);
+        PathController::new(flow, now, MTU)
     }
 
     /// A packet is acknowledged, as noq tells of one; the stack counts `in_flight` bytes afterwards.
-    fn acked(controller: &mut CcpController, now: Instant, sent: Instant, pn: u64, in_flight: u64) {
+    fn acked(
+        controller: &mut PathController<HostFlow>,
+        now: Instant,
+        sent: Instant,
+        pn: u64,
+        in_flight: u64,
+    ) {
         controller.packets.on_acked(now, pn, sent, u64::from(MTU));
         controller.pending.packets_acked += 1;
         controller.on_end_acks(now, in_flight, false, Some(pn));
@@ -284,7 +318,7 @@ mod tests {
         let start = Instant::now();
         let mut old = controller(start);
         old.on_packet_sent(start, MTU, 0);
-        let mut new = old.clone_box().into_any().downcast::<CcpController>().unwrap();
+        let mut new = old.clone_box().into_any().downcast::<PathController<HostFlow>>().unwrap();
         assert_eq!((old.packets.packets_in_flight(), new.packets.packets_in_flight()), (1, 0));
         // What was lost on the old path is told here.
         new.on_packet_lost(MTU, 0, start + 50 * MS);
