@@ -71,12 +71,12 @@ impl OwnLoss {
     }
 
     /// The same in a window, by z times the error that a window of this size has on a path that loses nothing for the
-    /// rate's sake; few packets tell it only together with those before.
+    /// rate's sake.
     pub fn excess(&self, loss: Loss, z: f64) -> Option<f64> {
         let own = self.share().max(LEAST_OWN_LOSS);
         let error = (own * (1.0 - own) / loss.sent.max(1) as f64).sqrt();
         let excess = loss.share() - self.share();
-        (excess > (z * error).max(MIN_EXCESS)).then_some(excess.min(MAX_EXCESS)).or(self.recent_excess())
+        (excess > (z * error).max(MIN_EXCESS)).then_some(excess.min(MAX_EXCESS))
     }
 
     /// True when no more is lost than the path loses anyway.

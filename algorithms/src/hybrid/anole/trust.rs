@@ -12,8 +12,8 @@ use anole_model::{Dur, Rate, Time};
 
 /// Shortfall of a forecast that costs no trust.
 const SLACK: f64 = 0.15;
-/// What one interval leaves of the trust at least: three tell what one cannot.
-const LEAST_LEFT: f64 = 0.8;
+/// What one interval leaves of the trust at least: five tell what one cannot.
+const LEAST_LEFT: f64 = 0.9;
 /// Weight of the loss that the model does not explain.
 const LOSS_WEIGHT: f64 = 2.0;
 /// A stage in which less than this share of the rate was carried, without a queue, was limited by the application.
@@ -128,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn three_failed_forecasts_cost_the_trust_and_small_errors_cost_none() {
+    fn five_failed_forecasts_cost_the_trust_and_small_errors_cost_none() {
         let mut trust = Trust::new();
         for _ in 0..100 {
             trust.take(1.0 - SLACK);
         }
         assert!((trust.confidence - 1.0).abs() < 1e-9);
-        for _ in 0..3 {
+        for _ in 0..5 {
             assert!(trust.confidence > 0.6);
             trust.take(0.0);
         }
