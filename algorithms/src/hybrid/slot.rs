@@ -42,11 +42,6 @@ impl RuleSlot {
         self.law.control().rate_over(srtt)
     }
 
-    /// The window that it proposes, bytes.
-    pub fn cwnd(&self) -> u64 {
-        self.law.control().cwnd
-    }
-
     /// Goes on from another rate and the window that carries it.
     pub fn resume(&mut self, now: Time, rate: Rate, cwnd: u64) {
         self.law.resume(now, Control { cwnd, rate: Some(rate) });
@@ -165,7 +160,7 @@ mod tests {
     #[test]
     fn every_law_is_a_candidate_and_a_wrong_name_is_corrected() {
         for name in rule_names() {
-            assert_eq!(RuleSlot::build(name, FLOW, 1).unwrap().cwnd(), 10_000);
+            assert_eq!(RuleSlot::build(name, FLOW, 1).unwrap().law.control().cwnd, 10_000);
         }
         let error = RuleSlot::build("qubic", FLOW, 1).err().unwrap();
         assert_eq!(error.to_string(), "unknown rule-based candidate \"qubic\"; did you mean cubic?");

@@ -1,8 +1,8 @@
 //! Counts what any congestion controller sees, so that every algorithm is measured alike.
 
 use anole_datapath::{FlowStats, Governor};
-use anole_transfer::{GovernedBy, Reading};
 use anole_noq::seen;
+use anole_transfer::{GovernedBy, Reading};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use std::any::Any;

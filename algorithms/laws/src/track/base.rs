@@ -3,7 +3,8 @@
 //! The smallest round-trip time, until a cut refutes it: with a queue of its own a flow that sends a share c less has
 //! a round-trip time shorter by c, down to the base. Where less than half of that came, the queue is not this flow's,
 //! or there is none: the round-trip time seen is the base now, and the window from before the cuts comes back. A raised
-//! base is held for [`HELD`], then it is the smallest round-trip time since.
+//! base is held for [`HELD`], then it is the smallest round-trip time since. It stays in doubt until a round-trip time
+//! as short as before, or a nearly empty window ([`super::Track`] asks for one), tells the truth.
 
 use anole_model::{Dur, Time};
 
@@ -20,6 +21,29 @@ const QUEUES_CUT: f64 = 1.5;
 const LEAST_CUT: f64 = 0.03;
 /// … and once a round trip has passed under them.
 const ROUNDS: u32 = 2;
+/// The smallest round-trip time of all is confirmed by one this near above it, share.
+const CONFIRMS: f64 = 0.02;
+
+/// What cuts have told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Cuts {
+    /// Nothing yet.
+    Pending,
+    /// The round-trip time fell as it should have.
+    HadEffect,
+    /// It did not: the base is raised, and this was the window before the cuts, bytes.
+    Refuted(f64),
+}
+
+/// Cuts under way.
+#[derive(Clone, Copy, Debug)]
+struct Cutting {
+    /// The window before them, bytes.
+    from: f64,
+    /// The round-trip time that window led to, s: it shows a round trip later.
+    rtt: f64,
+    rounds: u32,
+}
 
 /// The base and the cuts that it is judged by.
 #[derive(Clone, Debug, Default)]
@@ -27,18 +51,52 @@ pub(super) struct Base {
     rtt: Option<Dur>,
     /// When it was raised, and the smallest round-trip time since.
     raised: Option<(Time, Dur)>,
-    /// The window and the round-trip time before the cuts, and the rounds since.
-    cuts: Option<(f64, f64, u32)>,
+    /// It was raised, and nothing has told the truth since.
+    doubtful: bool,
+    cutting: Option<Cutting>,
+    /// The smallest round-trip time of all, and when it was last seen.
+    floor: Option<(Dur, Time)>,
 }
 
 impl Base {
+    /// What another controller took for it.
+    pub fn believed(rtt: Dur) -> Base {
+        Base { rtt: Some(rtt), floor: Some((rtt, Time::ZERO)), ..Base::default() }
+    }
+
+    pub fn rtt(&self) -> Option<Dur> {
+        self.rtt
+    }
+
     /// Seconds; zero without a sample.
     pub fn secs(&self) -> f64 {
         self.rtt.map_or(0.0, |rtt| rtt.as_secs_f64())
     }
 
+    /// True while it stands above round-trip times that were seen.
+    pub fn is_raised(&self) -> bool {
+        self.raised.is_some()
+    }
+
+    /// True when it was raised and no round-trip time as short as the smallest of all has been seen for `age`.
+    pub fn needs_proof(&self, now: Time, age: Dur) -> bool {
+        self.doubtful && self.floor.is_some_and(|(_, seen)| now.since(seen) > age)
+    }
+
+    /// What was known is forgotten; what is seen until [`Base::prove`] is the truth.
+    pub fn seek_proof(&mut self) {
+        (self.floor, self.cutting) = (None, None);
+    }
+
+    /// The smallest round-trip time since [`Base::seek_proof`] is the base.
+    pub fn prove(&mut self, now: Time) {
+        let rtt = self.floor.map(|(rtt, _)| rtt).or(self.rtt);
+        *self = Base { rtt, floor: rtt.map(|rtt| (rtt, now)), ..Base::default() };
+    }
+
     /// Takes the smallest round-trip time of a round.
     pub fn saw(&mut self, now: Time, rtt: Dur) {
+        self.watch_floor(now, rtt);
         match &mut self.raised {
             Some((since, least)) => {
                 *least = rtt.min(*least);
@@ -50,33 +108,55 @@ impl Base {
         }
     }
 
-    /// The window is cut, from `cwnd` at this round-trip time.
+    /// Takes a round-trip time that tells the floor alone.
+    pub fn watch_floor(&mut self, now: Time, rtt: Dur) {
+        let confirms = |floor: Dur| rtt <= floor.mul_f64(1.0 + CONFIRMS);
+        if self.floor.is_none_or(|(floor, _)| confirms(floor)) {
+            self.floor = Some((self.floor.map_or(rtt, |(floor, _)| floor.min(rtt)), now));
+        }
+    }
+
+    /// It is this round-trip time, whatever was believed.
+    pub fn raise(&mut self, now: Time, rtt: Dur) {
+        *self = Base {
+            rtt: Some(rtt),
+            raised: Some((now, rtt)),
+            doubtful: true,
+            cutting: None,
+            floor: self.floor,
+        };
+    }
+
+    /// The window is cut, from `cwnd` bytes at this round-trip time, s.
     pub fn cut(&mut self, cwnd: f64, rtt: f64) {
-        self.cuts.get_or_insert((cwnd, rtt, 0));
+        self.cutting.get_or_insert(Cutting { from: cwnd, rtt, rounds: 0 });
     }
 
     /// What happened since is no consequence of the cuts.
     pub fn forget_cuts(&mut self) {
-        self.cuts = None;
+        self.cutting = None;
     }
 
-    /// A round is over: the window to go back to, where the cuts have refuted the base.
-    pub fn judge(&mut self, now: Time, rtt: Dur, cwnd: f64) -> Option<f64> {
-        let (from, before, rounds) = self.cuts?;
-        let (rtt_s, queue) = (rtt.as_secs_f64(), 1.0 - self.secs() / before);
-        let cut = 1.0 - cwnd / from;
-        let enough = DEEP_CUT.min(QUEUES_CUT * queue + LEAST_CUT);
-        self.cuts = (cut > 0.0).then_some((from, before, rounds + 1));
-        if cut < enough || rounds < ROUNDS {
-            return None;
+    /// A round is over: what the cuts have told.
+    pub fn judge(&mut self, now: Time, rtt: Dur, cwnd: f64) -> Cuts {
+        let Some(mut cutting) = self.cutting else { return Cuts::Pending };
+        let rtt_s = rtt.as_secs_f64();
+        if cutting.rounds == 0 {
+            cutting.rtt = cutting.rtt.max(rtt_s);
         }
-        let fell = 1.0 - rtt_s / before;
+        let (cut, queue) = (1.0 - cwnd / cutting.from, 1.0 - self.secs() / cutting.rtt);
+        let rounds = cutting.rounds;
+        self.cutting = (cut > 0.0).then_some(Cutting { rounds: rounds + 1, ..cutting });
+        if cut < DEEP_CUT.min(QUEUES_CUT * queue + LEAST_CUT) || rounds < ROUNDS {
+            return Cuts::Pending;
+        }
+        let fell = 1.0 - rtt_s / cutting.rtt;
         if fell >= -ROSE && fell < REFUTES * cut.min(queue) {
-            *self = Base { rtt: Some(rtt), raised: Some((now, rtt)), cuts: None };
-            return Some(from);
+            self.raise(now, rtt);
+            return Cuts::Refuted(cutting.from);
         }
-        self.cuts = Some((cwnd, rtt_s, 0));
-        None
+        self.cutting = Some(Cutting { from: cwnd, rtt: rtt_s, rounds: 0 });
+        Cuts::HadEffect
     }
 }
 
@@ -89,40 +169,54 @@ mod tests {
     }
 
     /// A base of 50 ms at 60 ms, then rounds of cuts by a tenth under which the round-trip time is what `rtt_ms` says:
-    /// the window gone back to, and the base.
-    fn cut(rtt_ms: impl Fn(u64) -> u64) -> (Option<f64>, f64) {
+    /// the first that they tell, and the base.
+    fn cut(rtt_ms: impl Fn(u64) -> u64) -> (Cuts, f64) {
         let mut base = Base::default();
         base.saw(Time::ZERO, ms(50));
         let mut cwnd = 100.0;
-        for round in 0..5 {
+        for round in 0..6 {
             let now = Time::from_micros(round * 60_000);
             let rtt = ms(rtt_ms(round));
             base.saw(now, rtt);
-            if let Some(back) = base.judge(now, rtt, cwnd) {
-                return (Some(back), base.secs());
+            match base.judge(now, rtt, cwnd) {
+                Cuts::Pending => {}
+                told => return (told, base.secs()),
             }
             base.cut(cwnd, rtt.as_secs_f64());
             cwnd *= 0.9;
         }
-        (None, base.secs())
+        (Cuts::Pending, base.secs())
     }
 
     #[test]
     fn a_cut_without_effect_refutes_the_base_and_one_with_effect_or_a_capacity_that_falls_does_not() {
-        assert_eq!(cut(|_| 60), (Some(100.0), 0.06));
-        assert_eq!(cut(|round| 60 - 5 * round.min(2)), (None, 0.05));
-        assert_eq!(cut(|round| 60 + 20 * round), (None, 0.05));
+        assert_eq!(cut(|_| 60), (Cuts::Refuted(100.0), 0.06));
+        assert_eq!(cut(|round| 60 - 5 * round.min(2)), (Cuts::HadEffect, 0.05));
+        assert_eq!(cut(|round| 60 + 20 * round), (Cuts::HadEffect, 0.05));
     }
 
     #[test]
     fn a_raised_base_is_held_and_then_the_smallest_seen_since() {
         let mut base = Base::default();
         base.saw(Time::ZERO, ms(50));
-        base.raised = Some((Time::ZERO, ms(60)));
-        base.rtt = Some(ms(60));
+        base.raise(Time::ZERO, ms(60));
         base.saw(Time::from_micros(500_000), ms(55));
         assert_eq!(base.secs(), 0.06);
         base.saw(Time::from_micros(1_100_000), ms(58));
         assert_eq!(base.secs(), 0.055);
+    }
+
+    #[test]
+    fn a_raised_base_is_in_doubt_until_proved() {
+        let mut base = Base::default();
+        base.saw(Time::ZERO, ms(50));
+        let later = Time::from_micros(11_000_000);
+        assert!(!base.needs_proof(later, ms(10_000)));
+        base.raise(Time::ZERO, ms(60));
+        assert!(base.needs_proof(later, ms(10_000)) && !base.needs_proof(later, ms(12_000)));
+        base.seek_proof();
+        base.watch_floor(later, ms(58));
+        base.prove(later);
+        assert_eq!((base.secs(), base.needs_proof(later + ms(20_000), ms(10_000))), (0.058, false));
     }
 }

@@ -7,20 +7,27 @@
 //!                         an eighth at once towards the window that it had before
 //! queue above the target  it is cut by the excess, an eighth at most
 //! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another
+//! a cut without effect    the window from before it comes back, and CUBIC's governs for some round trips: 4, and twice
+//!                         as many each time, half as many again after a cut that had its effect
 //! ```
 //! The queue is what the round-trip time exceeds the base by, and the base is a belief: where cuts have not shortened
 //! the round-trip time as they should have, what was taken for a queue is none of this flow's, and the base is raised
 //! ([`base`]). That is what follows a path that has become longer, ACKs that are late, batches, and flows that fill the
-//! buffer whatever this one does.
+//! buffer whatever this one does. A base in doubt is proved every ten seconds, as BBR's, by an all but empty window.
 //!
 //! The target grows as the rate shrinks: √n packets for the n sent in [`REFERENCE`], so that of flows which share a queue
 //! the larger one finds it too long first, and they converge.
+//!
+//! A controller that hands over to Track until the path is simple again asks it whether rounds go as forecast, and for a
+//! trial ([`Track::try_out`], [`forecast`]).
 
 mod base;
+mod forecast;
 
 use crate::{Control, Cubic, Episode, Feedback, Law, Spec, parameters};
 use anole_model::{Bounds, Dur, Time};
-use base::Base;
+use base::{Base, Cuts};
+use forecast::{Forecast, TRIAL};
 
 parameters! {
     /// What a user may change.
@@ -57,6 +64,16 @@ const FEW: f64 = 16.0;
 const CLEAN_ROUNDS: u32 = 16;
 /// Slow start ends in a queue of this share of the base, if CUBIC has not ended it.
 const START_QUEUE: f64 = 0.5;
+/// Round trips for which CUBIC governs after a cut without effect, at first and at most.
+const COMPETES: (u32, u32) = (4, 256);
+/// Round trips at the smallest window under a long queue, after which the queue cannot be this flow's.
+const AT_LEAST_ROUNDS: u32 = 3;
+/// A base in doubt is proved when nothing has confirmed it for this long, by a window of [`LEAST`].1 for [`PROOF`].
+const DOUBT: Dur = Dur::from_millis(10_000);
+/// See [`DOUBT`] (BBR's ProbeRTT).
+const PROOF: Dur = Dur::from_millis(200);
+/// A loss is a surprise where the round-trip time exceeds the base by more than this share.
+const EMPTY: f64 = 0.05;
 /// Share of the window that a decrease leaves at most.
 const MOST_KEPT: f64 = 0.85;
 /// The smallest window, and the smallest after slow start, packets.
@@ -70,6 +87,9 @@ pub struct Track {
     cwnd: f64,
     starting: bool,
     base: Base,
+    forecast: Forecast,
+    /// How the last trial ended, until asked.
+    tried: Option<bool>,
     cubic: Cubic,
     episode: Episode,
     /// Packets by which it grew last; zero when it did not.
@@ -79,6 +99,12 @@ pub struct Track {
     /// The window that met congestion last, while CUBIC limits growth, bytes.
     limit: Option<f64>,
     clean_rounds: u32,
+    /// Round trips for which CUBIC governs still, and for how many after the next cut without effect.
+    competes: (u32, u32),
+    /// Round trips at the smallest window under a long queue.
+    at_least: u32,
+    /// A base in doubt is being proved: until when, and the window before, bytes.
+    proof: Option<(Time, f64)>,
 }
 
 impl Track {
@@ -90,25 +116,68 @@ impl Track {
             cwnd: f64::from(init_cwnd.max(mss)),
             starting: true,
             base: Base::default(),
+            forecast: Forecast::default(),
+            tried: None,
             cubic: Cubic::new(mss, init_cwnd),
             episode: Episode::default(),
             step: 0.0,
             held: 0.0,
             limit: None,
             clean_rounds: 0,
+            competes: (0, COMPETES.0),
+            at_least: 0,
+            proof: None,
         }
+    }
+
+    /// Goes on from another controller's window, bytes, and what it took for the path's round-trip time.
+    pub fn take_over(&mut self, cwnd: u64, base: Dur) {
+        self.resume(Time::ZERO, Control::window(cwnd));
+        self.base = Base::believed(base);
+    }
+
+    /// The round-trip time that the path is believed to have without a queue.
+    pub fn base(&self) -> Option<Dur> {
+        self.base.rtt()
+    }
+
+    /// Round trips in a row in which the round-trip time was what the window led one to expect, nothing was lost in a
+    /// queue, and the base needed no raising.
+    pub fn steady_rounds(&self) -> u32 {
+        self.forecast.steady_rounds()
+    }
+
+    /// Begins a trial of the forecast, two round trips long, unless one is under way.
+    pub fn try_out(&mut self) {
+        if !self.forecast.is_in_trial() && self.proof.is_none() {
+            self.forecast.try_out(self.cwnd);
+            self.cwnd *= TRIAL;
+        }
+    }
+
+    /// How a trial that has just ended went.
+    pub fn tried(&mut self) -> Option<bool> {
+        self.tried.take()
     }
 
     /// CUBIC decreases, from the window in force.
     fn congested(&mut self, now: Time, seen: &Feedback) {
-        self.limit = Some(self.cwnd);
-        if self.cubic.cwnd() as f64 != self.cwnd {
-            self.cubic.observe(self.cwnd as u64, 0);
+        if seen.min_rtt.is_none_or(|rtt| rtt.as_secs_f64() > self.base.secs() * (1.0 + EMPTY)) {
+            self.forecast.surprised();
         }
+        self.limit = Some(self.cwnd);
+        self.tell_cubic();
         self.cubic.on_feedback(now, seen);
         self.cwnd = (self.cubic.cwnd() as f64).min(self.cwnd * MOST_KEPT);
         (self.starting, self.step) = (false, 0.0);
         self.base.forget_cuts();
+    }
+
+    /// CUBIC goes on from the window in force.
+    fn tell_cubic(&mut self) {
+        if self.cubic.cwnd() as f64 != self.cwnd {
+            self.cubic.resume_at(self.cwnd as u64);
+        }
     }
 
     /// Slow start is CUBIC's; where it ends, what the path holds without the queue is kept.
@@ -127,23 +196,59 @@ impl Track {
         packet_s * (self.params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt()).max(LEAST_TARGET)
     }
 
-    /// A round trip with a window in use: a step towards the target queue.
-    fn adjust(&mut self, rtt: f64) {
+    /// The whole packets of the window, bytes: what a cut cuts.
+    fn whole(&self) -> f64 {
+        (self.cwnd / self.mss).floor() * self.mss
+    }
+
+    /// A window that the flow uses is judged by the queue.
+    fn round(&mut self, now: Time, rtt: Dur, used: bool) {
+        let rtt_s = rtt.as_secs_f64();
+        match self.base.judge(now, rtt, self.whole()) {
+            Cuts::Refuted(cwnd) => {
+                (self.cwnd, self.step) = (cwnd, 0.0);
+                self.forecast.surprised();
+                return self.compete();
+            }
+            Cuts::HadEffect => self.competes.1 = (self.competes.1 / 2).max(COMPETES.0),
+            Cuts::Pending => {}
+        }
+        if !used {
+            return;
+        }
+        if self.competes.0 == 0 {
+            return self.adjust(now, rtt_s);
+        }
+        self.competes.0 -= 1;
+        if rtt_s - self.base.secs() <= self.target(rtt_s) {
+            self.adjust(now, rtt_s);
+        }
+        self.cwnd = self.cwnd.max(self.cubic.cwnd() as f64);
+    }
+
+    /// The queue is others': CUBIC governs for a while, from the window in force.
+    fn compete(&mut self) {
+        self.tell_cubic();
+        self.competes = (self.competes.1, (2 * self.competes.1).min(COMPETES.1));
+    }
+
+    /// A step towards the target queue.
+    fn adjust(&mut self, now: Time, rtt: f64) {
         let excess = rtt - self.base.secs() - self.target(rtt);
         self.held *= HELD;
         if excess > 0.0 {
-            self.step = 0.0;
-            self.base.cut(self.cwnd, rtt);
-            self.cwnd -= (self.cwnd * (excess / rtt).min(LARGEST_CUT)).max(FIRST_STEP * self.mss);
-            return;
+            return self.cut(now, rtt, excess);
         }
+        self.at_least = 0;
         self.held = self.held.max(self.cwnd);
-        let largest = (LARGEST_STEP * self.cwnd / self.mss).max(FIRST_STEP);
         let few = self.cwnd < FEW * self.mss;
-        self.step = (2.0 * self.step).clamp(FIRST_STEP, largest);
-        if !few {
-            self.step = self.step.max((LARGEST_CUT * self.cwnd).min(self.held - self.cwnd) / self.mss);
-        }
+        self.step = if few {
+            FIRST_STEP
+        } else {
+            let back = (LARGEST_CUT * self.cwnd).min(self.held - self.cwnd) / self.mss;
+            let largest = (LARGEST_STEP * self.cwnd / self.mss).max(FIRST_STEP);
+            (2.0 * self.step).clamp(FIRST_STEP, largest).max(back)
+        };
         let grown = self.cwnd + self.step * self.mss;
         let limited = few || self.limit.is_some_and(|met| grown < met);
         if limited && self.clean_rounds < CLEAN_ROUNDS {
@@ -155,6 +260,41 @@ impl Track {
         }
     }
 
+    /// The queue is too long by `excess`, s.
+    fn cut(&mut self, now: Time, rtt: f64, excess: f64) {
+        self.step = 0.0;
+        if self.cwnd > LEAST.0 * self.mss {
+            self.base.cut(self.whole(), rtt);
+            self.cwnd -= (self.cwnd * (excess / rtt).min(LARGEST_CUT)).max(FIRST_STEP * self.mss);
+            return;
+        }
+        self.at_least += 1;
+        if self.at_least >= AT_LEAST_ROUNDS {
+            self.at_least = 0;
+            self.base.raise(now, Dur::from_secs_f64(rtt));
+            self.compete();
+        }
+    }
+
+    /// An all but empty window, until it has proved the base. True while it lasts.
+    fn proves(&mut self, now: Time, rtt: Dur) -> bool {
+        if let Some((until, cwnd)) = self.proof {
+            if now >= until {
+                (self.cwnd, self.proof) = (cwnd, None);
+                self.base.prove(now);
+            }
+            return true;
+        }
+        if self.starting || !self.base.needs_proof(now, DOUBT) {
+            return false;
+        }
+        self.proof = Some((now + PROOF.max(rtt), self.cwnd));
+        self.cwnd = self.cwnd.min(LEAST.1 * self.mss);
+        self.base.seek_proof();
+        self.forecast.forget();
+        true
+    }
+
     fn keep_bounds(&mut self) {
         self.cwnd = self.cwnd.clamp(LEAST.0 * self.mss, f64::from(u32::MAX));
     }
@@ -163,12 +303,27 @@ impl Track {
 impl Law for Track {
     fn on_feedback(&mut self, now: Time, seen: &Feedback) {
         if seen.timeout {
+            (self.proof, self.forecast) = (None, Forecast::default());
             self.congested(now, seen);
             return self.keep_bounds();
         }
         let Some(rtt) = seen.min_rtt.filter(|rtt| !rtt.is_zero()) else { return };
+        if self.forecast.is_in_trial() {
+            self.base.watch_floor(now, rtt);
+            if let Some((cwnd, well)) =
+                self.forecast.judge(rtt.as_secs_f64(), self.base.secs(), seen.congested())
+            {
+                (self.cwnd, self.tried) = (cwnd, Some(well));
+                self.base.forget_cuts();
+            }
+            return self.keep_bounds();
+        }
         self.base.saw(now, rtt);
+        if self.proves(now, rtt) {
+            return self.keep_bounds();
+        }
         self.clean_rounds = if seen.congested() { 0 } else { self.clean_rounds.saturating_add(1) };
+        self.forecast.saw(self.cwnd, rtt.as_secs_f64(), self.base.secs(), !self.base.is_raised());
         if seen.congested() && !self.episode.covers(now) {
             self.episode.begin(now, seen.rtt.unwrap_or(rtt), MOST_KEPT, self.cwnd as u64);
             self.congested(now, seen);
@@ -177,10 +332,8 @@ impl Law for Track {
         self.cubic.on_feedback(now, &Feedback { lost: 0, marked: 0, ..*seen });
         if self.starting {
             self.start(rtt.as_secs_f64());
-        } else if let Some(cwnd) = self.base.judge(now, rtt, self.cwnd) {
-            (self.cwnd, self.step) = (cwnd, 0.0);
-        } else if seen.uses(self.cwnd as u64) {
-            self.adjust(rtt.as_secs_f64());
+        } else {
+            self.round(now, rtt, seen.uses(self.cwnd as u64));
         }
         self.keep_bounds();
     }

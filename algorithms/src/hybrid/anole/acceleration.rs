@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_velocity_doubles_up_to_its_bound_and_resets_at_a_turn() {
-        let params = Params { velocity_max: 4.0, ..Params::default() };
+        let params = Params { velocity_max: 4.0, fill: 1.0, ..Params::default() };
         let mut path = Path::new();
         path.saw_rtt(Time::ZERO, Dur::from_millis(100), Dur::from_millis(100));
         let rate = Rate::from_bytes_per_s(1e6);

@@ -1,7 +1,6 @@
 //! Check: the rate decided on is applied until the last packet of a drain has told whether it helped.
 //!
-//! A queue that is still long is drained again; drains without effect show that the path has become longer
-//! ([`super::path`]), or that the queue is others' ([`super::detector`]).
+//! A queue that is still long is drained again; drains without effect cost the model its trust ([`super::trust`]).
 
 use super::drain::{Drain, Reason};
 use super::{Anole, MonitorInterval};
@@ -21,21 +20,11 @@ impl Anole {
         out: &mut Commands,
     ) {
         let after = window.rtt.map_or(window.late_rtt, |(_, min)| min.min(window.late_rtt));
-        match drain.reason {
-            Reason::Confirm => self.path.confirm_min_rtt(now, after),
-            Reason::Queue | Reason::Standing | Reason::Ramp | Reason::Overload => {
-                // What looked like a queue was none: nothing had to be yielded.
-                if self.path.saw_drain(now, drain.before, after, window.all_loss(self.flow.mss)) {
-                    self.set_rate(now, drain.from.max(self.rate), self.source.0);
-                }
-            }
-        }
-        self.watch_queue(now, after);
-        if self.detector.fires(now, self.path.min_rtt(), &self.params) {
-            return self.compete(now, out);
+        if drain.reason == Reason::Confirm {
+            self.path.confirm_min_rtt(now, after);
         }
         match self.drain_due(now, after) {
-            Some((Reason::Queue | Reason::Standing, share)) if drain.repeated < MAX_REPEATS => {
+            Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {
                 // Where an overload goes on, its drain tells the rate once more.
                 let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
                 let again = Drain { reason, before: after, repeated: drain.repeated + 1, from: drain.from };

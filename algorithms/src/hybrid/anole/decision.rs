@@ -89,12 +89,16 @@ impl Evidence {
     }
 }
 
+/// Evaluations in a row in which no test moved the queue, after which no queue is believed to stand.
+const UNMOVED: u32 = 3;
+
 /// Decides what follows `current`. `climbs` counts the climbs made in a row so far: the confidence
 /// amplifier of eq. 10 doubles with each.
 pub(super) fn decide(
     evidence: &Evidence,
     current: Rate,
     climbs: u32,
+    unmoved: u32,
     aim: Dur,
     path: &mut Path,
     params: &Params,
@@ -105,7 +109,7 @@ pub(super) fn decide(
     };
     let ascending = evidence.ascending();
     if !ascending.iter().any(|v| v.congested()) {
-        if mean_queue(&ascending) * path.min_rtt().as_secs_f64() > aim.as_secs_f64() {
+        if unmoved < UNMOVED && mean_queue(&ascending) * path.min_rtt().as_secs_f64() > aim.as_secs_f64() {
             return keep;
         }
         let from = ascending.last().map_or(current, |v| v.rate);
@@ -163,7 +167,15 @@ mod tests {
     }
 
     fn decide_at_48(evidence: Evidence, climbs: u32) -> Choice {
-        decide(&evidence, Rate::from_mbps(48.0), climbs, Dur::from_millis(5), &mut path(), &Params::default())
+        decide(
+            &evidence,
+            Rate::from_mbps(48.0),
+            climbs,
+            0,
+            Dur::from_millis(5),
+            &mut path(),
+            &Params::default(),
+        )
     }
 
     #[test]

@@ -5,17 +5,14 @@
 //! - the queue is drained down to the standing queue that an inferred rate aims at, and where half of the
 //!   rate would need longer than a round trip for that, for as long as it needs;
 //! - one round trip later the last packet of the drain tells what came of it; a queue that is still long
-//!   is drained again at once, and drains without effect show that the path has become longer (see
-//!   [`super::path`]);
+//!   is drained again at once;
 //! - fairness back-off: a flow whose queue is longer than it tolerates gives up a share of its rate for good, the more
 //!   the longer: flows with more than their part of the path are the first to find the queue too long, and find it
-//!   longer (see [`super::target_queue`]); it takes the rate back where the drains show that the path has become longer;
+//!   longer (see [`super::target_queue`]);
 //! - what one report shows may be a host that stood still: a flow yields, and believes an overload, only if a round
 //!   trip later, before the drain can have had an effect, the queue is still there;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
 //!   that the ACKs of the drain tell the rate to go on with. It is the rate of eq. 7, x/(1 + ΔD);
-//! - a queue that is tolerated but has not been short for long is drained too, without yielding: the drain
-//!   shows whose it is (see [`super::competition`]);
 //! - a smallest round-trip time that nothing has confirmed for long is measured on the emptied queue.
 
 use super::path::Path;
@@ -43,8 +40,6 @@ const OWN_LOSS_DIVISOR: u64 = 10;
 pub(super) enum Reason {
     /// The queue is longer than tolerated.
     Queue,
-    /// It is tolerated, but has not been short for long.
-    Standing,
     /// A ramp has ended.
     Ramp,
     /// The round-trip time has exceeded the alarm.
@@ -94,15 +89,9 @@ pub(super) fn after_ramp(gain: f64, rtt: Dur, aim: Dur, path: &Path) -> f64 {
 }
 
 impl Anole {
-    /// Which drain is due: that of a long queue, or of one that is tolerable but has not been short for long.
+    /// Which drain is due.
     pub(super) fn drain_due(&self, now: Time, rtt: Dur) -> Option<(Reason, f64)> {
-        let queue = self.target_queue();
-        let due = due(now, rtt, queue, &self.path, &self.params);
-        if due.is_none() && self.queue_stands(now) {
-            let share = (self.path.min_rtt() + queue.target).as_secs_f64() / rtt.as_secs_f64().max(1e-6);
-            return Some((Reason::Standing, share.clamp(MIN_SHARE, MAX_SHARE)));
-        }
-        due
+        due(now, rtt, self.target_queue(), &self.path, &self.params)
     }
 
     /// Holds `share` of the rate until the queue seen at a round-trip time of `before` is worked off.
@@ -111,7 +100,6 @@ impl Anole {
     }
 
     pub(super) fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
-        self.detector.saw_drain(drain.from);
         let target = self.path.min_rtt() + self.target_queue().target;
         let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(1.0 - CONFIRM_SHARE));
         let span =
@@ -151,7 +139,7 @@ impl Anole {
                 self.set_rate(now, self.rate * kept, self.source.0);
                 None
             }
-            Reason::Queue | Reason::Standing | Reason::Confirm => None,
+            Reason::Queue | Reason::Confirm => None,
         };
         if let Some(rate) = told.filter(|rate| *rate > Rate::ZERO) {
             self.apply(now, Choice { rate, source: Source::Inferred, climb: false });

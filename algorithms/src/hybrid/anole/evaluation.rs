@@ -156,10 +156,13 @@ impl Anole {
             evidence,
             self.rate,
             self.climbs,
+            self.unmoved,
             self.target_queue().target,
             &mut self.path,
             &self.params,
         );
+        let moved = evidence.best().is_none() || evidence.ascending().iter().any(|v| v.congested());
+        self.unmoved = if moved { 0 } else { self.unmoved + 1 };
         if choice.climb && evaluation.idle {
             choice = Choice { rate: self.rate, source: Source::Previous, climb: false };
         }

@@ -17,7 +17,7 @@ impl Stage {
             Stage::Check(_) => "check",
             Stage::Probing(_) => "probing",
             Stage::Acceleration(_) => "acceleration",
-            Stage::Competition(_) => "competition",
+            Stage::Track => "track",
         }
     }
 }

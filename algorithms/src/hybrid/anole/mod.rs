@@ -19,12 +19,12 @@
 //!                                          deprecated: ─────▶ │ Acceleration │ ◀────┘
 //!                                          instead of Probing └──────────────┘
 //!
-//!          queue stands after six drains  ┌─────────────┐ ────▶ Drain or Probing, once the path is
-//!   Check ──────────────────────────────▶ │ Competition │       this flow's own again
-//!                                         └─────────────┘
+//!                     trust in the model lost  ┌───────┐ steady rounds, and a trial that goes as forecast
+//!   Probing, Acceleration, Check, an alarm ──▶ │ Track │ ────────────────────────────────────────────────▶ Drain, Probing
+//!                                              └───────┘
 //! ```
 //! One file per stage: [`ramp`], [`evaluation`] (with [`decision`] and [`inference`]), [`drain`], [`check`],
-//! [`probing`], [`acceleration`], [`competition`]; what makes them change: [`alarm`] and the competitor [`detector`];
+//! [`probing`], [`acceleration`], [`track`]; what makes them change: [`alarm`] and [`trust`];
 //! what they know: [`path`] with its [`own_loss`], the [`target_queue`], the [`verdict`] on a rate, [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
 //! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
@@ -36,9 +36,7 @@
 mod acceleration;
 mod alarm;
 mod check;
-mod competition;
 mod decision;
-mod detector;
 mod drain;
 mod evaluation;
 mod explain;
@@ -51,6 +49,8 @@ mod ramp;
 mod target_queue;
 #[cfg(test)]
 mod tests;
+mod track;
+mod trust;
 mod verdict;
 
 use super::interval::{MonitorInterval, Phase};
@@ -59,13 +59,11 @@ use crate::{
     Algorithm, Applied, Build, BuildError, Commands, Explanation, FlowInfo, Report, Spec, Telemetry, learned,
 };
 use acceleration::Acceleration;
-use anole_laws::Feedback;
+use anole_laws::{Feedback, Track};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
-use anole_programs::{anole_cycle, ramp as ramp_program};
-use competition::Competition;
+use anole_programs::{anole_cycle, ramp as ramp_program, rate_hold};
 use decision::{Choice, Evidence, Source};
-use detector::CompetitorDetector;
 use drain::Drain;
 use evaluation::{Evaluation, gap_us, register_us};
 use params::Params;
@@ -73,6 +71,7 @@ use path::Path;
 use probing::Probing;
 use ramp::{Patience, Ramp};
 use target_queue::TargetQueue;
+use trust::Trust;
 use verdict::Verdict;
 
 /// Anole in the registry.
@@ -80,7 +79,7 @@ pub(crate) const SPEC: Spec = Spec {
     name: "anole",
     kind: "hybrid",
     summary: "The better of a rule-based and a learned rate, or an inferred one where both are poor",
-    programs: &[&anole_cycle::PROGRAM, &ramp_program::PROGRAM],
+    programs: &[&anole_cycle::PROGRAM, &ramp_program::PROGRAM, &rate_hold::PROGRAM],
     parameters: Params::PARAMETERS,
     source: "Han et al., IEEE TC 2025, doi 10.1109/TC.2025.3566872",
     takes_classic: true,
@@ -124,8 +123,8 @@ enum Stage {
     Probing(Probing),
     /// Additive steps while a candidate is deprecated.
     Acceleration(Acceleration),
-    /// The rule-based candidate governs beside flows that fill the buffer.
-    Competition(Competition),
+    /// A window law governs while the model of the path does not hold.
+    Track,
 }
 
 impl Stage {
@@ -133,13 +132,12 @@ impl Stage {
     /// of programs was lost), and every one but the ramp in probing or acceleration (a timeout).
     fn may_lead_to(&self, next: &Stage) -> bool {
         match next {
-            Stage::Ramp(_) | Stage::Drain(_) => true,
+            Stage::Ramp(_) | Stage::Drain(_) | Stage::Track => true,
             Stage::Probing(_) | Stage::Acceleration(_) => !matches!(self, Stage::Ramp(_)),
             Stage::Check(_) => matches!(self, Stage::Drain(_)),
             Stage::Evaluation(_) => {
                 matches!(self, Stage::Probing(_) | Stage::Acceleration(_) | Stage::Evaluation(_))
             }
-            Stage::Competition(_) => matches!(self, Stage::Check(_) | Stage::Competition(_)),
         }
     }
 }
@@ -159,9 +157,12 @@ struct Anole {
     stage: Stage,
     cycle: u32,
     climbs: u32,
+    /// Evaluations in a row in which no test moved the queue.
+    unmoved: u32,
     patience: Patience,
-    /// Whether others keep a queue.
-    detector: CompetitorDetector,
+    /// How much the model of the path is believed, and what governs when it is not.
+    trust: Trust,
+    track: Track,
     /// Reports in a row of a program that should have ended.
     ignored: u32,
     /// What the last report's decision rested on, if it led to one.
@@ -185,8 +186,10 @@ impl Anole {
             stage: Stage::Acceleration(Acceleration::default()),
             cycle: 0,
             climbs: 0,
+            unmoved: 0,
             patience: Patience::default(),
-            detector: CompetitorDetector::none(Time::ZERO),
+            trust: Trust::new(),
+            track: track::new_track(flow, &params),
             ignored: 0,
             evidence: None,
             telemetry: Telemetry::default(),
@@ -236,24 +239,29 @@ impl Anole {
     fn on_window(&mut self, now: Time, window: &MonitorInterval, out: &mut Commands) {
         if let Some((mean, min)) = window.rtt {
             self.path.saw_rtt(now, mean, min);
-            self.watch_queue(now, min);
         }
         // The short holds of a wait span too few packets to tell a rate.
         if !matches!(self.stage, Stage::Probing(Probing { waits_until: Some(_) })) {
             self.path.saw_delivery(window.acked, window.elapsed);
         }
         self.feed_rule(now, window.acked, window.lost, window.timeout, window.elapsed);
+        let low = match self.stage {
+            Stage::Evaluation(_) => window.phase == Phase::Low,
+            stage => matches!(stage, Stage::Drain(_)),
+        };
+        let own = (low && window.late_rtt <= self.short_rtt()).then(|| window.loss(self.flow.mss));
+        self.path.own_loss.saw(window.all_loss(self.flow.mss), own);
         if window.timeout {
             return self.on_timeout(now, window, out);
+        }
+        if self.doubts(window) {
+            return self.enter_track(now, out);
         }
         if window.phase == Phase::Alarm {
             return self.on_alarm(now, window, out);
         }
         match (self.stage, window.phase) {
             (Stage::Evaluation(mut evaluation), phase) => {
-                if phase == Phase::Low {
-                    self.path.own_loss.learn(window.loss(self.flow.mss));
-                }
                 if let Some(test) = evaluation.test(phase) {
                     let verdict = self.judge(window, test.1);
                     evaluation.take(test, window, verdict);
@@ -270,7 +278,6 @@ impl Anole {
             (Stage::Acceleration(acceleration), Phase::Hold) => {
                 self.accelerate(now, acceleration, window, out);
             }
-            (Stage::Competition(state), _) => self.on_competition(now, state, window, out),
             // A window that was under way when the stage changed (after a timeout).
             (_, _) => {}
         }
@@ -330,6 +337,15 @@ impl Anole {
         }
     }
 
+    /// Changes to the cycle's program, with a rate held first.
+    fn start_cycle(&mut self, out: &mut Commands) {
+        self.cycle = (self.cycle + 1) & CYCLE_MASK;
+        out.run(&anole_cycle::PROGRAM)
+            .set(control::CYCLE, self.cycle)
+            .set(control::PHASE, HOLDS)
+            .set(control::WINDOW_US, 0);
+    }
+
     /// Holds the rate in force for N round trips, or until the next step while a candidate is deprecated.
     fn enter_probing(&mut self, out: &mut Commands) {
         self.arm(out);
@@ -368,6 +384,8 @@ impl Anole {
 
 /// Cycles are counted in 20 bits, which leaves room for the window in a u32 register.
 const CYCLE_MASK: u32 = (1 << 20) - 1;
+/// The phase of the cycle in which a rate is held.
+const HOLDS: u32 = 2;
 
 fn slot(applied: &mut Applied, source: Source) -> &mut Dur {
     match source {
@@ -381,7 +399,6 @@ fn slot(applied: &mut Applied, source: Source) -> &mut Dur {
 impl Algorithm for Anole {
     fn start(&mut self, now: Time, out: &mut Commands) {
         self.source.1 = now;
-        self.detector = CompetitorDetector::none(now);
         let adopted = self.flow.init_cwnd > ADOPTED_PACKETS.saturating_mul(self.flow.mss);
         let gain = if adopted { self.params.ramp_gain } else { 1.0 };
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(self.flow.init_cwnd), self.flow.mss);
@@ -397,9 +414,16 @@ impl Algorithm for Anole {
                 Some(seen) if ramping => self.on_ramp_report(now, &seen, out),
                 _ => return self.ignore(out),
             }
+        } else if report.program.name == rate_hold::PROGRAM.name {
+            match rate_hold::Report::read(report.values) {
+                Some(seen) if self.stage == Stage::Track => self.on_track_report(now, &seen, out),
+                _ => return self.ignore(out),
+            }
         } else if report.program.name == anole_cycle::PROGRAM.name {
             match MonitorInterval::read(report.values) {
-                Some(window) if !ramping && window.cycle == self.cycle => self.on_window(now, &window, out),
+                Some(window) if !ramping && self.stage != Stage::Track && window.cycle == self.cycle => {
+                    self.on_window(now, &window, out)
+                }
                 _ => return self.ignore(out),
             }
         }

@@ -5,10 +5,13 @@
 
 use super::super::interval::Loss;
 
-/// Gain of the loss that the path has anyway: eight evaluations.
-const LOSS_GAIN: f64 = 1.0 / 8.0;
-/// The path is never taken to lose more than this by itself: above it links are called broken, and a
-/// flow that has overloaded its path from the start must not mistake that for the path's own loss.
+/// What is left of the counts of late after a report.
+const RECENT: f64 = 0.85;
+/// What is left of the path's own counts after a report with an empty queue, and after another: what is known ages.
+const AGED: (f64, f64) = (0.97, 0.99);
+/// Packets with an empty queue below which nothing is known of the path's own loss.
+const KNOWN: f64 = 20.0;
+/// The path is never taken to lose more than this by itself: above it links are called broken.
 const MAX_OWN_LOSS: f64 = 0.1;
 /// A path may lose this much though it has lost nothing so far.
 const LEAST_OWN_LOSS: f64 = 0.01;
@@ -16,33 +19,69 @@ const LEAST_OWN_LOSS: f64 = 0.01;
 const MIN_EXCESS: f64 = 0.02;
 /// More is not believed at once: it halves the rate already.
 const MAX_EXCESS: f64 = 0.5;
+/// Packets of late from which on they tell more than one window.
+const ENOUGH: f64 = 10.0;
+/// Standard errors by which the loss of late has to exceed the path's own.
+const ERRORS: f64 = 2.0;
+
+/// Packets lost and sent, decaying.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    lost: f64,
+    sent: f64,
+}
+
+impl Count {
+    fn add(&mut self, kept: f64, seen: Loss) {
+        self.lost = self.lost * kept + seen.lost as f64;
+        self.sent = self.sent * kept + seen.sent as f64;
+    }
+
+    fn share(&self) -> f64 {
+        (self.lost / self.sent.max(1.0)).min(1.0)
+    }
+}
 
 /// Share of packets that a path loses whatever the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct OwnLoss {
-    share: f64,
+    recent: Count,
+    own: Count,
 }
 
 impl OwnLoss {
-    /// Takes the loss met by the lower of the rates tested: the least that the path loses.
-    pub fn learn(&mut self, loss: Loss) {
-        if loss.sent > 0 {
-            self.share += (loss.share().min(MAX_OWN_LOSS) - self.share) * LOSS_GAIN;
-        }
+    /// Takes what was lost since the last report, and what of it at a low rate with an empty queue.
+    pub fn saw(&mut self, loss: Loss, own: Option<Loss>) {
+        self.recent.add(RECENT, loss);
+        let kept = if own.is_some() { AGED.0 } else { AGED.1 };
+        self.own.add(kept, own.unwrap_or_default());
     }
 
-    /// The share lost because of the rate, where it is significantly more than the path loses anyway: by z
-    /// times the error that a window of this size has on a path that loses nothing for the rate's sake.
+    fn share(&self) -> f64 {
+        if self.own.sent < KNOWN { 0.0 } else { self.own.share().min(MAX_OWN_LOSS) }
+    }
+
+    /// The share lost because of the rate of late, where it is significantly more than the path loses anyway.
+    pub fn recent_excess(&self) -> Option<f64> {
+        let share = self.recent.share();
+        let error = (share * (1.0 - share) / self.recent.sent.max(1.0)).sqrt();
+        let excess = share - self.share();
+        (self.recent.sent >= ENOUGH && excess > (ERRORS * error).max(MIN_EXCESS))
+            .then_some(excess.min(MAX_EXCESS))
+    }
+
+    /// The same in a window, by z times the error that a window of this size has on a path that loses nothing for the
+    /// rate's sake.
     pub fn excess(&self, loss: Loss, z: f64) -> Option<f64> {
-        let own = self.share.max(LEAST_OWN_LOSS);
+        let own = self.share().max(LEAST_OWN_LOSS);
         let error = (own * (1.0 - own) / loss.sent.max(1) as f64).sqrt();
-        let excess = loss.share() - self.share;
+        let excess = loss.share() - self.share();
         (excess > (z * error).max(MIN_EXCESS)).then_some(excess.min(MAX_EXCESS))
     }
 
     /// True when no more is lost than the path loses anyway.
     pub fn is_usual(&self, loss: Loss) -> bool {
-        loss.share() <= self.share + MIN_EXCESS
+        loss.share() <= self.share() + MIN_EXCESS
     }
 }
 
@@ -53,7 +92,7 @@ mod tests {
     fn after(evaluations: u32, lost: u64) -> OwnLoss {
         let mut own = OwnLoss::default();
         for _ in 0..evaluations {
-            own.learn(Loss { lost, sent: 1000 });
+            own.saw(Loss { lost, sent: 1000 }, Some(Loss { lost, sent: 1000 }));
         }
         own
     }

@@ -5,19 +5,12 @@
 //! when draining the queue three times in a row left the round-trip time where it was: then the path has
 //! become longer, and what looked like a queue is none.
 
-use super::super::interval::Loss;
 use super::own_loss::OwnLoss;
 use super::params::Params;
 use anole_model::{Dur, Rate, Time};
 
 /// A round-trip time this near to the smallest one confirms it, share.
 const CONFIRMS: f64 = 1.02;
-/// Drains in a row without effect after which the smallest round-trip time is given up: one may be undone
-/// by another flow, three hardly.
-const FRUITLESS_DRAINS: u32 = 3;
-/// A drain after which the round-trip time is the same within this share had no effect. On a path that
-/// has become longer it is the same to a packet; a queue of several flows is never as steady.
-const DRAIN_EFFECT: f64 = 0.01;
 /// Weight of a new capacity in the remembered one: two evaluations agree before it has moved.
 const CAPACITY_GAIN: f64 = 0.5;
 
@@ -47,9 +40,6 @@ pub(super) struct Path {
     capacity: Option<Rate>,
     /// What it loses whatever the rate.
     pub own_loss: OwnLoss,
-    fruitless_drains: u32,
-    /// The round-trip time before the first of them.
-    undrained: Dur,
 }
 
 impl Path {
@@ -61,8 +51,6 @@ impl Path {
             top: Rate::ZERO,
             capacity: None,
             own_loss: OwnLoss::default(),
-            fruitless_drains: 0,
-            undrained: Dur::ZERO,
         }
     }
 
@@ -132,9 +120,8 @@ impl Path {
     }
 
     /// Takes `rtt` for the smallest one, whatever was known.
-    fn reset_min_rtt(&mut self, now: Time, rtt: Dur) {
+    pub fn reset_min_rtt(&mut self, now: Time, rtt: Dur) {
         self.min_rtt = Some((rtt, now));
-        self.fruitless_drains = 0;
     }
 
     /// A drain was made to confirm the smallest round-trip time, and whatever it met, the next one is not
@@ -142,24 +129,6 @@ impl Path {
     /// raised by it time and again.
     pub fn confirm_min_rtt(&mut self, now: Time, after: Dur) {
         self.reset_min_rtt(now, self.min_rtt().min(after));
-    }
-
-    /// A drain ended: the round-trip time before it and after it, and what was lost meanwhile. A full
-    /// buffer keeps the round-trip time steady too, but not without loss. True when the path turned out longer.
-    pub fn saw_drain(&mut self, now: Time, before: Dur, after: Dur, loss: Loss) -> bool {
-        if self.fruitless_drains == 0 {
-            self.undrained = before;
-        }
-        let near =
-            |rtt: Dur| after > rtt.mul_f64(1.0 - DRAIN_EFFECT) && after < rtt.mul_f64(1.0 + DRAIN_EFFECT);
-        let same = near(before) && near(self.undrained);
-        let fruitless = same && after > self.min_rtt() && self.own_loss.is_usual(loss);
-        self.fruitless_drains = if fruitless { self.fruitless_drains + 1 } else { 0 };
-        let longer = self.fruitless_drains >= FRUITLESS_DRAINS;
-        if longer {
-            self.reset_min_rtt(now, after);
-        }
-        longer
     }
 
     /// Remembers an inferred capacity.
@@ -195,25 +164,6 @@ mod tests {
         assert!(path.min_rtt_is_stale(at(20), &params));
         path.reset_min_rtt(at(20), ms(55));
         assert_eq!((path.min_rtt(), path.min_rtt_is_stale(at(20), &params)), (ms(55), false));
-    }
-
-    #[test]
-    fn three_fruitless_drains_show_a_longer_path() {
-        let mut path = Path::new();
-        path.saw_rtt(at(0), ms(20), ms(20));
-        let none = Loss::default();
-        path.saw_drain(at(1), ms(200), ms(199), none);
-        path.saw_drain(at(1), ms(200), ms(199), none);
-        path.saw_drain(at(2), ms(200), ms(150), none);
-        for _ in 0..9 {
-            path.saw_drain(at(2), ms(200), ms(200), Loss { lost: 1, sent: 10 });
-        }
-        for s in 3..5 {
-            path.saw_drain(at(s), ms(200), ms(199), none);
-            assert_eq!(path.min_rtt(), ms(20));
-        }
-        path.saw_drain(at(6), ms(200), ms(199), none);
-        assert_eq!(path.min_rtt(), ms(199));
     }
 
     #[test]

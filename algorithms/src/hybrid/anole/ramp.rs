@@ -12,10 +12,10 @@ use super::evaluation::gap_us;
 use super::params::Params;
 use super::path::Path;
 use super::target_queue::TargetQueue;
-use super::{Anole, CYCLE_MASK, Stage};
+use super::{Anole, Stage};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::ramp::{self, control};
-use anole_programs::{Commands, Program, anole_cycle};
+use anole_programs::{Commands, Program};
 
 /// Share of packets lost that ends a ramp.
 const LOSS_LIMIT: f64 = 0.1;
@@ -187,11 +187,7 @@ impl Anole {
     fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
         self.patience.ended(ramp.before, ramp.best);
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
-        self.cycle = (self.cycle + 1) & CYCLE_MASK;
-        out.run(&anole_cycle::PROGRAM)
-            .set(anole_cycle::control::CYCLE, self.cycle)
-            .set(anole_cycle::control::PHASE, 2)
-            .set(anole_cycle::control::WINDOW_US, 0);
+        self.start_cycle(out);
         let share = drain::after_ramp(ramp.gain(), rtt, self.target_queue().target, &self.path);
         self.enter_drain(Reason::Ramp, share, rtt, out);
     }

@@ -225,8 +225,6 @@ sweeps! {
     climb_max "anole-sweep-climb" [0.05, 0.1, 0.25, 0.5, 1.0], [&REACH, &STEP_DELAY, &POWER];
     fill "anole-sweep-fill" [0.0, 0.5, 1.0, 1.5, 2.0, 3.0], [&THROUGHPUT, &DELAY, &JAIN, &POWER];
     backoff "anole-sweep-backoff" [0.0, 0.05, 0.1, 0.2, 0.3], [&JAIN, &UNFAIR, &BESIDE, &POWER];
-    standing_s "anole-sweep-standing" [0.0, 1.0, 3.0, 5.0, 10.0], [&JAIN, &UNFAIR, &BESIDE, &DELAY];
-    competing_share "anole-sweep-competing" [0.1, 0.2, 0.33, 0.42, 0.5], [&BESIDE, &JAIN, &POWER];
     low_test "anole-sweep-low-test" [0.5, 0.65, 0.8, 0.9, 0.95], [&LOW, &UNFAIR, &LOSSY, &POWER];
     high_test "anole-sweep-high-test" [1.05, 1.1, 1.25, 1.5, 2.0], [&HIGH, &REACH, &USED, &POWER];
     theta "anole-sweep-theta" [0.0, 0.05, 0.1, 0.2, 0.4], [&LOW, &HIGH, &POWER];
