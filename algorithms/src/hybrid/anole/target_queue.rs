@@ -50,7 +50,7 @@ mod tests {
                 TargetQueue::of(Rate::from_mbps(mbps), Dur::from_millis(50), 1250, &Params::default());
             (queue.target.as_millis_f64() * 10.0).round() / 10.0
         };
-        // 0.6 of the root of the 200, 50 and 5 packets sent in 50 ms, but no more than a fifth of the round trip.
-        assert_eq!([target(40.0), target(10.0), target(1.0)], [2.1, 4.2, 10.0]);
+        // 0.8 of the root of the 200, 50 and 5 packets sent in 50 ms, but no more than a fifth of the round trip.
+        assert_eq!([target(40.0), target(10.0), target(1.0)], [2.8, 5.7, 10.0]);
     }
 }
