@@ -223,7 +223,7 @@ sweeps! {
     close "anole-sweep-close" [0.0, 0.01, 0.02, 0.05, 0.1], [&THROUGHPUT, &DELAY, &POWER];
     gamma_mbps "anole-sweep-gamma" [0.25, 0.5, 1.0, 2.0, 4.0], [&REACH, &STEP_DELAY, &POWER];
     climb_max "anole-sweep-climb" [0.05, 0.1, 0.25, 0.5, 1.0], [&REACH, &STEP_DELAY, &POWER];
-    fill "anole-sweep-fill" [0.0, 0.5, 1.0, 1.5, 2.0, 3.0], [&THROUGHPUT, &DELAY, &JAIN, &POWER];
+    fill "anole-sweep-fill" [0.0, 0.4, 0.8, 1.0, 1.5, 2.0], [&THROUGHPUT, &DELAY, &JAIN, &POWER];
     backoff "anole-sweep-backoff" [0.0, 0.05, 0.1, 0.2, 0.3], [&JAIN, &UNFAIR, &BESIDE, &POWER];
     low_test "anole-sweep-low-test" [0.5, 0.65, 0.8, 0.9, 0.95], [&LOW, &UNFAIR, &LOSSY, &POWER];
     high_test "anole-sweep-high-test" [1.05, 1.1, 1.25, 1.5, 2.0], [&HIGH, &REACH, &USED, &POWER];
