@@ -105,6 +105,10 @@ impl Flow {
             let algorithm = self.governed_by.build(FlowInfo { mss: self.mss, init_cwnd });
             *session = algorithm.map(Session::new);
             answer(session, &mut self.flow, now, |session| session.start(now));
+            if session.is_some() {
+                // Says that every report is answered, so that a missing answer tells of a failure.
+                self.flow.deliver(now, FlowMessage::Update(Vec::new()));
+            }
         }
         if let Some(uid) = reported
             && let Some(program) = PROGRAMS.0.program(uid)
