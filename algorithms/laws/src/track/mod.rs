@@ -12,14 +12,14 @@
 //! ```
 //! The queue is what the round-trip time exceeds the base by, and the base is a belief: where cuts have not shortened
 //! the round-trip time as they should have, what was taken for a queue is none of this flow's, and the base is raised
-//! ([`base`]). That is what follows a path that has become longer, ACKs that are late, batches, and flows that fill the
+//! (`base.rs`). That is what follows a path that has become longer, ACKs that are late, batches, and flows that fill the
 //! buffer whatever this one does. A base in doubt is proved every ten seconds, as BBR's, by an all but empty window.
 //!
-//! The target grows as the rate shrinks: √n packets for the n sent in [`REFERENCE`], so that of flows which share a queue
+//! The target grows as the rate shrinks: √n packets for the n sent in 50 ms, so that of flows which share a queue
 //! the larger one finds it too long first, and they converge.
 //!
 //! A controller that hands over to Track until the path is simple again asks it whether rounds go as forecast, and for a
-//! trial ([`Track::try_out`], [`forecast`]).
+//! trial ([`Track::try_out`]).
 
 mod base;
 mod forecast;
