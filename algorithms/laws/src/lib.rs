@@ -49,6 +49,7 @@ pub const ALL: &[Spec] = &[
     aimd::SPEC,
     pcc::allegro::SPEC,
     bbr::SPEC,
+    bbr::v3::SPEC,
     c2tcp::SPEC,
     copa::SPEC,
     cubic::SPEC,

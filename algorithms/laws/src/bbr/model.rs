@@ -1,4 +1,5 @@
-//! BBR's model of the path: the bandwidth of the bottleneck and the round-trip time without a queue.
+//! BBR's model of the path: the bandwidth of the bottleneck and the round-trip time without a queue. Version 1 takes the largest
+//! delivery rate of ten rounds, version 3 that of two cycles, which the caller counts.
 
 use crate::filter::WindowedMax;
 use anole_model::{Dur, Rate, Time};
@@ -7,6 +8,8 @@ use anole_model::{Dur, Rate, Time};
 const BANDWIDTH_ROUNDS: u64 = 10;
 /// Age at which the smallest round-trip time is measured anew (BBR: 10 s).
 const MIN_RTT_AGE: Dur = Dur::from_millis(10_000);
+/// The same in version 3 (draft-ietf-ccwg-bbr §2.14.2, ProbeRTTInterval: 5 s).
+const MIN_RTT_AGE_3: Dur = Dur::from_millis(5_000);
 /// No round-trip time is longer; a larger figure is no measurement.
 const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 
@@ -15,6 +18,8 @@ const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 pub(super) struct Model {
     /// The delivery rates of late rounds.
     rates: WindowedMax<Rate>,
+    /// Cycles so far, where rates grow old by them and not by rounds.
+    cycles: Option<u64>,
     round: u64,
     /// How much of the present round has passed.
     passed: Dur,
@@ -29,12 +34,28 @@ impl Model {
     pub fn new() -> Model {
         Model {
             rates: WindowedMax::new(BANDWIDTH_ROUNDS),
+            cycles: None,
             round: 0,
             passed: Dur::ZERO,
             min_rtt: None,
             min_rtt_at: Time::ZERO,
             measuring: (false, None),
         }
+    }
+
+    /// The same, where the bandwidth is the largest rate of so many cycles.
+    pub fn over_cycles(cycles: u64) -> Model {
+        Model { rates: WindowedMax::new(cycles), cycles: Some(0), ..Model::new() }
+    }
+
+    /// A cycle is over.
+    pub fn next_cycle(&mut self) {
+        self.cycles = self.cycles.map(|cycles| cycles + 1);
+    }
+
+    /// What rates grow old by.
+    fn age(&self) -> u64 {
+        self.cycles.unwrap_or(self.round)
     }
 
     /// The flow begins; the round-trip time cannot be old yet.
@@ -45,7 +66,7 @@ impl Model {
     /// Takes `rate` for the bandwidth, whatever was known.
     pub fn resume(&mut self, now: Time, rate: Rate) {
         self.rates.clear();
-        self.rates.push(self.round, rate);
+        self.rates.push(self.age(), rate);
         self.min_rtt_at = self.min_rtt_at.max(now);
     }
 
@@ -83,7 +104,7 @@ impl Model {
     /// Takes the largest delivery rate of a report; nothing delivered tells nothing.
     pub fn saw_delivery(&mut self, rate: Rate) {
         if rate > Rate::ZERO {
-            self.rates.push(self.round, rate);
+            self.rates.push(self.age(), rate);
         }
     }
 
@@ -91,7 +112,7 @@ impl Model {
     /// larger rates do not grow old meanwhile.
     pub fn saw_limited_delivery(&mut self, rate: Rate) {
         if rate > self.bandwidth() {
-            self.rates.push_keeping(self.round, rate);
+            self.rates.push_keeping(self.age(), rate);
         }
     }
 
@@ -111,7 +132,8 @@ impl Model {
 
     /// True when the smallest round-trip time is too old.
     pub fn min_rtt_is_stale(&self, now: Time) -> bool {
-        now.since(self.min_rtt_at) > MIN_RTT_AGE
+        let age = if self.cycles.is_some() { MIN_RTT_AGE_3 } else { MIN_RTT_AGE };
+        now.since(self.min_rtt_at) > age
     }
 
     /// Begins to measure the smallest round-trip time anew.

@@ -9,15 +9,17 @@
 //! slow start:                  cwnd doubles per round trip until rate > target
 //! competitive mode:            1/δ += 1 per round trip without loss, halved by a loss, 2 at least         (§2.2)
 //!   while the queue has not been nearly empty for five round trips; nearly empty is
-//!   dq < 0.1·(largest − least), largest: the largest RTT of the last four round trips
+//!   dq < 0.2·(largest − least), largest: the largest RTT of the last four round trips
 //! ```
 //! With δ = 1/2 a flow keeps about two packets in the queue on average, and flows of it swing together so that the queue empties
 //! every five round trips, which is what tells them from flows that fill the buffer.
 //!
-//! Deviations: round trips are measured in time; v is never so large that the window more than doubles in a round trip, or that more
-//! leave than half of the flow's packets in the queue (1/δ at least), and a step against the direction of late takes v back to 1 at once (both as in the authors' and in mvfst's
-//! implementation); pacing at 2·cwnd/standing is left to the transport; losses do not matter in the default mode, as in the paper,
-//! but a timeout starts over with two packets.
+//! Deviations: round trips are measured in time; v is never so large that the window more than doubles in one, and a step against
+//! the direction of late takes v back to 1 at once (both as in the authors' and in mvfst's implementation); slow start ends at
+//! delivery rate times smallest RTT, since the window has doubled by the time its queue is seen; the queue is nearly empty below
+//! 0.2 of the range of RTTs, not 0.1: with 0.1, four flows that hear four reports per round trip take each other for CUBIC;
+//! pacing at 2·cwnd/standing is left to the transport; losses do not matter in the default mode, as in the paper, but a timeout
+//! starts over with two packets.
 
 mod mode;
 mod path;
@@ -46,9 +48,6 @@ pub const SPEC: Spec = Spec {
 
 /// Round trips in one direction before v doubles (§2.1).
 const STEADY_ROUNDS: u32 = 3;
-/// A round trip takes no more than so many times the flow's packets in the queue off the window, since the delay that it
-/// answers to is of a round trip before (chosen: with less, flows do not empty the queue and take each other for CUBIC).
-const DRAIN: f64 = 2.0;
 /// Reports per round trip: RTTs count for half a round trip.
 const REPORTS_PER_RTT: u32 = 4;
 
@@ -146,17 +145,9 @@ impl Copa {
         if up != self.velocity.up && self.velocity.v > 1.0 {
             self.velocity = Velocity { up, ..Velocity::REST };
         }
-        let least = self.inverse_delta();
-        let most = if up { self.cwnd } else { (DRAIN * self.queued()).max(least) };
-        let step = (self.velocity.v * least).min(most) * (packets / self.cwnd).min(1.0);
+        let per_round = (self.velocity.v * self.inverse_delta()).min(self.cwnd);
+        let step = per_round * (packets / self.cwnd).min(1.0);
         self.set_cwnd(if up { self.cwnd + step } else { self.cwnd - step });
-    }
-
-    /// The flow's packets in the queue.
-    fn queued(&self) -> f64 {
-        let standing = self.path.standing().as_secs_f64();
-        let dq = standing - self.path.least().as_secs_f64();
-        if standing > 0.0 { self.cwnd * dq / standing } else { 0.0 }
     }
 
     /// Once per round trip.

@@ -15,8 +15,8 @@ const STANDING_SHARE: u64 = 2;
 const STEP: Dur = Dur::from_millis(1);
 /// Weight of a new sample in the smoothed round-trip time (RFC 6298).
 const SMOOTHING: f64 = 0.125;
-/// The queue is nearly empty below this share of the range of round-trip times (§2.2).
-const NEARLY_EMPTY: f64 = 0.1;
+/// The queue is nearly empty below this share of the range of round-trip times (§2.2 has 0.1: see the deviations).
+const NEARLY_EMPTY: f64 = 0.2;
 /// No round-trip time is longer.
 const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 

@@ -2,7 +2,7 @@
 //! controlled trials of rates, judged by a utility of throughput and loss.
 //!
 //! ```text
-//! u = T·sigmoid(L − 0.05) − x·L,  sigmoid(y) = 1/(1 + e^(100·y)),  T = x·(1 − L), x in Mbps       (§2.2)
+//! u = T·sigmoid(L − 0.05) − x·L,  sigmoid(y) = 1/(1 + e^(100·y)),  T what came back, Mbps       (§2.2)
 //!
 //!            u falls: the rate before                   both pairs agree
 //!  Starting ─────────────────────────▶ Decision making ──────────────────▶ Rate adjusting
@@ -15,7 +15,7 @@
 //!
 //! A loss of less than 5 % is tolerated, and delay is no signal: a flow fills the buffer.
 //!
-//! Deviations: as [`super::vivace`]'s.
+//! Deviations: steps upwards are 5 % at most; otherwise as [`super::vivace`]'s.
 
 use super::monitor::{Monitor, Outcome};
 use super::{Climb, Pace, REPORTS_PER_RTT};
@@ -43,6 +43,8 @@ const STEEPNESS: f64 = 100.0;
 const EPSILON: (f64, f64) = (0.01, 0.05);
 /// Length of an interval, round trips (§3.1).
 const INTERVAL_RTTS: (f64, f64) = (1.7, 2.2);
+/// The largest step down of the adjusting; upwards it is the largest ε (chosen: the queue hides an overshoot until it is full).
+const LARGEST_CUT: f64 = 0.5;
 /// Tests of a decision.
 const TESTS: usize = 4;
 /// What an interval is for: nothing, a climb, or a test.
@@ -85,7 +87,7 @@ pub struct Allegro {
 fn utility(outcome: &Outcome) -> f64 {
     let (x, loss) = (outcome.rate.mbps(), outcome.loss);
     let sigmoid = 1.0 / (1.0 + (STEEPNESS * (loss - TOLERATED_LOSS)).exp());
-    x * (1.0 - loss) * sigmoid - x * loss
+    outcome.throughput.mbps() * sigmoid - x * loss
 }
 
 impl Allegro {
@@ -120,6 +122,10 @@ impl Allegro {
                 Stage::Adjusting { .. } => self.decide_at(self.base, EPSILON.0),
             };
         };
+        if let Some(rate) = outcome.overload() {
+            self.monitor.clear();
+            return self.decide_at(rate, EPSILON.0);
+        }
         match &mut self.stage {
             Stage::Starting(climb) | Stage::Adjusting { climb, .. } if outcome.purpose == CLIMB => {
                 if let Some(rate) = climb.judge(&outcome, utility(&outcome)) {
@@ -175,7 +181,9 @@ impl Allegro {
             }
             Stage::Adjusting { sign, n, .. } => {
                 *n = n.saturating_add(1);
-                (CLIMB, current * (1.0 + *sign * (f64::from(*n) * EPSILON.0).min(MOST_ADJUSTED)))
+                let most = if *sign > 0.0 { EPSILON.1 } else { LARGEST_CUT };
+                let step = (f64::from(*n) * EPSILON.0).min(most);
+                (CLIMB, current * (1.0 + *sign * step))
             }
         };
         let rate = self.pace.set(rate);
@@ -183,9 +191,6 @@ impl Allegro {
         self.monitor.begin(now, rate, purpose, self.pace.interval(rate, rtts));
     }
 }
-
-/// A step of the adjusting changes the rate by no more than this share.
-const MOST_ADJUSTED: f64 = 0.5;
 
 impl Law for Allegro {
     fn on_feedback(&mut self, now: Time, seen: &Feedback) {
@@ -231,7 +236,8 @@ mod tests {
     const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
 
     fn outcome(mbps: f64, purpose: u8, loss: f64) -> Outcome {
-        Outcome { rate: Rate::from_mbps(mbps), purpose, loss, slope: 0.0 }
+        let throughput = Rate::from_mbps(mbps * (1.0 - loss));
+        Outcome { rate: Rate::from_mbps(mbps), purpose, throughput, loss, slope: 0.0 }
     }
 
     #[test]

@@ -23,6 +23,8 @@ const INTERVAL_PACKETS: u64 = 10;
 const CWND_GAIN: f64 = 2.0;
 /// No round-trip time is longer.
 const LONGEST_RTT: Dur = Dur::from_millis(60_000);
+/// The share of packets lost from which on a rate is no experiment any more.
+const OVERLOAD: f64 = 0.5;
 /// What a timeout leaves of the rate (chosen: the papers ignore timeouts).
 const TIMEOUT_KEPT: f64 = 0.5;
 
@@ -82,6 +84,14 @@ impl Pace {
                 Control { cwnd: carries.saturating_add(packets), rate: Some(rate) }
             }
         }
+    }
+}
+
+impl Outcome {
+    /// What came back, where more than half was lost: the rate to go on from at once. (Ours: the papers step down from there as
+    /// from anywhere.)
+    fn overload(&self) -> Option<Rate> {
+        (self.loss > OVERLOAD).then_some(self.throughput)
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Outcome {
     pub rate: Rate,
     /// What the flow used the interval for.
     pub purpose: u8,
+    /// What came back, over the time in which it did.
+    pub throughput: Rate,
     /// Share of the packets lost.
     pub loss: f64,
     /// d(RTT)/dt over the time of sending; 0 where it is noise.
@@ -36,8 +38,8 @@ struct Interval {
     purpose: u8,
     from: Time,
     until: Time,
-    /// When its first feedback's time began.
-    heard: Option<Time>,
+    /// When its first feedback's time began, and its last ended.
+    heard: Option<(Time, Time)>,
     acked: u64,
     lost: u64,
     sums: Sums,
@@ -92,7 +94,8 @@ impl Monitor {
         self.last = Some((now, sent));
         let belongs = |interval: &&mut Interval| interval.from <= began && sent <= interval.until;
         if let Some(interval) = self.intervals.iter_mut().find(belongs) {
-            let start = *interval.heard.get_or_insert(before);
+            let start = interval.heard.map_or(before, |(start, _)| start);
+            interval.heard = Some((start, now));
             interval.acked = interval.acked.saturating_add(seen.acked);
             interval.lost = interval.lost.saturating_add(seen.lost);
             // Sums count from the start of what they cover; a sample alone is of now.
@@ -124,7 +127,10 @@ impl Interval {
         });
         let asked = self.rate.bytes_in(self.until.since(self.from));
         let used = self.lost > 0 || slope > 0.0 || self.acked as f64 >= USED * asked;
-        (loss.is_finite() && used).then_some(Outcome { rate: self.rate, purpose: self.purpose, loss, slope })
+        let (first, last) = self.heard?;
+        let throughput = Rate::from_bytes_in(self.acked, last.since(first));
+        let (rate, purpose) = (self.rate, self.purpose);
+        (loss.is_finite() && used).then_some(Outcome { rate, purpose, throughput, loss, slope })
     }
 }
 
@@ -167,6 +173,7 @@ mod tests {
         hear(&mut monitor, 1101, 1152, 0, 0);
         let first = monitor.next(1000).unwrap().unwrap();
         assert_eq!((first.purpose, first.loss), (1, 0.1));
+        assert!((first.throughput.mbps() - 72.0).abs() < 1e-6, "{first:?}");
         assert!((first.slope - 0.096 / 0.904).abs() < 1e-3, "{first:?}");
         let second = monitor.next(1000).unwrap().unwrap();
         assert_eq!((second.purpose, second.loss, second.slope), (2, 0.0, 0.0));

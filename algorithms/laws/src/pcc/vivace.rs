@@ -11,8 +11,8 @@
 //! ```
 //! An interval lasts a round trip. The delay gradient is a least-squares slope; below 0.01 it is noise (§4.2).
 //!
-//! Deviations: x is the rate asked for; an interval without enough packets back tells nothing: the pair is repeated, starting ends; a timeout
-//! halves the rate; the window is twice rate times round-trip time.
+//! Deviations: x is the rate asked for; an interval without enough packets back tells nothing: the pair is repeated, starting ends; where more
+//! than half is lost, the rate falls to what comes back at once; a timeout halves the rate; the window is twice rate times round-trip time.
 
 use super::monitor::{Monitor, Outcome};
 use super::{Climb, Pace, REPORTS_PER_RTT};
@@ -138,6 +138,11 @@ impl Vivace {
                 Stage::Learning { .. } => {}
             };
         };
+        if let Some(rate) = outcome.overload() {
+            self.monitor.clear();
+            self.stride = Stride::default();
+            return self.learn_at(rate);
+        }
         let utility = self.utility(&outcome);
         match (&mut self.stage, outcome.purpose) {
             (Stage::Starting(climb), STARTING) => {
