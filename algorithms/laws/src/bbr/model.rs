@@ -25,6 +25,8 @@ pub(super) struct Model {
     passed: Dur,
     min_rtt: Option<Dur>,
     min_rtt_at: Time,
+    /// In version 3, the smallest round-trip time until the last measurement: it counts for as long again.
+    before: Option<Dur>,
     /// While the round-trip time is measured anew: true, and the smallest sample of that time.
     measuring: (bool, Option<Dur>),
 }
@@ -38,6 +40,7 @@ impl Model {
             round: 0,
             passed: Dur::ZERO,
             min_rtt: None,
+            before: None,
             min_rtt_at: Time::ZERO,
             measuring: (false, None),
         }
@@ -82,12 +85,12 @@ impl Model {
 
     /// The smallest round-trip time, once one was measured.
     pub fn min_rtt(&self) -> Option<Dur> {
-        self.min_rtt
+        self.min_rtt.map(|rtt| self.before.map_or(rtt, |before| before.min(rtt)))
     }
 
     /// The bandwidth-delay product, bytes.
     pub fn bdp(&self) -> u64 {
-        self.min_rtt.map_or(0, |rtt| self.bandwidth().bytes_in(rtt) as u64)
+        self.min_rtt().map_or(0, |rtt| self.bandwidth().bytes_in(rtt) as u64)
     }
 
     /// Counts rounds, by the datapath's clock. True when one is over.
@@ -143,6 +146,9 @@ impl Model {
 
     /// Ends it: the smallest sample since stands for the path, if there was one.
     pub fn end_measuring(&mut self, now: Time) {
+        if self.cycles.is_some() {
+            self.before = self.min_rtt;
+        }
         self.min_rtt = self.measuring.1.or(self.min_rtt);
         self.min_rtt_at = now;
         self.measuring = (false, None);
@@ -174,6 +180,21 @@ mod tests {
         }
         deliver(&mut model, 20.0);
         assert_eq!(model.bandwidth().mbps(), 30.0);
+    }
+
+    #[test]
+    fn version_3_takes_the_smaller_of_two_measurements() {
+        let mut model = Model::over_cycles(2);
+        let seen: Vec<_> = [50, 70, 60, 80]
+            .iter()
+            .map(|&ms| {
+                model.begin_measuring();
+                model.saw_rtt(Time::ZERO, Dur::from_millis(ms));
+                model.end_measuring(Time::ZERO);
+                model.min_rtt().unwrap().as_micros() / 1000
+            })
+            .collect();
+        assert_eq!(seen, [50, 50, 60, 60]);
     }
 
     #[test]

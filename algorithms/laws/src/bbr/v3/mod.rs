@@ -19,8 +19,8 @@
 //!
 //! (§5.3.1 to §5.3.4; gains §2.4, §5.6.) While Up is held by the long-term bound, the bound grows by 1, 2, 4, … packets per round.
 //!
-//! Deviations: as [`super`]'s for rounds, recovery and application-limited samples; one smallest round-trip time, measured anew when
-//! it is five seconds old, serves as both filters of §5.5.7; no allowance for aggregation or offload in the window; no ECN; loss
+//! Deviations: as [`super`]'s for rounds, recovery and application-limited samples; the smallest
+//! round-trip time is measured anew when it is five seconds old, and counts for five more (the two filters of §5.5.7); no allowance for aggregation or offload in the window; no ECN; loss
 //! rates are those of rounds, not of single packets' flights.
 
 mod bounds;
