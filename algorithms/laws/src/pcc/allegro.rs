@@ -127,9 +127,14 @@ impl Allegro {
             return self.decide_at(rate, EPSILON.0);
         }
         match &mut self.stage {
-            Stage::Starting(climb) | Stage::Adjusting { climb, .. } if outcome.purpose == CLIMB => {
-                if let Some(rate) = climb.judge(&outcome, utility(&outcome)) {
-                    self.decide_at(rate, EPSILON.0);
+            Stage::Starting(climb) if outcome.purpose == CLIMB => {
+                if let Some(best) = climb.judge(outcome, utility(&outcome)) {
+                    self.decide_at(best.carried(), EPSILON.0);
+                }
+            }
+            Stage::Adjusting { climb, .. } if outcome.purpose == CLIMB => {
+                if let Some(best) = climb.judge(outcome, utility(&outcome)) {
+                    self.decide_at(best.rate, EPSILON.0);
                 }
             }
             Stage::Deciding { order, utilities, .. } => {
@@ -158,7 +163,7 @@ impl Allegro {
         let winner = if signs.0 > 0.0 { HIGHER } else { LOWER };
         let utility = if order[0] == winner { a } else { b };
         self.base = self.pace.set(self.base * (1.0 + signs.0 * self.epsilon));
-        let climb = Climb { last: Some((self.base, utility)) };
+        let climb = Climb { last: Some((Outcome { rate: self.base, ..Outcome::default() }, utility)) };
         self.stage = Stage::Adjusting { climb, sign: signs.0, n: 0 };
     }
 

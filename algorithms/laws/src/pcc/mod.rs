@@ -24,7 +24,7 @@ const CWND_GAIN: f64 = 2.0;
 /// No round-trip time is longer.
 const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 /// The share of packets lost from which on a rate is no experiment any more.
-const OVERLOAD: f64 = 0.5;
+const OVERLOAD: f64 = 0.2;
 /// What a timeout leaves of the rate (chosen: the papers ignore timeouts).
 const TIMEOUT_KEPT: f64 = 0.5;
 
@@ -88,25 +88,30 @@ impl Pace {
 }
 
 impl Outcome {
-    /// What came back, where more than half was lost: the rate to go on from at once. (Ours: the papers step down from there as
+    /// What came back, where much was lost: the rate to go on from at once. (Ours: the papers step down from there as
     /// from anywhere.)
     fn overload(&self) -> Option<Rate> {
         (self.loss > OVERLOAD).then_some(self.throughput)
+    }
+
+    /// The rate to leave starting with: what came back of a rate that had doubled past the capacity already.
+    fn carried(&self) -> Rate {
+        self.rate.min(self.throughput)
     }
 }
 
 /// Rates that go one way as long as the utility rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Climb {
-    /// The last rate and its utility.
-    last: Option<(Rate, f64)>,
+    /// The last rate's outcome and utility.
+    last: Option<(Outcome, f64)>,
 }
 
 impl Climb {
-    /// Takes the next outcome. The rate before, when this one's utility is lower.
-    fn judge(&mut self, outcome: &Outcome, utility: f64) -> Option<Rate> {
-        let before = self.last.replace((outcome.rate, utility));
-        before.filter(|&(_, known)| utility < known).map(|(rate, _)| rate)
+    /// Takes the next outcome. That of the rate before, when this one's utility is lower.
+    fn judge(&mut self, outcome: Outcome, utility: f64) -> Option<Outcome> {
+        let before = self.last.replace((outcome, utility));
+        before.filter(|&(_, known)| utility < known).map(|(outcome, _)| outcome)
     }
 }
 
@@ -118,7 +123,9 @@ mod tests {
     fn a_climb_ends_with_the_rate_before_the_first_fall() {
         let mut climb = Climb::default();
         let mut judge = |mbps: f64, utility: f64| {
-            climb.judge(&Outcome { rate: Rate::from_mbps(mbps), ..Outcome::default() }, utility)
+            climb
+                .judge(Outcome { rate: Rate::from_mbps(mbps), ..Outcome::default() }, utility)
+                .map(|best| best.rate)
         };
         assert_eq!(
             [judge(1.0, 1.0), judge(2.0, 2.0), judge(4.0, 1.5)],

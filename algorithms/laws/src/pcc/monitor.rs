@@ -14,6 +14,8 @@ const MOST: usize = 64;
 const USED: f64 = 0.5;
 /// A slope of the round-trip time below this is noise (Vivace §4.2: 0.01).
 const NOISE: f64 = 0.01;
+/// So is one of fewer standard errors (after PCC Proteus, SIGCOMM 2020, §5: a slope below the error of its regression).
+const SIGNIFICANT: f64 = 2.0;
 /// The largest slope over arrival time that is told from 1.
 const STEEPEST: f64 = 0.95;
 
@@ -119,7 +121,8 @@ impl Interval {
     fn outcome(&self, mss: u32) -> Option<Outcome> {
         let packets = self.acked as f64 / f64::from(mss.max(1));
         let loss = self.lost as f64 / (self.lost as f64 + packets);
-        let slope = self.sums.gradient().map_or(0.0, |gradient| {
+        let significant = self.sums.gradient().filter(|gradient| gradient.is_significant(SIGNIFICANT));
+        let slope = significant.map_or(0.0, |gradient| {
             // Over the time of arrival a, which is that of sending s and the round-trip time: da = ds + dRTT.
             let slope = gradient.slope.min(STEEPEST);
             let slope = slope / (1.0 - slope);

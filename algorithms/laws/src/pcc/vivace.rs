@@ -9,10 +9,12 @@
 //! m(τ) = τ up to 3, then 2·τ − 3: τ steps in a row in one direction (confidence amplifier)
 //! |step| ≤ (0.05 + 0.1·k)·r: k grows while steps reach the bound, 0 after a turn (change boundary)
 //! ```
-//! An interval lasts a round trip. The delay gradient is a least-squares slope; below 0.01 it is noise (§4.2).
+//! An interval lasts a round trip. The delay gradient is a least-squares slope; below 0.01 (§4.2) or two of its standard
+//! errors it is noise.
 //!
-//! Deviations: x is the rate asked for; an interval without enough packets back tells nothing: the pair is repeated, starting ends; where more
-//! than half is lost, the rate falls to what comes back at once; a timeout halves the rate; the window is twice rate times round-trip time.
+//! Deviations: the slope's standard error counts, without which jitter alone makes the rate fall; x is the rate asked for; an interval
+//! without enough packets back tells nothing (the pair is repeated, starting ends); where more than a fifth is lost, the rate falls to
+//! what comes back at once, as it does at the end of starting; a timeout halves the rate; the window is twice rate times round-trip time.
 
 use super::monitor::{Monitor, Outcome};
 use super::{Climb, Pace, REPORTS_PER_RTT};
@@ -146,8 +148,8 @@ impl Vivace {
         let utility = self.utility(&outcome);
         match (&mut self.stage, outcome.purpose) {
             (Stage::Starting(climb), STARTING) => {
-                if let Some(rate) = climb.judge(&outcome, utility) {
-                    self.learn_at(rate);
+                if let Some(best) = climb.judge(outcome, utility) {
+                    self.learn_at(best.carried());
                 }
             }
             (Stage::Learning { higher, .. }, HIGHER) => *higher = Some(utility),
