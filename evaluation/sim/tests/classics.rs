@@ -1,5 +1,6 @@
-//! The classic laws alone in the simulator: each fills an empty link, keeps the delay that its paper claims, reacts to a buffer
-//! that overflows and to a capacity that drops. Bounds are a little wider than what the laws do; docs/classics.md has the figures.
+//! The classic laws alone in the simulator: each fills an empty link, keeps the delay that its paper claims, reacts to a
+//! buffer that overflows and to a capacity that drops. Bounds are a little wider than what the laws do; docs/classics.md has
+//! the figures.
 
 use anole_sim::plan::{Choice, plan, shipped};
 use anole_sim::result::RunResult;

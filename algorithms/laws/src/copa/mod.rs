@@ -14,12 +14,12 @@
 //! With δ = 1/2 a flow keeps about two packets in the queue on average, and flows of it swing together so that the queue empties
 //! every five round trips, which is what tells them from flows that fill the buffer.
 //!
-//! Deviations: round trips are measured in time; v is never so large that the window more than doubles in one, and a step against
-//! the direction of late takes v back to 1 at once (both as in the authors' and in mvfst's implementation); slow start ends at
-//! delivery rate times smallest RTT, since the window has doubled by the time its queue is seen; the queue is nearly empty below
-//! 0.2 of the range of RTTs, not 0.1: with 0.1, four flows that hear four reports per round trip take each other for CUBIC;
-//! pacing at 2·cwnd/standing is left to the transport; losses do not matter in the default mode, as in the paper, but a timeout
-//! starts over with two packets.
+//! Deviations: round trips are measured in time; v is never so large that the window more than doubles in one, and a step
+//! against the direction of late takes v back to 1 at once (both as implementations do); slow
+//! start ends at delivery rate times smallest RTT, since the window has doubled by the time its queue is seen; the queue is
+//! nearly empty below 0.2 of the range of RTTs, not 0.1: with 0.1, four flows that hear four reports per round trip take
+//! each other for CUBIC; pacing at 2·cwnd/standing is left to the transport; losses do not matter in the default mode, as in
+//! the paper, but a timeout starts over with two packets.
 
 mod mode;
 mod path;

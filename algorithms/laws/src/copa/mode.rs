@@ -1,5 +1,5 @@
-//! Copa's competitive mode (§2.2): beside flows that fill the buffer, which never let the queue become nearly empty, 1/δ grows and
-//! is halved as Reno's window.
+//! Copa's competitive mode (§2.2): beside flows that fill the buffer, which never let the queue become nearly empty, 1/δ
+//! grows and is halved as Reno's window.
 
 use anole_model::{Dur, Time};
 

@@ -10,8 +10,8 @@
 //!                                          ├──┘                                 │
 //!                                          └────────── u falls: the rate before ┘
 //! ```
-//! Decision making tests r(1 + ε) and r(1 − ε) in two pairs, each in random order, ε = 0.01 at first; the rate moves where the same
-//! one wins both (§3.2). An interval lasts 1.7 to 2.2 round trips, drawn anew, and 10 packets at least (§3.1).
+//! Decision making tests r(1 + ε) and r(1 − ε) in two pairs, each in random order, ε = 0.01 at first; the rate moves where
+//! the same one wins both (§3.2). An interval lasts 1.7 to 2.2 round trips, drawn anew, and 10 packets at least (§3.1).
 //!
 //! A loss of less than 5 % is tolerated, and delay is no signal: a flow fills the buffer.
 //!

@@ -1,8 +1,8 @@
 //! PCC, performance-oriented congestion control: a flow tries rates and goes by the utility of what came back, with no model of
 //! the path. [`allegro`] decides by randomised trials, [`vivace`] climbs the gradient of its utility.
 //!
-//! They share the monitor intervals ([`monitor`]), the climb that goes on until the utility falls ([`Climb`]: starting, and
-//! Allegro's rate adjusting), and how a rate is put into effect ([`Pace`]).
+//! They share the monitor intervals (`monitor`), the climb that goes on until the utility falls (`Climb`: starting, and
+//! Allegro's rate adjusting), and how a rate is put into effect (`Pace`).
 
 pub mod allegro;
 mod monitor;

@@ -1,7 +1,7 @@
 //! Monitor intervals: times in which a flow sends at one rate, and what came back of the packets sent in each.
 //!
-//! Packets are told apart by time: what is acknowledged or found lost now was sent a round-trip time ago. Feedback that covers the
-//! end of one interval and the start of the next belongs to neither.
+//! Packets are told apart by time: what is acknowledged or found lost now was sent a round-trip time ago. Feedback that
+//! covers the end of one interval and the start of the next belongs to neither.
 
 use crate::Feedback;
 use crate::regression::Sums;

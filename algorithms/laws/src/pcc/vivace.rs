@@ -12,9 +12,10 @@
 //! An interval lasts a round trip. The delay gradient is a least-squares slope; below 0.01 (§4.2) or two of its standard
 //! errors it is noise.
 //!
-//! Deviations: the slope's standard error counts, without which jitter alone makes the rate fall; x is the rate asked for; an interval
-//! without enough packets back tells nothing (the pair is repeated, starting ends); where more than a fifth is lost, the rate falls to
-//! what comes back at once, as it does at the end of starting; a timeout halves the rate; the window is twice rate times round-trip time.
+//! Deviations: the slope's standard error counts, without which jitter alone makes the rate fall; x is the rate asked for;
+//! an interval without enough packets back tells nothing (the pair is repeated, starting ends); where more than a fifth is
+//! lost, the rate falls to what comes back at once, as it does at the end of starting; a timeout halves the rate; the window
+//! is twice rate times round-trip time.
 
 use super::monitor::{Monitor, Outcome};
 use super::{Climb, Pace, REPORTS_PER_RTT};

@@ -17,11 +17,12 @@
 //! | Up | 1.25 | 2.25 | a round lost 2 %; or 1.25 products are in flight, after a round-trip time at least and four at most |
 //! | ProbeRtt | 1 | 0.5 | 200 ms and a round after the flight was that small |
 //!
-//! (§5.3.1 to §5.3.4; gains §2.4, §5.6.) While Up is held by the long-term bound, the bound grows by 1, 2, 4, … packets per round.
+//! (§5.3.1 to §5.3.4; gains §2.4, §5.6.) While Up is held by the long-term bound, the bound grows by 1, 2, 4, … packets per
+//! round.
 //!
-//! Deviations: as [`super`]'s for rounds, recovery and application-limited samples; the smallest
-//! round-trip time is measured anew when it is five seconds old, and counts for five more (the two filters of §5.5.7); no allowance for aggregation or offload in the window; no ECN; loss
-//! rates are those of rounds, not of single packets' flights.
+//! Deviations: as [`super`]'s for rounds, recovery and application-limited samples; the smallest round-trip time is measured
+//! anew when it is five seconds old, and counts for five more (the two filters of §5.5.7); no allowance for aggregation or
+//! offload in the window; no ECN; loss rates are those of rounds, not of single packets' flights.
 
 mod bounds;
 mod cycle;
