@@ -2,13 +2,14 @@
 //! report as feedback, and its window and pacing rate are held until the next.
 
 use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Program, Report, Spec};
+use anole_laws::regression::Sums;
 use anole_laws::{Feedback, Law, Spec as LawSpec};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::rate_hold::{self, control};
 
 /// The first report comes with the first ACK, us.
 const FIRST_REPORT_US: u32 = 1_000;
-/// The next ones come once per round trip, within these bounds, us.
+/// The next ones come as often in a round trip as the law asks, within these bounds, us.
 const INTERVAL_US: core::ops::RangeInclusive<u64> = 1_000..=1_000_000;
 /// No round-trip time is longer, us; a larger figure is no measurement.
 const LONGEST_RTT_US: u64 = 60_000_000;
@@ -65,6 +66,14 @@ pub(crate) fn feedback(seen: &rate_hold::Report) -> Feedback {
         rtt: rtt(seen.rtt_us),
         min_rtt: rtt(seen.min_rtt_us).filter(|_| seen.n > 0),
         samples: seen.n,
+        sums: Sums {
+            n: seen.n,
+            t: seen.sum_t,
+            y: seen.sum_rtt,
+            tt: seen.sum_tt,
+            ty: seen.sum_trtt,
+            yy: seen.sum_rttrtt,
+        },
         delivery_rate: delivered,
         in_flight: Some(seen.inflight),
         app_limited: false,
@@ -86,7 +95,8 @@ impl Algorithm for Alone {
         let Some(seen) = rate_hold::Report::read(report.values) else { return };
         self.law.on_feedback(now, &feedback(&seen));
         self.hold(out);
-        out.set(control::INTERVAL_US, seen.rtt_us.clamp(*INTERVAL_US.start(), *INTERVAL_US.end()) as u32);
+        let interval_us = seen.rtt_us / u64::from(self.law.reports_per_rtt().max(1));
+        out.set(control::INTERVAL_US, interval_us.clamp(*INTERVAL_US.start(), *INTERVAL_US.end()) as u32);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a law is told, and what it answers.
 
+use crate::regression::Sums;
 use anole_model::{Dur, Rate};
 
 /// What happened since the feedback before: one ACK, one loss detection, or all that a report sums up.
@@ -19,6 +20,8 @@ pub struct Feedback {
     pub min_rtt: Option<Dur>,
     /// Round-trip times sampled.
     pub samples: u64,
+    /// Their sums over the time of arrival, counted from the start of what this covers; empty where nobody sums up.
+    pub sums: Sums,
     /// The largest delivery rate sampled; `None` where the transport measures none.
     pub delivery_rate: Option<Rate>,
     /// Bytes in flight afterwards; `None` where the transport does not tell.
@@ -37,6 +40,11 @@ impl Feedback {
     pub fn uses(&self, cwnd: u64) -> bool {
         let used = |left: u64| IN_USE.saturating_mul(left.saturating_add(self.acked)) >= cwnd;
         !self.app_limited && self.in_flight.is_none_or(used)
+    }
+
+    /// The round-trip times sampled: their sums, or the latest alone where nobody sums up.
+    pub fn rtts(&self) -> Sums {
+        if self.sums.n > 0 { self.sums } else { self.rtt.map_or(Sums::default(), Sums::one) }
     }
 
     /// True when the path told of congestion, short of a timeout.
@@ -76,6 +84,15 @@ mod tests {
         assert!(seen.uses(10_000) && !seen.uses(10_001));
         assert!(!Feedback { app_limited: true, ..seen }.uses(10_000));
         assert!(Feedback { in_flight: None, ..seen }.uses(u64::MAX));
+    }
+
+    #[test]
+    fn the_latest_round_trip_time_stands_for_sums_that_nobody_made() {
+        let ack = Feedback { rtt: Some(Dur::from_millis(16)), ..Feedback::default() };
+        assert_eq!(ack.rtts().mean_rtt(), Some(Dur::from_millis(16)));
+        let report = Feedback { sums: Sums { n: 2, y: 4000, ..Sums::default() }, ..ack };
+        assert_eq!(report.rtts().mean_rtt(), Some(Dur::from_millis(32)));
+        assert_eq!(Feedback::default().rtts(), Sums::default());
     }
 
     #[test]

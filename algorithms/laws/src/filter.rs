@@ -34,7 +34,15 @@ impl<T: Copy + PartialOrd> WindowedMax<T> {
         while self.values.back().is_some_and(|&(_, known)| known <= value) {
             self.values.pop_back();
         }
-        self.values.push_back((step, value));
+        // One that is smaller than another of the same step never is the largest.
+        if self.values.back().is_none_or(|&(then, _)| then != step) {
+            self.values.push_back((step, value));
+        }
+    }
+
+    /// Changes for how many steps values count, from the next on.
+    pub fn set_span(&mut self, span: u64) {
+        self.span = span;
     }
 
     /// Forgets all.
@@ -57,5 +65,10 @@ mod tests {
         }
         max.push_keeping(100, 1);
         assert_eq!(max.max(), Some(2));
+        max.push(101, 1);
+        max.push(102, 0);
+        max.set_span(1);
+        max.push(103, 0);
+        assert_eq!(max.max(), Some(0));
     }
 }

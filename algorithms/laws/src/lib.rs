@@ -14,16 +14,21 @@
 
 pub mod aimd;
 pub mod bbr;
+pub mod c2tcp;
+pub mod copa;
 pub mod cubic;
 mod episode;
 mod feedback;
 pub mod filter;
 mod hystart;
+pub mod illinois;
 pub mod params;
+pub mod pcc;
 pub mod regression;
 pub mod reno;
 pub mod track;
 pub mod vegas;
+pub mod westwood;
 
 pub use bbr::Bbr;
 pub use cubic::Cubic;
@@ -40,7 +45,21 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// Every law, by name.
-pub const ALL: &[Spec] = &[aimd::SPEC, bbr::SPEC, cubic::SPEC, reno::SPEC, track::SPEC, vegas::SPEC];
+pub const ALL: &[Spec] = &[
+    aimd::SPEC,
+    pcc::allegro::SPEC,
+    bbr::SPEC,
+    bbr::v3::SPEC,
+    c2tcp::SPEC,
+    copa::SPEC,
+    cubic::SPEC,
+    illinois::SPEC,
+    reno::SPEC,
+    track::SPEC,
+    vegas::SPEC,
+    pcc::vivace::SPEC,
+    westwood::SPEC,
+];
 
 /// The law with this name.
 pub fn find(name: &str) -> Option<&'static Spec> {
@@ -71,6 +90,12 @@ pub trait Law: Debug + Send {
 
     /// True while the law grows exponentially to find the path's capacity.
     fn in_slow_start(&self) -> bool;
+
+    /// Reports per round trip that the law needs where reports tell it what happened: one, unless it looks for what
+    /// changes within a round trip.
+    fn reports_per_rtt(&self) -> u32 {
+        1
+    }
 }
 
 /// A law as a registry knows it.
@@ -94,6 +119,7 @@ pub type Builder = fn(Flow, &BTreeMap<String, f64>) -> Result<Box<dyn Law>, Para
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regression::Sums;
     use anole_model::{Dur, Rate};
     use proptest::prelude::*;
 
@@ -155,6 +181,7 @@ mod tests {
                     rtt,
                     min_rtt,
                     samples,
+                    sums: Sums { n: acked, t: wait, y: rtt_us, tt: wait, ty: rtt_us, yy: rtt_us },
                     delivery_rate,
                     in_flight,
                     app_limited,

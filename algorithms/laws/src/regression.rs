@@ -9,6 +9,8 @@ use anole_model::Dur;
 
 /// The unit in which fold programs take the times of their sums, seconds.
 pub const UNIT_S: f64 = 16e-6;
+/// The same, us.
+const UNIT_US: u64 = 16;
 /// Fewer samples than this have no slope worth its error.
 const MIN_SAMPLES: u64 = 5;
 
@@ -41,6 +43,25 @@ pub struct Gradient {
 }
 
 impl Sums {
+    /// The sums of one sample, at the start of its time.
+    pub fn one(rtt: Dur) -> Sums {
+        let y = units(rtt);
+        Sums { n: 1, y, yy: y.saturating_mul(y), ..Sums::default() }
+    }
+
+    /// Adds the samples of a time that began `offset` after that of these.
+    pub fn append(&mut self, later: &Sums, offset: Dur) {
+        let d = units(offset);
+        let moved = |sum: u64, by: u64, of: u64| sum.saturating_add(by.saturating_mul(of));
+        self.n = self.n.saturating_add(later.n);
+        self.t = self.t.saturating_add(moved(later.t, d, later.n));
+        self.y = self.y.saturating_add(later.y);
+        let squares = moved(later.tt, d.saturating_mul(2), later.t);
+        self.tt = self.tt.saturating_add(moved(squares, d.saturating_mul(d), later.n));
+        self.ty = self.ty.saturating_add(moved(later.ty, d, later.y));
+        self.yy = self.yy.saturating_add(later.yy);
+    }
+
     /// The mean round-trip time; `None` without samples.
     pub fn mean_rtt(&self) -> Option<Dur> {
         (self.n > 0).then(|| Dur::from_secs_f64(self.y as f64 / self.n as f64 * UNIT_S))
@@ -70,6 +91,10 @@ impl Sums {
         let span_s = (12.0 * tt).sqrt() / n * UNIT_S;
         (slope.is_finite() && error.is_finite()).then_some(Gradient { slope, error, span_s })
     }
+}
+
+fn units(time: Dur) -> u64 {
+    time.as_micros() / UNIT_US
 }
 
 impl Gradient {
@@ -121,6 +146,20 @@ mod tests {
         assert!(!zigzag.is_significant(3.0));
         let queue = sums((0..100).map(|i| (i * 15, 3000 + i * 2))).gradient().unwrap();
         assert!(queue.is_significant(3.0));
+    }
+
+    #[test]
+    fn parts_append_to_the_whole() {
+        let sample = |i: u64| (i * 10, 3000 + i * i % 7);
+        let mut parts = sums((0..40).map(sample));
+        let late = sums((40..100).map(sample).map(|(t, y)| (t - 400, y)));
+        parts.append(&late, Dur::from_micros(400 * UNIT_US));
+        assert_eq!(parts, sums((0..100).map(sample)));
+        let mut ones = Sums::default();
+        for (t, y) in (0..100).map(sample) {
+            ones.append(&Sums::one(Dur::from_micros(y * UNIT_US)), Dur::from_micros(t * UNIT_US));
+        }
+        assert_eq!(ones, parts);
     }
 
     proptest! {

@@ -85,10 +85,16 @@ impl Reno {
 
     /// `bytes` were acknowledged.
     pub fn on_ack(&mut self, bytes: u64) {
+        self.grow(bytes, 1.0);
+    }
+
+    /// `bytes` were acknowledged: congestion avoidance adds so many segments per window.
+    pub fn grow(&mut self, bytes: u64, segments: f64) {
         // Slow start up to the threshold, the rest of the bytes in congestion avoidance.
         let slow = bytes.min(self.ssthresh.saturating_sub(self.cwnd));
         self.cwnd = self.cwnd.saturating_add(slow);
-        self.acked = self.acked.saturating_add(bytes - slow);
+        let counts = ((bytes - slow) as f64 * segments) as u64;
+        self.acked = self.acked.saturating_add(counts);
         if self.acked >= self.cwnd {
             let steps = self.acked / self.cwnd;
             self.acked %= self.cwnd;
@@ -98,24 +104,39 @@ impl Reno {
 
     /// Losses were found; at most one decrease per congestion event follows.
     pub fn on_loss(&mut self, now: Time) {
-        if !self.episode.covers(now) {
-            self.episode.begin(now, self.rtt, BETA, self.cwnd);
-            self.halve();
+        self.decrease(now, BETA);
+    }
+
+    /// The same with another share of the window kept; with all of it or more only the threshold moves. True when the
+    /// decrease is made.
+    pub fn decrease(&mut self, now: Time, kept: f64) -> bool {
+        if self.episode.covers(now) {
+            return false;
+        }
+        self.episode.begin(now, self.rtt, kept.min(1.0), self.cwnd);
+        self.set_ssthresh(kept);
+        if kept < 1.0 {
             self.cwnd = self.ssthresh;
         }
+        true
     }
 
     /// A retransmission timeout fired.
     pub fn on_timeout(&mut self, now: Time) {
-        if !self.episode.on_timeout(now, self.rtt, BETA) {
-            self.halve();
+        self.time_out(now, BETA);
+    }
+
+    /// The same with another share of the window as the threshold.
+    pub fn time_out(&mut self, now: Time, kept: f64) {
+        if !self.episode.on_timeout(now, self.rtt, kept.min(1.0)) {
+            self.set_ssthresh(kept);
         }
         self.acked = 0;
         self.cwnd = LOSS_WINDOW_PACKETS * self.mss;
     }
 
-    fn halve(&mut self) {
-        self.ssthresh = ((self.cwnd as f64 * BETA) as u64).max(MIN_SSTHRESH_PACKETS * self.mss);
+    fn set_ssthresh(&mut self, kept: f64) {
+        self.ssthresh = ((self.cwnd as f64 * kept) as u64).max(MIN_SSTHRESH_PACKETS * self.mss);
         self.acked = 0;
     }
 }

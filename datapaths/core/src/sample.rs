@@ -51,6 +51,7 @@ impl AckSample {
             rtt,
             min_rtt: rtt,
             samples: u64::from(rtt.is_some()),
+            sums: Default::default(),
             delivery_rate: (self.rate_incoming > 0)
                 .then(|| Rate::from_bytes_per_s(self.rate_incoming as f64)),
             in_flight: self.bytes_in_flight.map(u64::from),

@@ -37,6 +37,7 @@ mod cycle;
 mod model;
 mod policer;
 mod recovery;
+pub mod v3;
 
 use crate::{Control, Feedback, Flow, Law, Spec, params};
 use anole_model::{Bounds, Dur, Rate, Time};

@@ -1,4 +1,5 @@
-//! BBR's model of the path: the bandwidth of the bottleneck and the round-trip time without a queue.
+//! BBR's model of the path: the bandwidth of the bottleneck and the round-trip time without a queue. Version 1 takes the largest
+//! delivery rate of ten rounds, version 3 that of two cycles, which the caller counts.
 
 use crate::filter::WindowedMax;
 use anole_model::{Dur, Rate, Time};
@@ -7,6 +8,8 @@ use anole_model::{Dur, Rate, Time};
 const BANDWIDTH_ROUNDS: u64 = 10;
 /// Age at which the smallest round-trip time is measured anew (BBR: 10 s).
 const MIN_RTT_AGE: Dur = Dur::from_millis(10_000);
+/// The same in version 3 (draft-ietf-ccwg-bbr §2.14.2, ProbeRTTInterval: 5 s).
+const MIN_RTT_AGE_3: Dur = Dur::from_millis(5_000);
 /// No round-trip time is longer; a larger figure is no measurement.
 const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 
@@ -15,11 +18,15 @@ const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 pub(super) struct Model {
     /// The delivery rates of late rounds.
     rates: WindowedMax<Rate>,
+    /// Cycles so far, where rates grow old by them and not by rounds.
+    cycles: Option<u64>,
     round: u64,
     /// How much of the present round has passed.
     passed: Dur,
     min_rtt: Option<Dur>,
     min_rtt_at: Time,
+    /// In version 3, the smallest round-trip time until the last measurement: it counts for as long again.
+    before: Option<Dur>,
     /// While the round-trip time is measured anew: true, and the smallest sample of that time.
     measuring: (bool, Option<Dur>),
 }
@@ -29,12 +36,29 @@ impl Model {
     pub fn new() -> Model {
         Model {
             rates: WindowedMax::new(BANDWIDTH_ROUNDS),
+            cycles: None,
             round: 0,
             passed: Dur::ZERO,
             min_rtt: None,
+            before: None,
             min_rtt_at: Time::ZERO,
             measuring: (false, None),
         }
+    }
+
+    /// The same, where the bandwidth is the largest rate of so many cycles.
+    pub fn over_cycles(cycles: u64) -> Model {
+        Model { rates: WindowedMax::new(cycles), cycles: Some(0), ..Model::new() }
+    }
+
+    /// A cycle is over.
+    pub fn next_cycle(&mut self) {
+        self.cycles = self.cycles.map(|cycles| cycles + 1);
+    }
+
+    /// What rates grow old by.
+    fn age(&self) -> u64 {
+        self.cycles.unwrap_or(self.round)
     }
 
     /// The flow begins; the round-trip time cannot be old yet.
@@ -45,7 +69,7 @@ impl Model {
     /// Takes `rate` for the bandwidth, whatever was known.
     pub fn resume(&mut self, now: Time, rate: Rate) {
         self.rates.clear();
-        self.rates.push(self.round, rate);
+        self.rates.push(self.age(), rate);
         self.min_rtt_at = self.min_rtt_at.max(now);
     }
 
@@ -61,12 +85,12 @@ impl Model {
 
     /// The smallest round-trip time, once one was measured.
     pub fn min_rtt(&self) -> Option<Dur> {
-        self.min_rtt
+        self.min_rtt.map(|rtt| self.before.map_or(rtt, |before| before.min(rtt)))
     }
 
     /// The bandwidth-delay product, bytes.
     pub fn bdp(&self) -> u64 {
-        self.min_rtt.map_or(0, |rtt| self.bandwidth().bytes_in(rtt) as u64)
+        self.min_rtt().map_or(0, |rtt| self.bandwidth().bytes_in(rtt) as u64)
     }
 
     /// Counts rounds, by the datapath's clock. True when one is over.
@@ -83,7 +107,7 @@ impl Model {
     /// Takes the largest delivery rate of a report; nothing delivered tells nothing.
     pub fn saw_delivery(&mut self, rate: Rate) {
         if rate > Rate::ZERO {
-            self.rates.push(self.round, rate);
+            self.rates.push(self.age(), rate);
         }
     }
 
@@ -91,7 +115,7 @@ impl Model {
     /// larger rates do not grow old meanwhile.
     pub fn saw_limited_delivery(&mut self, rate: Rate) {
         if rate > self.bandwidth() {
-            self.rates.push_keeping(self.round, rate);
+            self.rates.push_keeping(self.age(), rate);
         }
     }
 
@@ -111,7 +135,8 @@ impl Model {
 
     /// True when the smallest round-trip time is too old.
     pub fn min_rtt_is_stale(&self, now: Time) -> bool {
-        now.since(self.min_rtt_at) > MIN_RTT_AGE
+        let age = if self.cycles.is_some() { MIN_RTT_AGE_3 } else { MIN_RTT_AGE };
+        now.since(self.min_rtt_at) > age
     }
 
     /// Begins to measure the smallest round-trip time anew.
@@ -121,6 +146,9 @@ impl Model {
 
     /// Ends it: the smallest sample since stands for the path, if there was one.
     pub fn end_measuring(&mut self, now: Time) {
+        if self.cycles.is_some() {
+            self.before = self.min_rtt;
+        }
         self.min_rtt = self.measuring.1.or(self.min_rtt);
         self.min_rtt_at = now;
         self.measuring = (false, None);
@@ -152,6 +180,21 @@ mod tests {
         }
         deliver(&mut model, 20.0);
         assert_eq!(model.bandwidth().mbps(), 30.0);
+    }
+
+    #[test]
+    fn version_3_takes_the_smaller_of_two_measurements() {
+        let mut model = Model::over_cycles(2);
+        let seen: Vec<_> = [50, 70, 60, 80]
+            .iter()
+            .map(|&ms| {
+                model.begin_measuring();
+                model.saw_rtt(Time::ZERO, Dur::from_millis(ms));
+                model.end_measuring(Time::ZERO);
+                model.min_rtt().unwrap().as_micros() / 1000
+            })
+            .collect();
+        assert_eq!(seen, [50, 50, 60, 60]);
     }
 
     #[test]

@@ -1,0 +1,139 @@
+//! The stages, by hand-made feedback of a path of 2 MB/s and 50 ms.
+
+use super::*;
+
+const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
+
+struct Bench {
+    law: Bbr3,
+    now: Time,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench { law: Bbr3::new(FLOW), now: Time::ZERO }
+    }
+
+    /// A round of 50 ms.
+    fn round(&mut self, rate: u64, lost: u64, in_flight: u64) {
+        self.now += Dur::from_millis(50);
+        let rtt = Some(Dur::from_millis(50));
+        let seen = Feedback {
+            acked: rate / 20,
+            lost,
+            rtt,
+            min_rtt: rtt,
+            samples: 1,
+            delivery_rate: Some(Rate::from_bytes_per_s(rate as f64)),
+            in_flight: Some(in_flight),
+            elapsed: Dur::from_millis(50),
+            ..Feedback::default()
+        };
+        self.law.on_feedback(self.now, &seen);
+    }
+
+    fn cruising() -> Bench {
+        let mut bench = Bench::new();
+        for rate in [500_000, 1_000_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000] {
+            bench.round(rate, 0, 150_000);
+        }
+        assert_eq!(bench.law.stage, Stage::Drain);
+        bench.round(2_000_000, 0, 100_000);
+        bench.round(2_000_000, 0, 100_000);
+        bench.expect(Phase::Cruise);
+        bench
+    }
+
+    fn expect(&self, phase: Phase) {
+        assert!(
+            matches!(self.law.stage, Stage::ProbeBw(cycle) if cycle.phase() == phase),
+            "{:?}",
+            self.law.stage
+        );
+    }
+
+    fn until(&mut self, phase: Phase, lost: u64) {
+        for _ in 0..70 {
+            if matches!(self.law.stage, Stage::ProbeBw(cycle) if cycle.phase() == phase) {
+                return;
+            }
+            self.round(2_000_000, lost, 100_000);
+        }
+        self.expect(phase);
+    }
+}
+
+#[test]
+fn start_up_paces_at_its_gain_and_ends_on_a_plateau() {
+    let mut bench = Bench::new();
+    bench.round(500_000, 0, 25_000);
+    let rate = bench.law.control().rate.unwrap().bytes_per_s();
+    assert!((rate / (0.99 * 2.77 * 500_000.0) - 1.0).abs() < 1e-9, "{rate}");
+    let bench = Bench::cruising();
+    assert_eq!((bench.law.control().cwnd, bench.law.gain()), (200_000, 1.0));
+}
+
+#[test]
+fn a_random_loss_while_cruising_keeps_what_the_round_brought() {
+    let mut bench = Bench::cruising();
+    bench.round(2_000_000, 1, 100_000);
+    assert_eq!(bench.law.bounds.shortterm, Some((Rate::from_bytes_per_s(2e6), 140_000)));
+    assert!(bench.law.control().cwnd <= 140_000);
+    bench.until(Phase::Refill, 0);
+    assert_eq!(bench.law.bounds.shortterm, None);
+}
+
+#[test]
+fn a_probe_that_loses_more_than_two_percent_lowers_the_ceiling_and_ends() {
+    let mut bench = Bench::cruising();
+    bench.until(Phase::Up, 0);
+    assert_eq!(bench.law.gain(), 1.25);
+    bench.round(2_000_000, 5, 120_000);
+    bench.expect(Phase::Down);
+    assert_eq!(bench.law.bounds.longterm, Some(125_000));
+    bench.until(Phase::Cruise, 0);
+    // Headroom of 15 %.
+    assert_eq!(bench.law.target_cwnd(), 106_250);
+}
+
+#[test]
+fn a_probe_within_two_percent_goes_on() {
+    let mut bench = Bench::cruising();
+    bench.until(Phase::Up, 0);
+    bench.round(2_000_000, 2, 110_000);
+    bench.expect(Phase::Up);
+    assert_eq!(bench.law.bounds.longterm, None);
+}
+
+#[test]
+fn the_round_trip_time_is_probed_with_half_a_product_after_five_seconds() {
+    let mut bench = Bench::cruising();
+    let rtt = Some(Dur::from_millis(60));
+    for _ in 0..120 {
+        bench.now += Dur::from_millis(50);
+        let seen = Feedback {
+            acked: 100_000,
+            rtt,
+            min_rtt: rtt,
+            delivery_rate: Some(Rate::from_bytes_per_s(2e6)),
+            in_flight: Some(100_000),
+            ..Feedback::default()
+        };
+        bench.law.on_feedback(bench.now, &seen);
+        if let Stage::ProbeRtt { .. } = bench.law.stage {
+            assert!((5.0..6.0).contains(&bench.now.as_secs_f64()), "{:?}", bench.now);
+            assert_eq!(bench.law.control().cwnd, 50_000);
+            return;
+        }
+    }
+    panic!("{:?}", bench.law.stage);
+}
+
+#[test]
+fn a_timeout_takes_the_window_until_something_is_acknowledged() {
+    let mut bench = Bench::cruising();
+    bench.law.on_feedback(bench.now, &Feedback { timeout: true, lost: 100, ..Feedback::default() });
+    assert_eq!(bench.law.control().cwnd, 1000);
+    bench.round(20_000, 0, 1000);
+    assert_eq!(bench.law.control().cwnd, 70_000);
+}
