@@ -1,9 +1,15 @@
-//! The Python extension `anole._anole`: simulations in step, behind the package `anole`.
+//! The Python extension `anole_ccp._anole`, behind the package `anole_ccp`: simulations in step (`fleet`), single
+//! runs (`simulate`), scenarios, fold programs, algorithms in Python.
 //!
 //! Python decides, Rust simulates: nothing about the dynamics, the features or the actions exists twice.
 #![forbid(unsafe_code)]
 
+mod algorithm;
 mod fleet;
+mod program;
+mod scenario;
+mod simulate;
+mod suite;
 
 use anole_policies::{Batch, Embedded, Network as _, PolicyFile, Schema};
 use anole_sim::control::Step;
@@ -25,7 +31,7 @@ type Rows<'py> = Bound<'py, PyArray2<f32>>;
 /// What a round gives: inputs, steps, done, last inputs, windows.
 type Round<'py> = (Rows<'py>, Rows<'py>, Bound<'py, PyArray1<bool>>, Rows<'py>, Bound<'py, PyArray1<f32>>);
 
-/// Simulations in step; see `anole.VectorEnv`.
+/// Simulations in step; see `anole_ccp.VectorEnv`.
 #[pyclass(frozen)]
 struct Simulations {
     plan: Arc<FleetPlan>,
@@ -202,9 +208,17 @@ fn named_ranges(name: &str) -> PyResult<String> {
     serde_json::to_string(&ranges).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Simulations for training and evaluation; the package `anole` is what to use.
+/// Simulations for training and evaluation; the package `anole_ccp` is what to use.
 #[pymodule]
 mod _anole {
+    #[pymodule_export]
+    use super::program::{Program, check_program, program_names};
+    #[pymodule_export]
+    use super::scenario::{Scenario, scenario_names, scenario_text};
+    #[pymodule_export]
+    use super::simulate::{Run, Stop, simulate};
+    #[pymodule_export]
+    use super::suite::suite_figures;
     #[pymodule_export]
     use super::{
         Network, Simulations, canonical_schema, check_policy, named_ranges, schema_names, schema_shape,

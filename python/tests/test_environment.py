@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import anole
-from anole.gym import GymEnv, GymVectorEnv
+import anole_ccp as anole
+from anole_ccp.gym import GymEnv, GymVectorEnv
 
 SHORT = anole.Ranges(capacity_mbps=(5.0, 20.0), rtt_ms=(10.0, 40.0), duration_s=1.0)
 COLUMN = {name: index for index, name in enumerate(anole.STATS)}

@@ -35,7 +35,7 @@ def _spaces(env: VectorEnv) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]
 
 
 class GymVectorEnv(gymnasium.vector.VectorEnv):
-    """`anole.VectorEnv` as a `gymnasium.vector.VectorEnv` with autoreset in the same step.
+    """`anole_ccp.VectorEnv` as a `gymnasium.vector.VectorEnv` with autoreset in the same step.
 
     Observations are the network's input, within the features' clips; actions its outputs, in [-1, 1].
     Episodes are truncated, never terminated. `info` holds `stats` and, after an end, `final_obs` with the
@@ -45,7 +45,7 @@ class GymVectorEnv(gymnasium.vector.VectorEnv):
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
 
     def __init__(self, reward: Reward = power_reward, **options: Any) -> None:
-        """`options`: as for `anole.VectorEnv`."""
+        """`options`: as for `anole_ccp.VectorEnv`."""
         self.env = VectorEnv(**options)
         self.num_envs = self.env.num_envs
         self.reward = reward
@@ -89,7 +89,7 @@ class GymEnv(gymnasium.Env):
     metadata = {"render_modes": []}
 
     def __init__(self, reward: Reward = power_reward, **options: Any) -> None:
-        """`options`: as for `anole.VectorEnv`, without `n`."""
+        """`options`: as for `anole_ccp.VectorEnv`, without `n`."""
         self.env = VectorEnv(**options, n=1)
         self.reward = reward
         self.observation_space, self.action_space = _spaces(self.env)
