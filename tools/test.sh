@@ -81,6 +81,7 @@ tools/python.sh
 for folder in python training; do
     (cd $folder && ../.venv/bin/ruff format --check . && ../.venv/bin/ruff check .)
 done
+(cd python && ../.venv/bin/mypy)
 
 [ "${1:-}" != lint ] || exit 0
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import schema
-from .algorithm import Algorithm, Commands, Flow, Report
+from .algorithm import NO_VALUE, Algorithm, Commands, Flow, Report
 from .environment import STATS, TapEnv, VectorEnv
 from .program import Finding, Program, check_program, explain
 from .ranges import Ranges
@@ -24,6 +24,7 @@ from .scenario import Scenario
 from .schema import Schema
 
 __all__ = [
+    "NO_VALUE",
     "STATS",
     "Algorithm",
     "Commands",

@@ -1,13 +1,13 @@
 """Congestion control algorithms in Python.
 
-    class Fixed(anole_ccp.Algorithm):
-        def on_flow(self, flow):
-            return {"cwnd": 20 * flow.mss}
+class Fixed(anole_ccp.Algorithm):
+    def on_flow(self, flow):
+        return {"cwnd": 20 * flow.mss}
 
-        def on_report(self, report):
-            return None
+    def on_report(self, report):
+        return None
 
-    anole_ccp.simulate("anole-normal", Fixed)
+anole_ccp.simulate("anole-normal", Fixed)
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .program import Program
 #: 0 leaves pacing to the transport) and `program` (the name of one of its programs, which then runs from its start).
 Commands: TypeAlias = Mapping[str, "float | str"]
 
-#: A register without a value: `+infinity` on the wire.
-NO_VALUE = 0x7FFF_FFFF
+#: What a register holds that began at `+infinity` and was given no sample, such as `min_rtt_us`.
+NO_VALUE = 0xFFFF_FFFF
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Algorithm:
     ...         return {"cwnd": 20 * flow.mss}
     >>> from anole_ccp import simulate
     >>> round(simulate("anole-normal", Fixed, set=["duration_s=5"]).flow.throughput_mbps, 1)
-    4.8
+    4.7
     """
 
     #: Name in results and plots; the class's name if empty.

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from . import registration
 from .environment import STATS, VectorEnv
 
 #: Stats [n, len(STATS)] to rewards [n].
@@ -23,7 +24,9 @@ def power_reward(stats: NDArray[np.float32]) -> NDArray[np.float32]:
     column = {name: stats[:, index] for index, name in enumerate(STATS)}
     share = np.minimum(column["throughput_mbps"] / np.maximum(column["fair_share_mbps"], 1e-3), 1.0)
     stretch = np.maximum(column["rtt_ms"] / np.maximum(column["base_rtt_ms"], 1e-3), 1.0)
-    return share / stretch - np.maximum(column["loss_rate"] - column["random_loss"], 0.0)
+    loss = np.maximum(column["loss_rate"] - column["random_loss"], 0.0)
+    reward: NDArray[np.float32] = share / stretch - loss
+    return reward
 
 
 def _spaces(env: VectorEnv) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
@@ -83,7 +86,8 @@ class GymVectorEnv(gymnasium.vector.VectorEnv):
 class GymEnv(gymnasium.Env):
     """One network as a `gymnasium.Env`: spaces and reward as for `GymVectorEnv`, `info` holds `stats`.
 
-    Every episode is another link; `reset(seed=…)` begins the sequence of links of that seed.
+    Every episode is another link, also after a reset in mid-episode; `reset(seed=…)` begins the sequence of links
+    of that seed. Registered as `anole/Link-v0`: `gymnasium.make("anole/Link-v0")`, `gymnasium.make_vec(…, num_envs=8)`.
     """
 
     metadata = {"render_modes": []}
@@ -103,8 +107,7 @@ class GymEnv(gymnasium.Env):
         if seed is None and self._following is not None:
             obs = self._following
         else:
-            # An episode that is left early is not gone on with.
-            obs = self.env.reset(seed if seed is not None else self.env.seed)[0]
+            obs = self.env.reset(seed)[0]
         self._following = None
         return obs, {}
 
@@ -120,3 +123,11 @@ class GymEnv(gymnasium.Env):
     def close(self) -> None:
         """Ends the simulation."""
         self.env.close()
+
+
+def make_vector(num_envs: int = 1, **options: Any) -> GymVectorEnv:
+    """What `gymnasium.make_vec` calls."""
+    return GymVectorEnv(**{"n": num_envs} | options)
+
+
+registration.register()

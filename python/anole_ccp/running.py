@@ -53,7 +53,9 @@ def _checked(scenario: Scenario | str | Path, changes: Sequence[str]) -> Scenari
     if not isinstance(scenario, Scenario):
         return Scenario(scenario, set=changes)
     if changes:
-        raise ValueError("set goes with a scenario's name or file; give a Scenario its changes when it is made")
+        raise ValueError(
+            "set goes with a scenario's name or file; give a Scenario its changes when it is made"
+        )
     return scenario
 
 
@@ -69,7 +71,9 @@ def _run(
     seed = scenario.seed if seed is None else seed
     if isinstance(alg, type):
         if policy is not None or classic is not None or params:
-            raise ValueError(f"{alg.__name__} takes no policy, classic or params; make them attributes of the class")
+            raise ValueError(
+                f"{alg.__name__} takes no policy, classic or params; make them attributes of the class"
+            )
         name, mine = None, own(alg)
     else:
         name, mine = alg, None
@@ -177,7 +181,9 @@ class Sweep:
             for row in self.rows
         ]
         widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
-        return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in [head, *cells])
+        return "\n".join(
+            "  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in [head, *cells]
+        )
 
 
 def sweep(
@@ -203,7 +209,11 @@ def sweep(
     if runs < 1:
         raise ValueError(f"runs = {runs}: give at least 1")
     vary = vary or {}
-    points = [dict(zip(vary, values, strict=True)) for values in zip(*vary.values(), strict=True)] if vary else [{}]
+    points = (
+        [dict(zip(vary, values, strict=True)) for values in zip(*vary.values(), strict=True)]
+        if vary
+        else [{}]
+    )
     rows, jobs = [], []
     for point in points:
         changed = Scenario(scenario, set=[*set, *(f"{key}={_text(value)}" for key, value in point.items())])
@@ -246,7 +256,10 @@ def suite(
     if duration_s is not None:
         drawn = drawn.replace(duration_s=float(duration_s))
     over = [Scenario._of(_anole.Scenario.drawn(drawn.json(), seed, number)) for number in range(links)]
-    runs = [result._run for result in _all([(link, alg, link.seed) for alg in algs for link in over], threads, progress)]
+    runs = [
+        result._run
+        for result in _all([(link, alg, link.seed) for alg in algs for link in over], threads, progress)
+    ]
     each = [runs[n * links : (n + 1) * links] for n in range(len(algs))]
     checked = [link._scenario for link in over]
     return [
@@ -262,7 +275,9 @@ def _all(
     stop = _anole.Stop()
     bar = _Bar(len(jobs), sys.stderr.isatty() if progress is None else progress)
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        futures = [pool.submit(_run, scenario, alg, None, None, None, seed, stop) for scenario, alg, seed in jobs]
+        futures = [
+            pool.submit(_run, scenario, alg, None, None, None, seed, stop) for scenario, alg, seed in jobs
+        ]
         try:
             for future in as_completed(futures):
                 future.result()

@@ -36,7 +36,7 @@ class Scenario:
     >>> Scenario(link={"capacity_mbps": 48, "one_way_delay_ms": 25, "bufer_bdp": 2})
     Traceback (most recent call last):
     ...
-    ValueError: keywords:7: unknown field `bufer_bdp`, expected one of ...
+    ValueError: keywords:8: unknown field `bufer_bdp`, expected one of ...
     """
 
     def __init__(
@@ -122,10 +122,14 @@ def _filled(tables: Mapping[str, list[Mapping[str, Any]]], top: Mapping[str, Any
     """A scenario in keywords with what it leaves out."""
     tables = dict(tables)
     names = ["bottleneck", *(f"link{number}" for number in range(2, 1 + len(tables.get("link", []))))]
-    named = [{"name": name} | dict(link) for name, link in zip(names, tables.get("link", []), strict=False)]
+    named: list[Mapping[str, Any]] = [
+        {"name": name} | dict(link) for name, link in zip(names, tables.get("link", []), strict=False)
+    ]
     flows = tables.get("flow", [{}])
     tables["link"] = named
-    tables["flow"] = [{"alg": "cubic"} | ({"under_test": True} if len(flows) == 1 else {}) | dict(f) for f in flows]
+    tables["flow"] = [
+        {"alg": "cubic"} | ({"under_test": True} if len(flows) == 1 else {}) | dict(f) for f in flows
+    ]
     return {"name": "scenario", "duration_s": 30.0} | dict(top) | tables
 
 

@@ -28,8 +28,9 @@ const MAX_SIMULATIONS: usize = 4096;
 /// Rows of figures.
 type Rows<'py> = Bound<'py, PyArray2<f32>>;
 
-/// What a round gives: inputs, steps, done, last inputs, windows.
-type Round<'py> = (Rows<'py>, Rows<'py>, Bound<'py, PyArray1<bool>>, Rows<'py>, Bound<'py, PyArray1<f32>>);
+/// What a round gives: inputs, steps, done, last inputs, windows, numbers of episodes.
+type Round<'py> =
+    (Rows<'py>, Rows<'py>, Bound<'py, PyArray1<bool>>, Rows<'py>, Bound<'py, PyArray1<f32>>, Vec<u64>);
 
 /// Simulations in step; see `anole_ccp.VectorEnv`.
 #[pyclass(frozen)]
@@ -62,12 +63,17 @@ impl Simulations {
         count: usize,
         threads: usize,
         seed: u64,
+        first_episodes: Vec<u64>,
         params: BTreeMap<String, f64>,
         watched: bool,
     ) -> PyResult<Simulations> {
         if !(1..=MAX_SIMULATIONS).contains(&count) || threads == 0 {
             let message = format!("n = {count}, threads = {threads}: give n from 1 to {MAX_SIMULATIONS}");
             return Err(PyValueError::new_err(message + " and at least one thread"));
+        }
+        if first_episodes.len() != count {
+            let message = format!("{} first episodes for {count} simulations", first_episodes.len());
+            return Err(PyValueError::new_err(message));
         }
         let plan = Arc::new(FleetPlan {
             alg: algorithm.to_string(),
@@ -76,6 +82,7 @@ impl Simulations {
             ranges: ranges(ranges_json)?,
             params,
             seed,
+            first: first_episodes,
             watched,
         });
         let fleet =
@@ -84,7 +91,7 @@ impl Simulations {
     }
 
     /// Gives every simulation its outputs (count × outputs; None before the first round), and returns
-    /// (inputs, steps, done, last inputs, windows) at the questions that they come to.
+    /// (inputs, steps, done, last inputs, windows, episodes) at the questions that they come to.
     #[pyo3(signature = (outputs=None))]
     fn round<'py>(
         &self,
@@ -107,6 +114,7 @@ impl Simulations {
         let mut steps = vec![0f32; self.count * Step::NAMES.len()];
         let mut done = vec![false; self.count];
         let mut windows = vec![0f32; self.count];
+        let mut episodes = vec![0; self.count];
         py.detach(|| {
             self.fleet.round(outputs, |index, halt| {
                 seen[index * inputs..][..inputs].copy_from_slice(&halt.input);
@@ -117,6 +125,7 @@ impl Simulations {
                 steps[index * values.len()..][..values.len()].copy_from_slice(&values);
                 done[index] = halt.done;
                 windows[index] = halt.cwnd as f32;
+                episodes[index] = halt.episode;
             })
         })
         .map_err(PyRuntimeError::new_err)?;
@@ -128,6 +137,7 @@ impl Simulations {
             PyArray1::from_vec(py, done),
             rows(last, inputs)?,
             PyArray1::from_vec(py, windows),
+            episodes,
         ))
     }
 }

@@ -85,11 +85,12 @@ impl Program {
 
 impl Program {
     fn shipped(name: &str) -> PyResult<Program> {
-        let program = anole_programs::find(name).ok_or_else(|| {
+        let mut known = anole_programs::ALL.iter().copied().zip(anole_programs::TEXTS);
+        let (program, text) = known.find(|(program, _)| program.name == name).ok_or_else(|| {
             let names = program_names().join(", ");
             PyValueError::new_err(format!("no program is named \"{name}\"; known are {names}"))
         })?;
-        Ok(Program { program, compiled: compile(name, program.source)? })
+        Ok(Program { program, compiled: compile(name, text)? })
     }
 }
 

@@ -100,7 +100,8 @@ enum Refused {
 }
 
 fn refused(error: impl ToString) -> Refused {
-    Refused::Asked(error.to_string())
+    // A message that names a flag of `anole-eval` names the argument of the same name here.
+    Refused::Asked(error.to_string().trim_start_matches("--").to_string())
 }
 
 #[pymethods]
