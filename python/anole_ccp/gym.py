@@ -11,7 +11,6 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from . import registration
 from .environment import STATS, VectorEnv
 
 #: Stats [n, len(STATS)] to rewards [n].
@@ -87,7 +86,8 @@ class GymEnv(gymnasium.Env):
     """One network as a `gymnasium.Env`: spaces and reward as for `GymVectorEnv`, `info` holds `stats`.
 
     Every episode is another link, also after a reset in mid-episode; `reset(seed=…)` begins the sequence of links
-    of that seed. Registered as `anole/Link-v0`: `gymnasium.make("anole/Link-v0")`, `gymnasium.make_vec(…, num_envs=8)`.
+    of that seed. After `import anole_ccp.gym`, `gymnasium.make("anole/Link-v0", …)` makes one, and
+    `gymnasium.make_vec("anole/Link-v0", num_envs=8, …)` a `GymVectorEnv`.
     """
 
     metadata = {"render_modes": []}
@@ -130,4 +130,8 @@ def make_vector(num_envs: int = 1, **options: Any) -> GymVectorEnv:
     return GymVectorEnv(**{"n": num_envs} | options)
 
 
-registration.register()
+#: What `gymnasium.make` and `make_vec` are given.
+ID = "anole/Link-v0"
+
+if ID not in gymnasium.registry:
+    gymnasium.register(ID, entry_point=GymEnv, vector_entry_point=make_vector)
