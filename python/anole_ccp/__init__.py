@@ -16,6 +16,7 @@ from typing import Any
 from . import schema
 from .algorithm import NO_VALUE, Algorithm, Commands, Flow, Report
 from .environment import STATS, TapEnv, VectorEnv
+from .plotting import Plot, plot
 from .program import Finding, Program, check_program, explain
 from .ranges import Ranges
 from .result import FlowResult, FlowSeries, LinkResult, LinkSeries, Result
@@ -35,6 +36,7 @@ __all__ = [
     "FlowSeries",
     "LinkResult",
     "LinkSeries",
+    "Plot",
     "Program",
     "Ranges",
     "Report",
@@ -48,6 +50,7 @@ __all__ = [
     "check_program",
     "explain",
     "networks",
+    "plot",
     "policy_file",
     "schema",
     "simulate",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _anole
+from .plotting import Plot, plot
 
 if TYPE_CHECKING:
     import pandas
@@ -147,6 +148,10 @@ class Result:
     def json(self) -> str:
         """The run as `anole-eval --json` prints it, with its series."""
         return self._run.json()
+
+    def plot(self) -> Plot:
+        """Throughput, round-trip time, window, queue and losses over time; `anole_ccp.plot` compares several runs."""
+        return plot(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The flows' series as one table: `flow`, `alg`, and a column for each series. Needs pandas."""

@@ -226,7 +226,7 @@ mod _anole {
     #[pymodule_export]
     use super::scenario::{Scenario, scenario_names, scenario_text};
     #[pymodule_export]
-    use super::simulate::{Run, Stop, simulate};
+    use super::simulate::{Run, Stop, plot, simulate};
     #[pymodule_export]
     use super::suite::suite_figures;
     #[pymodule_export]

@@ -38,6 +38,13 @@ impl Stop {
 #[pyclass(frozen, module = "anole_ccp._anole")]
 pub struct Run(pub RunResult);
 
+/// The picture of one run, or of the first flows under test of several, as SVG.
+#[pyfunction]
+pub fn plot(runs: Vec<Bound<'_, Run>>) -> String {
+    let runs: Vec<RunResult> = runs.iter().map(|run| run.get().0.clone()).collect();
+    anole_plot::of_runs(&runs).svg()
+}
+
 /// Simulates. `alg`, `classic` and `policy` replace what the scenario says of the flows under test; `own` is an
 /// algorithm in Python instead.
 #[pyfunction]
