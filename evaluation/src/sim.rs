@@ -90,12 +90,7 @@ pub fn main(args: Args) -> Result<()> {
     if args.plot {
         drawn.write(args.scenario.out.as_deref().unwrap_or(Path::new(".")))?;
     }
-    if let Some(runs) = alike.all() {
-        eprintln!(
-            "anole-eval: all {runs} runs of an algorithm are alike: nothing in this scenario is random; give a link \
-             random_loss or jitter_ms, or a flow ack_jitter_us (--set bottleneck.random_loss=0.001), or leave --runs out"
-        );
-    }
+    alike.warn();
     match args.scenario.json {
         true => Ok(()),
         false => output::print_line(&table::render(&results)),
@@ -128,29 +123,39 @@ impl Drawn {
     }
 }
 
-/// Whether the runs of every algorithm are alike, seeds aside.
+/// Which algorithms' runs are alike, seeds aside.
 #[derive(Default)]
 struct Alike {
-    /// The last algorithm's first run, and its runs so far.
+    /// The present algorithm's first run.
     first: Option<RunResult>,
-    runs: usize,
-    differ: bool,
+    /// Every algorithm, and whether its runs after the first are like it; `None` while there was one alone.
+    algs: Vec<(String, Option<bool>)>,
 }
 
 impl Alike {
     fn note(&mut self, result: &RunResult) {
-        match &self.first {
-            Some(first) if first.alg == result.alg => {
-                self.runs += 1;
-                self.differ |= first.flows != result.flows;
+        match (&self.first, self.algs.last_mut()) {
+            (Some(first), Some((alg, alike))) if *alg == result.alg => {
+                *alike = Some(alike.unwrap_or(true) && first.flows == result.flows);
             }
-            _ => (self.first, self.runs) = (Some(result.clone()), 1),
+            _ => {
+                self.first = Some(result.clone());
+                self.algs.push((result.alg.clone(), None));
+            }
         }
     }
 
-    /// How many there were of an algorithm, if they were several and all alike.
-    fn all(&self) -> Option<usize> {
-        (self.runs > 1 && !self.differ).then_some(self.runs)
+    /// Says whose runs are alike, and what to do about it.
+    fn warn(&self) {
+        let alike = self.algs.iter().filter(|(_, alike)| *alike == Some(true));
+        let names: Vec<&str> = alike.map(|(alg, _)| alg.as_str()).collect();
+        if !names.is_empty() {
+            eprintln!(
+                "anole-eval: all runs of {} are alike: nothing in this scenario is random for them; give a link random_loss \
+                 or jitter_ms, a flow ack_jitter_us (--set bottleneck.random_loss=0.001), or leave --runs out",
+                names.join(", ")
+            );
+        }
     }
 }
 

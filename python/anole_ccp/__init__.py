@@ -16,6 +16,7 @@ from typing import Any
 from . import schema
 from .algorithm import NO_VALUE, Algorithm, Commands, Flow, Report
 from .environment import STATS, TapEnv, VectorEnv
+from .live import Served, Stop, serve
 from .plotting import Plot, plot
 from .program import Finding, Program, check_program, explain
 from .ranges import Ranges
@@ -43,6 +44,8 @@ __all__ = [
     "Result",
     "Scenario",
     "Schema",
+    "Served",
+    "Stop",
     "Sweep",
     "SweepRow",
     "TapEnv",
@@ -53,6 +56,7 @@ __all__ = [
     "plot",
     "policy_file",
     "schema",
+    "serve",
     "simulate",
     "suite",
     "sweep",

@@ -71,8 +71,8 @@ class Report:
 class Algorithm:
     """A congestion control algorithm. A flow has an instance of its own, made without arguments.
 
-    The same class runs in a simulation (`anole_ccp.simulate(scenario, Mine)`) and over an agent's socket.
-    An exception ends the run and comes out of `simulate`.
+    The same class runs in a simulation (`anole_ccp.simulate(scenario, Mine)`) and over a socket on real flows
+    (`anole_ccp.serve(Mine, socket)`). An exception ends either and comes out of it.
 
     >>> class Fixed(Algorithm):
     ...     def on_flow(self, flow):

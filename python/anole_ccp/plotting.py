@@ -30,7 +30,7 @@ class Plot:
         return path
 
     def __repr__(self) -> str:
-        return f"Plot({len(self.svg)} bytes of SVG; save(\"NAME.svg\") writes it)"
+        return f'Plot({len(self.svg)} bytes of SVG; save("NAME.svg") writes it)'
 
 
 def plot(*results: Result) -> Plot:

@@ -1,13 +1,16 @@
 //! The Python extension `anole_ccp._anole`, behind the package `anole_ccp`: simulations in step (`fleet`), single
-//! runs (`simulate`), scenarios, fold programs, algorithms in Python.
+//! runs (`simulate`), scenarios, fold programs, algorithms in Python, and an agent of them for real flows
+//! (`serve`).
 //!
 //! Python decides, Rust simulates: nothing about the dynamics, the features or the actions exists twice.
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, reason = "`serve` answers real datapaths: a clock and a socket")]
 
 mod algorithm;
 mod fleet;
 mod program;
 mod scenario;
+mod serve;
 mod simulate;
 mod suite;
 
@@ -225,6 +228,8 @@ mod _anole {
     use super::program::{Program, check_program, program_names};
     #[pymodule_export]
     use super::scenario::{Scenario, scenario_names, scenario_text};
+    #[pymodule_export]
+    use super::serve::serve;
     #[pymodule_export]
     use super::simulate::{Run, Stop, plot, simulate};
     #[pymodule_export]

@@ -34,6 +34,12 @@ impl Stop {
     }
 }
 
+impl Stop {
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The result of one run.
 #[pyclass(frozen, module = "anole_ccp._anole")]
 pub struct Run(pub RunResult);

@@ -261,3 +261,14 @@ def test_programs_are_checked_and_explained():
     assert (finding.line, finding.severity, finding.code) == (2, "error", "unknown")
     text = anole_ccp.explain(Program(TEXT, name="mine"))
     assert text.startswith("mine: 2 of 16 report") and "when 1" in text
+
+
+def test_a_plot_is_svg_that_can_be_saved(tmp_path):
+    plot = anole_ccp.plot(simulate(SHORT, "cubic"), simulate(SHORT, Fixed))
+    assert plot.svg.startswith("<svg") and "Fixed" in plot.svg and "Congestion window" in plot.svg
+    assert plot.save(tmp_path / "two.svg").read_text() == plot.svg == plot._repr_svg_()
+    assert "Jain" in simulate("rtt-fairness", "cubic").plot().svg
+    with pytest.raises(ValueError, match=r"\.svg"):
+        plot.save("two.png")
+    with pytest.raises(ValueError, match="nothing to plot"):
+        anole_ccp.plot()

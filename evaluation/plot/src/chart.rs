@@ -13,7 +13,9 @@ const HEAD_LINE: f64 = 24.0;
 const FOOT: f64 = 46.0;
 const SWATCH: f64 = 34.0;
 const X_TICK: f64 = 90.0;
-const Y_TICK: f64 = 48.0;
+const Y_TICK: f64 = 38.0;
+/// Least room for the ticks of the vertical axis, so that plots above each other share their time axis.
+const TICKS: f64 = 50.0;
 /// Room beyond the data, share of an axis.
 const ROOM: f64 = 0.04;
 /// Points of a line that are marked.
@@ -43,7 +45,7 @@ pub struct Curve {
 
 /// Lines over a common axis; `reference` draws a dashed horizontal line with a name.
 pub fn lines(frame: &Frame<'_>, curves: &[Curve], reference: Option<(f64, &str)>) -> Picture {
-    draw(frame, curves, reference, None, |plot, _, style, points| {
+    draw(frame, curves, reference, (None, 0.0), |plot, _, style, points| {
         for run in points.split(|p| !finite(p)).filter(|run| !run.is_empty()) {
             plot.path(style, run);
         }
@@ -57,7 +59,7 @@ pub fn lines(frame: &Frame<'_>, curves: &[Curve], reference: Option<(f64, &str)>
 
 /// Points, with the mean of each curve's larger where there are several.
 pub fn points(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
-    draw(frame, curves, None, None, |plot, _, style, points| {
+    draw(frame, curves, None, (None, ROOM), |plot, _, style, points| {
         let known: Vec<(f64, f64)> = points.iter().copied().filter(finite).collect();
         let count = known.len() as f64;
         for point in &known {
@@ -72,7 +74,7 @@ pub fn points(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
 
 /// Lines with their points marked, the first one larger: where a sweep begins.
 pub fn trails(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
-    draw(frame, curves, None, None, |plot, _, style, points| {
+    draw(frame, curves, None, (None, ROOM), |plot, _, style, points| {
         let known: Vec<(f64, f64)> = points.iter().copied().filter(finite).collect();
         plot.path(style, &known);
         for (index, point) in known.iter().enumerate() {
@@ -85,7 +87,7 @@ pub fn trails(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
 pub fn bars(frame: &Frame<'_>, categories: &[String], curves: &[Curve]) -> Picture {
     // Bars of a category share 80 % of its width, and stand in the middle of it.
     let width = 0.8 / curves.len().max(1) as f64;
-    draw(frame, curves, None, Some(categories), |plot, index, style, points| {
+    draw(frame, curves, None, (Some(categories), 0.0), |plot, index, style, points| {
         for &(x, y) in points.iter().filter(|p| finite(p)) {
             let from = x + 0.1 + width * index as f64;
             plot.bar(style, from, from + width, y);
@@ -230,11 +232,12 @@ fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)]) ->
     y
 }
 
+/// `across`: room beyond the data along the horizontal axis, share of it.
 fn draw(
     frame: &Frame<'_>,
     curves: &[Curve],
     reference: Option<(f64, &str)>,
-    categories: Option<&[String]>,
+    (categories, across): (Option<&[String]>, f64),
     mut data: impl FnMut(&mut Plot, usize, Style, &[(f64, f64)]),
 ) -> Picture {
     let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
@@ -251,10 +254,10 @@ fn draw(
     let heights = known().map(|p| p.1).chain(reference.map(|(height, _)| height)).chain(base);
     let y = Axis::around(heights, (bottom - top) / Y_TICK, ROOM);
     let widest = y.ticks().iter().map(|(_, label)| width_of(label, LABEL)).fold(0.0, f64::max);
-    let (left, right) = (EDGE + widest + 6.0, width - EDGE - 8.0);
+    let (left, right) = ((EDGE + widest + 6.0).max(TICKS), width - EDGE - 8.0);
     let x = match categories {
         Some(names) => Axis::categories(names.len()),
-        None => Axis::around(known().map(|p| p.0), (right - left) / X_TICK, ROOM),
+        None => Axis::around(known().map(|p| p.0), (right - left) / X_TICK, across),
     };
     let mut plot = Plot { out, x, y, left, right, top, bottom };
     plot.grid(frame, categories);

@@ -21,17 +21,27 @@ pub fn of_runs(runs: &[RunResult]) -> Picture {
         };
         flows.iter().map(curve).collect()
     };
+    let with = |mean: &dyn Fn(&FlowResult) -> Option<f64>, curves: Vec<Curve>| -> Vec<Curve> {
+        let marked = |((_, flow), curve): (&(String, &FlowResult), Curve)| match mean(flow) {
+            Some(mean) => Curve { label: format!("{} ({mean:.1})", curve.label), ..curve },
+            None => curve,
+        };
+        flows.iter().zip(curves).map(marked).collect()
+    };
     let head = heading(title, runs, flows.len());
     let reference = reference(runs, flows.len());
     let mut panels = vec![
         lines(
-            &frame(&head, "throughput, Mbps"),
-            &over(&|flow| flow.series.throughput_mbps.clone()),
+            &frame(&head, "throughput, Mbps (mean)"),
+            &with(&|flow| flow.throughput_mbps, over(&|flow| flow.series.throughput_mbps.clone())),
             reference.as_ref().map(|(mbps, name)| (*mbps, name.as_str())),
         ),
         lines(
-            &frame("Round-trip time", "mean over 0.1 s, ms"),
-            &over(&|flow| flow.series.rtt_ms.iter().map(|ms| ms.unwrap_or(f64::NAN)).collect()),
+            &frame("Round-trip time", "ms (mean)"),
+            &with(
+                &|flow| flow.rtt_mean_ms,
+                over(&|flow| flow.series.rtt_ms.iter().map(|ms| ms.unwrap_or(f64::NAN)).collect()),
+            ),
             None,
         ),
     ];

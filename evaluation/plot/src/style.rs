@@ -1,7 +1,8 @@
 //! One colour and one marker for each algorithm, everywhere.
 //!
 //! Colours stay apart for colour-blind readers (after Okabe and Ito 2008), each lighter on a dark ground. A curve
-//! whose label begins with no algorithm's name takes the first colour that is free in its plot.
+//! whose label begins with no algorithm's name takes the first colour that is free in its plot, as do the flows of
+//! one algorithm (`flow 2: cubic`), which only colours tell apart.
 
 /// On a light and on a dark ground.
 pub const COLOURS: [(&str, &str); 10] = [
@@ -48,6 +49,9 @@ const ALGORITHMS: [(&str, usize, Marker); 14] = [
     ("indigo", 6, Marker::Diamond),
 ];
 
+/// What stands before the name of a transport's own algorithm.
+const TRANSPORTS: [&str; 2] = ["quic:", "linux:"];
+
 /// What a plot is about, if it is in it; otherwise its first curve.
 const SUBJECT: &str = "anole";
 
@@ -66,7 +70,7 @@ pub struct Style {
 
 /// The algorithm that a label begins with: `anole+libra`, `linux:cubic`, `cubic 2`.
 fn algorithm(label: &str) -> Option<&'static (&'static str, usize, Marker)> {
-    let own = label.split_once(':').map_or(label, |(_, own)| own);
+    let own = TRANSPORTS.iter().find_map(|transport| label.strip_prefix(transport)).unwrap_or(label);
     let name = own.split([' ', '+', ',', '(']).next().unwrap_or_default().to_lowercase();
     ALGORITHMS.iter().find(|(known, _, _)| *known == name)
 }
