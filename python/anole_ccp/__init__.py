@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import schema
+from . import fold, schema
 from .algorithm import NO_VALUE, Algorithm, Commands, Flow, Report
 from .environment import STATS, TapEnv, VectorEnv
 from .live import Served, Stop, serve
@@ -52,6 +52,7 @@ __all__ = [
     "VectorEnv",
     "check_program",
     "explain",
+    "fold",
     "networks",
     "plot",
     "policy_file",

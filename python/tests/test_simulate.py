@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import anole_ccp
-from anole_ccp import Algorithm, Program, Scenario, simulate, suite, sweep
+from anole_ccp import Algorithm, Program, Scenario, fold, simulate, suite, sweep
 
 LINK = {"capacity_mbps": 12, "one_way_delay_ms": 20, "buffer_bdp": 1}
 BUFFER = {"one_way_delay_ms": 20, "buffer_packets": 30}
@@ -272,3 +272,26 @@ def test_a_plot_is_svg_that_can_be_saved(tmp_path):
         plot.save("two.png")
     with pytest.raises(ValueError, match="nothing to plot"):
         anole_ccp.plot()
+
+
+def test_a_program_that_is_built_runs():
+    build = fold.Builder("built")
+    acked = build.report("acked", volatile=True, comment="bytes since the last report")
+    least = build.report("least_us", None, volatile=True)
+    interval = build.control("interval_us", 20_000)
+    build.when(fold.TRUE, acked.set(acked + fold.ACK["bytes_acked"]))
+    build.when(fold.HAS_RTT, least.set(least.min(fold.FLOW["rtt_sample_us"])))
+    build.when((fold.MICROS > interval) | fold.WAS_TIMEOUT, fold.MICROS.set(0), report=True)
+    assert anole_ccp.check_program(build.text()) == []
+    assert build.program().reports["acked"] == "bytes since the last report"
+
+    class Built(Algorithm):
+        program = build.program()
+        least = []
+
+        def on_report(self, report):
+            self.least.append(report.least_us)
+            return {"cwnd": 30_000}
+
+    assert simulate(SHORT, Built).flow.throughput_mbps > 5
+    assert 40_000 <= min(Built.least) < 45_000
