@@ -88,7 +88,9 @@ fn a_table_is_for_people() {
     let output = Files::new(SCENARIO).sim(&["--runs", "2"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("throughput Mbps") && text.contains("cubic") && text.contains("± standard deviations of 2 runs"),
+        text.contains("throughput Mbps")
+            && text.contains("cubic")
+            && text.contains("± standard deviations of 2 runs"),
         "{text}"
     );
 }

@@ -43,7 +43,7 @@ const ALGORITHMS: [(&str, usize, Marker); 14] = [
     ("orca", 7, Marker::Square),
     ("spine", 8, Marker::Triangle),
     ("native", 9, Marker::Down),
-    ("sage", 2, Marker::Diamond),
+    ("sage", 5, Marker::Diamond),
     ("aurora", 3, Marker::Circle),
     ("astraea", 4, Marker::Triangle),
     ("indigo", 6, Marker::Diamond),
@@ -62,7 +62,7 @@ pub struct Style {
     pub colour: usize,
     /// Its points.
     pub marker: Marker,
-    /// Another curve of this plot has the colour.
+    /// Another curve of this plot has the look.
     pub dashed: bool,
     /// Drawn last and strongest.
     pub subject: bool,
@@ -81,7 +81,7 @@ pub fn styles(labels: &[&str]) -> Vec<Style> {
     let subject =
         known.iter().position(|known| known.is_some_and(|(name, _, _)| *name == SUBJECT)).unwrap_or(0);
     let mut taken: Vec<usize> = known.iter().flatten().map(|(_, colour, _)| *colour).collect();
-    let mut styles: Vec<Style> = Vec::new();
+    let (mut styles, mut looks) = (Vec::new(), Vec::new());
     for (index, known) in known.into_iter().enumerate() {
         let (colour, marker) = known.map_or_else(
             || {
@@ -92,8 +92,9 @@ pub fn styles(labels: &[&str]) -> Vec<Style> {
             },
             |&(_, colour, marker)| (colour, marker),
         );
-        // The second of a colour has the next marker, and so on.
-        let before = styles.iter().filter(|style| style.colour == colour).count();
+        // The second of a look has the next marker, and so on.
+        let before = looks.iter().filter(|look| **look == (colour, marker)).count();
+        looks.push((colour, marker));
         let place = MARKERS.iter().position(|known| *known == marker).unwrap_or(0);
         let marker = MARKERS[(place + before) % MARKERS.len()];
         styles.push(Style { colour, marker, dashed: before > 0, subject: index == subject });
