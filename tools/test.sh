@@ -118,6 +118,9 @@ for folder in python training; do
     (cd $folder && PYTHONPATH=../python:../tools ../.venv/bin/python -m pytest -q -p pytest_skips)
 done
 
+step "Python: the wheel in a fresh environment"
+tools/wheel.sh
+
 step "differential tests: libccp, the kernel datapaths' machine"
 (cd tests/oracle && cargo test --locked --release)
 
