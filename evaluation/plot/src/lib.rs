@@ -1,6 +1,6 @@
 //! Plots as SVG text: lines over time, points in a plane, bars; and the picture of a run.
 //!
-//! An algorithm has one colour and marker everywhere ([`style`]); the subject of a plot is drawn last and strongest.
+//! An algorithm has one colour and marker everywhere (`style.rs`); the subject of a plot is drawn last and strongest.
 //! A picture is self-contained: generic fonts, and colours for light and dark backgrounds, of which the reader's
 //! system chooses. Text is large enough to be read when a picture is shown 390 pixels wide.
 

@@ -58,7 +58,7 @@ const SUBJECT: &str = "anole";
 /// How a curve looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Number in [`COLOURS`].
+    /// Number in `COLOURS`.
     pub colour: usize,
     /// Its points.
     pub marker: Marker,
