@@ -136,7 +136,7 @@ fn picture(title: &str, steps: &[Explanation]) -> plot::Picture {
     let trust = [line("rule-based", &|s| Some(s.confidence[0])), line("learned", &|s| Some(s.confidence[1]))];
     plot::stacked(&[
         plot::lines(&frame(title, "rate, Mbps"), &rates, None),
-        plot::points(&frame("what each evaluation chose", "rate, Mbps"), &sources),
+        plot::dots(&frame("what each evaluation chose", "rate, Mbps"), &sources),
         plot::lines(&frame("delay", "ms"), &delays, None),
         plot::lines(&frame("confidence", "η"), &trust, None),
     ])

@@ -57,7 +57,16 @@ pub fn lines(frame: &Frame<'_>, curves: &[Curve], reference: Option<(f64, &str)>
     })
 }
 
-/// Points, with the mean of each curve's larger where there are several.
+/// Points alone.
+pub fn dots(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
+    draw(frame, curves, None, (None, 0.0), |plot, _, style, points| {
+        for point in points.iter().filter(|p| finite(p)) {
+            plot.marker(style, *point, 4.5, 0.85);
+        }
+    })
+}
+
+/// Points of runs, with the mean of each curve's larger where there are several.
 pub fn points(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
     draw(frame, curves, None, (None, ROOM), |plot, _, style, points| {
         let known: Vec<(f64, f64)> = points.iter().copied().filter(finite).collect();

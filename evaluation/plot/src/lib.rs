@@ -12,7 +12,7 @@ mod runs;
 mod style;
 mod svg;
 
-pub use chart::{Curve, Frame, bars, lines, points, trails};
+pub use chart::{Curve, Frame, bars, dots, lines, points, trails};
 pub use runs::of_runs;
 pub use svg::{Picture, stacked};
 
