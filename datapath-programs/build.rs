@@ -19,7 +19,7 @@ fn main() {
         .collect();
     files.sort();
     let mut out = String::new();
-    let mut modules = Vec::new();
+    let (mut modules, mut texts) = (Vec::new(), String::new());
     for file in files {
         let shown = Path::new("datapath-programs").join(&file).display().to_string();
         let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or("").to_string();
@@ -35,10 +35,16 @@ fn main() {
         check_names(&shown, &compiled.program);
         write_module(&mut out, &name, &module, &compiled);
         modules.push(module);
+        write!(texts, "{source:?}, ").unwrap();
     }
     let all: String = modules.iter().map(|m| format!("&{m}::PROGRAM, ")).collect();
     writeln!(out, "/// Every program of this crate.\npub static ALL: &[&crate::Program] = &[{all}];")
         .unwrap();
+    writeln!(
+        out,
+        "/// Their files, comments included, in the same order.\npub static TEXTS: &[&str] = &[{texts}];"
+    )
+    .unwrap();
     let target = PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR")).join("programs.rs");
     fs::write(target, out).expect("OUT_DIR is writable");
 }

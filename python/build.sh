@@ -8,6 +8,6 @@ export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARG
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 cargo build --locked --release --package anole-python
 # Renamed into place: a copy over a library that is in use would break who uses it.
-cp "$target/release/lib_anole.so" python/anole/.new.so
-mv python/anole/.new.so python/anole/_anole.abi3.so
-echo "python/anole/_anole.abi3.so"
+cp "$target/release/lib_anole.so" python/anole_ccp/.new.so
+mv python/anole_ccp/.new.so python/anole_ccp/_anole.abi3.so
+echo "python/anole_ccp/_anole.abi3.so"

@@ -81,6 +81,7 @@ tools/python.sh
 for folder in python training; do
     (cd $folder && ../.venv/bin/ruff format --check . && ../.venv/bin/ruff check .)
 done
+(cd python && ../.venv/bin/mypy)
 
 [ "${1:-}" != lint ] || exit 0
 
@@ -116,6 +117,9 @@ step "Python: environments, networks against Rust and LibTorch, trainers"
 for folder in python training; do
     (cd $folder && PYTHONPATH=../python:../tools ../.venv/bin/python -m pytest -q -p pytest_skips)
 done
+
+step "Python: the wheel in a fresh environment"
+tools/wheel.sh
 
 step "differential tests: libccp, the kernel datapaths' machine"
 (cd tests/oracle && cargo test --locked --release)

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-import anole
+import anole_ccp as anole
 
 #: A log keeps at most this many rows; when it is full, every second one is dropped.
 MAX_ROWS = 2000

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import nn
 
-import anole
+import anole_ccp as anole
 from common import (
     KNOWN,
     Arguments,

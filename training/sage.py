@@ -45,7 +45,7 @@ import torch.nn.functional as F
 from torch import nn
 from tqdm import tqdm
 
-import anole
+import anole_ccp as anole
 import common
 from common import fail, option
 

@@ -43,7 +43,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import anole
+import anole_ccp as anole
 import common
 from common import option
 

@@ -18,6 +18,15 @@ impl Installed {
         Installed((FIRST_UID..).zip(ALL.iter().copied()).collect())
     }
 
+    /// The same and `program`, under the next id; as it is if the program is there.
+    pub fn with(mut self, program: &&'static Program) -> Installed {
+        if self.uid(program).is_none() {
+            let last = self.0.iter().map(|&(uid, _)| uid).max();
+            self.0.push((last.map_or(FIRST_UID, |uid| uid + 1), program));
+        }
+        self
+    }
+
     /// `program` is installed under this id, in place of what had it.
     pub fn insert(&mut self, uid: u32, program: &'static Program) {
         self.0.retain(|&(known, _)| known != uid);

@@ -5,15 +5,15 @@
 //! a figure that there was not. `--explain-span` draws a part of the flow larger, by its stages.
 
 use crate::output;
-use crate::plot::{self, Curve, Frame};
 use anole_algorithms::{Explanation, Judged};
+use anole_plot::{self as plot, Curve, Frame};
 use anole_sim::result::RunResult;
 use anyhow::Result;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// Width and height of each of the pictures that stand on each other, pixels.
-const PANEL: (u32, u32) = (1100, 280);
+const PANEL: (u32, u32) = (plot::WIDTH, 270);
 
 const SHARED: [&str; 10] = [
     "at_s",
@@ -31,7 +31,7 @@ const VERDICTS: [&str; 3] = ["rule", "learned", "previous"];
 const VERDICT: [&str; 6] = ["rate_mbps", "utility", "slope", "slope_error", "gradient", "rtt_ratio"];
 
 /// The same of a part, where more of them may stand on each other.
-const PART_PANEL: (u32, u32) = (820, 210);
+const PART_PANEL: (u32, u32) = (plot::WIDTH, 240);
 
 /// Stages in the order of a flow's life, so that a colour means the same in every picture; others come behind.
 const STAGES: [&str; 6] = ["ramp", "drain", "check", "evaluation", "probing", "acceleration"];
@@ -56,10 +56,10 @@ pub fn write(folder: &Path, result: &RunResult, part: Option<Span>) -> Result<us
         let title = format!("{}: {} of flow {index}", result.scenario, flow.alg);
         output::write_whole(folder, &format!("{stem}-flow{index}-explained.csv"), &table(&flow.explained))?;
         let svg = match part {
-            None => picture(&title, &flow.explained)?,
-            Some(span) => part_picture(&title, &flow.explained, span)?,
+            None => picture(&title, &flow.explained),
+            Some(span) => part_picture(&title, &flow.explained, span),
         };
-        output::write_whole(folder, &format!("{stem}-flow{index}-explained.svg"), &svg)?;
+        output::write_whole(folder, &format!("{stem}-flow{index}-explained.svg"), &svg.svg())?;
         written += 1;
     }
     Ok(written)
@@ -107,7 +107,7 @@ fn table(steps: &[Explanation]) -> String {
 }
 
 /// Rates that compete, what was chosen, round-trip time and confidence, one above the other.
-fn picture(title: &str, steps: &[Explanation]) -> Result<String> {
+fn picture(title: &str, steps: &[Explanation]) -> plot::Picture {
     let line = |label: &str, value: &dyn Fn(&Explanation) -> Option<f64>| Curve {
         label: label.to_string(),
         points: steps.iter().filter_map(|s| Some((s.at.as_secs_f64(), value(s)?))).collect(),
@@ -134,12 +134,12 @@ fn picture(title: &str, steps: &[Explanation]) -> Result<String> {
         line("aimed at", &|s| Some((s.min_rtt + s.aim).as_millis_f64())),
     ];
     let trust = [line("rule-based", &|s| Some(s.confidence[0])), line("learned", &|s| Some(s.confidence[1]))];
-    Ok(plot::stacked(&[
-        plot::lines(&frame(title, "rate, Mbps"), &rates, None)?,
-        plot::points(&frame("what each evaluation chose", "rate, Mbps"), &sources)?,
-        plot::lines(&frame("delay", "ms"), &delays, None)?,
-        plot::lines(&frame("confidence", "η"), &trust, None)?,
-    ]))
+    plot::stacked(&[
+        plot::lines(&frame(title, "rate, Mbps"), &rates, None),
+        plot::dots(&frame("what each evaluation chose", "rate, Mbps"), &sources),
+        plot::lines(&frame("delay", "ms"), &delays, None),
+        plot::lines(&frame("confidence", "η"), &trust, None),
+    ])
 }
 
 /// A rate that holds from a time to another, as a piece of a broken line, in time since `from`.
@@ -150,7 +150,7 @@ fn piece((from, to): Span, start: f64, end: f64, y: f64) -> Vec<(f64, f64)> {
 
 /// A part of a flow: rate by stage, rates tested, queue, confidence; the last three where there is something to
 /// see.
-fn part_picture(title: &str, steps: &[Explanation], span: Span) -> Result<String> {
+fn part_picture(title: &str, steps: &[Explanation], span: Span) -> plot::Picture {
     let at = |step: &Explanation| step.at.as_secs_f64();
     let x = format!("time since {} s, s", span.0);
     let frame = |title, y| Frame { title, x: &x, y, size: PART_PANEL };
@@ -175,7 +175,7 @@ fn part_picture(title: &str, steps: &[Explanation], span: Span) -> Result<String
         .iter()
         .map(|name| pieces(name, &|step| (step.stage == *name).then(|| step.rate.mbps())))
         .collect();
-    let mut panels = vec![plot::lines(&frame(title, "rate, Mbps"), &stages, None)?];
+    let mut panels = vec![plot::lines(&frame(title, "rate, Mbps"), &stages, None)];
     // An evaluation's verdicts come with the step that ends it.
     let tested = |label: &str, verdict: fn(&Explanation) -> Option<Judged>| {
         let points = spans()
@@ -188,18 +188,18 @@ fn part_picture(title: &str, steps: &[Explanation], span: Span) -> Result<String
         tested("tested: learned", |step| step.learned),
     ];
     if rates[1..].iter().any(|series| !series.points.is_empty()) {
-        panels.push(plot::lines(&frame("rates that were tested", "rate, Mbps"), &rates, None)?);
+        panels.push(plot::lines(&frame("rates that were tested", "rate, Mbps"), &rates, None));
     }
     let queue = [
         over("smoothed round-trip time", &|step| (step.rtt - step.min_rtt).as_millis_f64()),
         over("aimed at", &|step| step.aim.as_millis_f64()),
     ];
-    panels.push(plot::lines(&frame("beyond the smallest round-trip time", "queue, ms"), &queue, None)?);
+    panels.push(plot::lines(&frame("beyond the smallest round-trip time", "queue, ms"), &queue, None));
     let trust = [over("rule-based", &|s| s.confidence[0]), over("learned", &|s| s.confidence[1])];
     if trust.iter().flat_map(|series| &series.points).any(|(_, eta)| *eta < 1.0) {
-        panels.push(plot::lines(&frame("confidence", "η"), &trust, None)?);
+        panels.push(plot::lines(&frame("confidence", "η"), &trust, None));
     }
-    Ok(plot::stacked(&panels))
+    plot::stacked(&panels)
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ mod emulate;
 mod explain;
 mod options;
 mod output;
-mod plot;
 mod pool;
 mod reproduce;
 mod sim;

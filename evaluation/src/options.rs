@@ -5,7 +5,7 @@ use anole_algorithms::Slots;
 use anole_inference::{Backend, Loader, Serving, Settings};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
-use anole_sim::scenario::{MAX_FILE_BYTES, Scenario};
+use anole_sim::scenario::{self, MAX_FILE_BYTES, Scenario};
 use anyhow::Result;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,8 @@ pub fn check_backend(loader: &Loader) -> Result<()> {
 /// A scenario, what to run in it, and where the results go.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ScenarioArgs {
-    /// The scenario, a TOML file
+    /// The scenario: a TOML file, or the name of one that comes with the program (anole-normal, …)
+    #[arg(value_name = "FILE|NAME")]
     pub file: PathBuf,
     /// Algorithms for the flows under test, each in runs of its own
     #[arg(long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
@@ -149,6 +150,12 @@ impl ScenarioArgs {
     }
 }
 
+/// What is taken for the name of a scenario: no file, and nothing that looks like one.
+fn shipped_name(file: &Path) -> Option<&str> {
+    let name = file.to_str()?;
+    (!name.contains('/') && !name.ends_with(".toml") && !file.exists()).then_some(name)
+}
+
 /// Longest trace, bytes: at ten bytes a line, some thirteen million packets.
 const MAX_TRACE_BYTES: u64 = 128 << 20;
 
@@ -163,10 +170,13 @@ fn read_at_most(file: &Path, bytes: u64) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Reads a scenario file; traces are found relative to it.
+/// Reads a scenario: a file, relative to which traces are found, or one that comes with the program.
 pub fn load(file: &Path, set: &[String]) -> Result<Scenario> {
-    let text = read_at_most(file, MAX_FILE_BYTES)
-        .map_err(|e| usage(format!("cannot read the scenario {}: {e}", file.display())))?;
+    let text = match shipped_name(file) {
+        Some(name) => scenario::shipped(name).map_err(usage)?.to_string(),
+        None => read_at_most(file, MAX_FILE_BYTES)
+            .map_err(|e| usage(format!("cannot read the scenario {}: {e}", file.display())))?,
+    };
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut traces =
         |path: &str| read_at_most(&folder.join(path), MAX_TRACE_BYTES).map_err(|e| e.to_string());

@@ -11,6 +11,7 @@ use anole_sim::scenario::Scenario;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,6 +29,10 @@ pub struct Args {
     /// Draw this part alone, in seconds, larger and by the flow's stages
     #[arg(long, value_name = "FROM:TO", requires = "explain", value_parser = explain::parse_span)]
     explain_span: Option<explain::Span>,
+    /// Also draw throughput, round-trip time, window, queue and losses over time: an SVG into the directory of --out, or
+    /// the current one. The algorithms in one picture where the scenario has one flow, else a picture for each
+    #[arg(long)]
+    plot: bool,
     /// Runs at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -54,6 +59,8 @@ pub fn main(args: Args) -> Result<()> {
         .collect::<Result<_>>()?;
     check_backend(&loader)?;
     let mut results = Vec::new();
+    let mut drawn = Drawn::default();
+    let mut alike = Alike::default();
     let bar = progress_bar(&scenario, jobs.len());
     let mut take = |result| {
         if let Some(failure) = loader.failure() {
@@ -66,6 +73,10 @@ pub fn main(args: Args) -> Result<()> {
                 eprintln!("anole-eval: {} explains nothing; anole does", result.alg);
             }
         }
+        alike.note(&result);
+        if args.plot {
+            drawn.note(&result);
+        }
         match args.scenario.json {
             true => output::print_line(&output::to_json(&result)?)?,
             false => results.push(result),
@@ -76,9 +87,75 @@ pub fn main(args: Args) -> Result<()> {
     let workers = pool::workers(args.jobs);
     pool::run(jobs.len(), workers, job, || (), |_, result| bar.suspend(|| take(result)))?;
     bar.finish_and_clear();
+    if args.plot {
+        drawn.write(args.scenario.out.as_deref().unwrap_or(Path::new(".")))?;
+    }
+    alike.warn();
     match args.scenario.json {
         true => Ok(()),
         false => output::print_line(&table::render(&results)),
+    }
+}
+
+/// What is drawn: the first run of each algorithm.
+#[derive(Default)]
+struct Drawn(Vec<RunResult>);
+
+impl Drawn {
+    fn note(&mut self, result: &RunResult) {
+        if self.0.last().is_none_or(|last| last.alg != result.alg) {
+            self.0.push(result.clone());
+        }
+    }
+
+    /// One picture where every run has one flow, else one for each; says where they are.
+    fn write(&self, folder: &Path) -> Result<()> {
+        let together = self.0.iter().all(|run| run.flows.len() == 1);
+        let parts: Vec<&[RunResult]> = if together { vec![&self.0] } else { self.0.chunks(1).collect() };
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            let algs: Vec<&str> = part.iter().map(|run| run.alg.as_str()).collect();
+            let named = RunResult { alg: algs.join("+"), ..part[0].clone() };
+            let name = output::file_name(&named).replace(".json", ".svg");
+            output::write_whole(folder, &name, &anole_plot::of_runs(part).svg())?;
+            eprintln!("anole-eval: {}", folder.join(name).display());
+        }
+        Ok(())
+    }
+}
+
+/// Which algorithms' runs are alike, seeds aside.
+#[derive(Default)]
+struct Alike {
+    /// The present algorithm's first run.
+    first: Option<RunResult>,
+    /// Every algorithm, and whether its runs after the first are like it; `None` while there was one alone.
+    algs: Vec<(String, Option<bool>)>,
+}
+
+impl Alike {
+    fn note(&mut self, result: &RunResult) {
+        match (&self.first, self.algs.last_mut()) {
+            (Some(first), Some((alg, alike))) if *alg == result.alg => {
+                *alike = Some(alike.unwrap_or(true) && first.flows == result.flows);
+            }
+            _ => {
+                self.first = Some(result.clone());
+                self.algs.push((result.alg.clone(), None));
+            }
+        }
+    }
+
+    /// Says whose runs are alike, and what to do about it.
+    fn warn(&self) {
+        let alike = self.algs.iter().filter(|(_, alike)| *alike == Some(true));
+        let names: Vec<&str> = alike.map(|(alg, _)| alg.as_str()).collect();
+        if !names.is_empty() {
+            eprintln!(
+                "anole-eval: all runs of {} are alike: nothing in this scenario is random for them; give a link random_loss \
+                 or jitter_ms, a flow ack_jitter_us (--set bottleneck.random_loss=0.001), or leave --runs out",
+                names.join(", ")
+            );
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Results for people: one row per algorithm and flow, means over the runs.
+//! Results for people: one row per algorithm and flow, means and standard deviations over the runs.
 
 use anole_sim::result::{FlowResult, Governed, RunResult};
 
@@ -22,7 +22,7 @@ pub fn render(results: &[RunResult]) -> String {
         let flows = group.first().map_or(0, |run| run.flows.len());
         for index in 0..flows {
             let of = |figure: fn(&FlowResult) -> Option<f64>| {
-                mean(group.iter().map(|run| figure(&run.flows[index])))
+                group.iter().map(|run| figure(&run.flows[index])).collect::<Vec<_>>()
             };
             let figures = [
                 of(|f| f.throughput_mbps),
@@ -34,7 +34,7 @@ pub fn render(results: &[RunResult]) -> String {
                 of(|f| f.retransmit_rate.map(|r| r * 100.0)),
             ];
             let mut row = vec![group[0].flows[index].alg.clone(), format!("{}", index + 1)];
-            row.extend(figures.iter().map(|figure| number(*figure, 2)));
+            row.extend(figures.iter().map(|figure| spread(figure)));
             rows.push(row);
         }
         if flows > 1 {
@@ -64,7 +64,7 @@ pub fn render(results: &[RunResult]) -> String {
     }
     let runs = results.chunk_by(|a, b| a.alg == b.alg).map(<[RunResult]>::len).max().unwrap_or(0);
     if runs > 1 {
-        notes += &format!("means of {runs} runs\n");
+        notes += &format!("means ± standard deviations of {runs} runs\n");
     }
     aligned(&rows) + "\n" + notes.trim_end()
 }
@@ -83,6 +83,19 @@ fn governors(run: &RunResult, index: usize, flow: &FlowResult) -> String {
 fn mean(figures: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let known: Vec<f64> = figures.flatten().collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+}
+
+/// The mean of what is known, and beside it the standard deviation where there is one.
+fn spread(figures: &[Option<f64>]) -> String {
+    let known: Vec<f64> = figures.iter().flatten().copied().collect();
+    let middle = mean(figures.iter().copied());
+    match middle {
+        Some(mean) if known.len() > 1 => {
+            let squares: f64 = known.iter().map(|value| (value - mean).powi(2)).sum();
+            format!("{mean:.2} ± {:.2}", (squares / (known.len() - 1) as f64).sqrt())
+        }
+        middle => number(middle, 2),
+    }
 }
 
 fn number(figure: Option<f64>, digits: usize) -> String {
@@ -104,4 +117,15 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread;
+
+    #[test]
+    fn a_figure_of_several_runs_has_its_deviation() {
+        assert_eq!(spread(&[Some(1.0), None, Some(3.0)]), "2.00 ± 1.41");
+        assert_eq!((spread(&[Some(1.0)]).as_str(), spread(&[None]).as_str()), ("1.00", "–"));
+    }
 }

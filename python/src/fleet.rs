@@ -32,6 +32,8 @@ pub struct FleetPlan {
     /// Parameters of the algorithm that differ from their defaults.
     pub params: BTreeMap<String, f64>,
     pub seed: u64,
+    /// The number of each simulation's first episode.
+    pub first: Vec<u64>,
     /// The algorithm drives itself, and is only seen as a policy would see it.
     pub watched: bool,
 }
@@ -70,6 +72,8 @@ pub struct Halt {
     pub last_input: Vec<f32>,
     /// Window in force at the question, bytes.
     pub cwnd: u32,
+    /// Number of the episode that the question is of.
+    pub episode: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -264,10 +268,11 @@ struct Log {
 fn fly(hall: &Arc<Hall>, plan: &FleetPlan, index: usize) -> Result<(), String> {
     let log = Arc::new(Mutex::new(Log::default()));
     let mut silent = 0;
-    for episode in 0.. {
+    for episode in plan.first[index].. {
         let (scenario, end) = plan.draw(index, episode);
         lock(&log).questions = 0;
-        let pilot = Box::new(SeatPilot { hall: Arc::clone(hall), index, end, log: Arc::clone(&log) });
+        let pilot =
+            Box::new(SeatPilot { hall: Arc::clone(hall), index, episode, end, log: Arc::clone(&log) });
         let rest = plan.run(&scenario, pilot)?.run();
         let mut log = lock(&log);
         if log.over {
@@ -291,6 +296,7 @@ fn fly(hall: &Arc<Hall>, plan: &FleetPlan, index: usize) -> Result<(), String> {
 struct SeatPilot {
     hall: Arc<Hall>,
     index: usize,
+    episode: u64,
     /// The episode ends at the first question from here on.
     end: Time,
     log: Arc<Mutex<Log>>,
@@ -316,7 +322,7 @@ impl Pilot for SeatPilot {
             if halt.done {
                 halt.last_input.clone_from(&log.last_input);
             }
-            halt.cwnd = question.cwnd;
+            (halt.cwnd, halt.episode) = (question.cwnd, self.episode);
             halt.input.clear();
             halt.input.extend_from_slice(question.input);
             log.last_input.clone_from(&halt.input);

@@ -1,9 +1,18 @@
-//! The Python extension `anole._anole`: simulations in step, behind the package `anole`.
+//! The Python extension `anole_ccp._anole`, behind the package `anole_ccp`: simulations in step (`fleet`), single
+//! runs (`simulate`), scenarios, fold programs, algorithms in Python, and an agent of them for real flows
+//! (`serve`).
 //!
 //! Python decides, Rust simulates: nothing about the dynamics, the features or the actions exists twice.
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, reason = "`serve` answers real datapaths: a clock and a socket")]
 
+mod algorithm;
 mod fleet;
+mod program;
+mod scenario;
+mod serve;
+mod simulate;
+mod suite;
 
 use anole_policies::{Batch, Embedded, Network as _, PolicyFile, Schema};
 use anole_sim::control::Step;
@@ -22,10 +31,11 @@ const MAX_SIMULATIONS: usize = 4096;
 /// Rows of figures.
 type Rows<'py> = Bound<'py, PyArray2<f32>>;
 
-/// What a round gives: inputs, steps, done, last inputs, windows.
-type Round<'py> = (Rows<'py>, Rows<'py>, Bound<'py, PyArray1<bool>>, Rows<'py>, Bound<'py, PyArray1<f32>>);
+/// What a round gives: inputs, steps, done, last inputs, windows, numbers of episodes.
+type Round<'py> =
+    (Rows<'py>, Rows<'py>, Bound<'py, PyArray1<bool>>, Rows<'py>, Bound<'py, PyArray1<f32>>, Vec<u64>);
 
-/// Simulations in step; see `anole.VectorEnv`.
+/// Simulations in step; see `anole_ccp.VectorEnv`.
 #[pyclass(frozen)]
 struct Simulations {
     plan: Arc<FleetPlan>,
@@ -56,12 +66,17 @@ impl Simulations {
         count: usize,
         threads: usize,
         seed: u64,
+        first_episodes: Vec<u64>,
         params: BTreeMap<String, f64>,
         watched: bool,
     ) -> PyResult<Simulations> {
         if !(1..=MAX_SIMULATIONS).contains(&count) || threads == 0 {
             let message = format!("n = {count}, threads = {threads}: give n from 1 to {MAX_SIMULATIONS}");
             return Err(PyValueError::new_err(message + " and at least one thread"));
+        }
+        if first_episodes.len() != count {
+            let message = format!("{} first episodes for {count} simulations", first_episodes.len());
+            return Err(PyValueError::new_err(message));
         }
         let plan = Arc::new(FleetPlan {
             alg: algorithm.to_string(),
@@ -70,6 +85,7 @@ impl Simulations {
             ranges: ranges(ranges_json)?,
             params,
             seed,
+            first: first_episodes,
             watched,
         });
         let fleet =
@@ -78,7 +94,7 @@ impl Simulations {
     }
 
     /// Gives every simulation its outputs (count × outputs; None before the first round), and returns
-    /// (inputs, steps, done, last inputs, windows) at the questions that they come to.
+    /// (inputs, steps, done, last inputs, windows, episodes) at the questions that they come to.
     #[pyo3(signature = (outputs=None))]
     fn round<'py>(
         &self,
@@ -101,6 +117,7 @@ impl Simulations {
         let mut steps = vec![0f32; self.count * Step::NAMES.len()];
         let mut done = vec![false; self.count];
         let mut windows = vec![0f32; self.count];
+        let mut episodes = vec![0; self.count];
         py.detach(|| {
             self.fleet.round(outputs, |index, halt| {
                 seen[index * inputs..][..inputs].copy_from_slice(&halt.input);
@@ -111,6 +128,7 @@ impl Simulations {
                 steps[index * values.len()..][..values.len()].copy_from_slice(&values);
                 done[index] = halt.done;
                 windows[index] = halt.cwnd as f32;
+                episodes[index] = halt.episode;
             })
         })
         .map_err(PyRuntimeError::new_err)?;
@@ -122,6 +140,7 @@ impl Simulations {
             PyArray1::from_vec(py, done),
             rows(last, inputs)?,
             PyArray1::from_vec(py, windows),
+            episodes,
         ))
     }
 }
@@ -202,9 +221,19 @@ fn named_ranges(name: &str) -> PyResult<String> {
     serde_json::to_string(&ranges).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Simulations for training and evaluation; the package `anole` is what to use.
+/// Simulations for training and evaluation; the package `anole_ccp` is what to use.
 #[pymodule]
 mod _anole {
+    #[pymodule_export]
+    use super::program::{Program, check_program, program_names};
+    #[pymodule_export]
+    use super::scenario::{Scenario, scenario_names, scenario_text};
+    #[pymodule_export]
+    use super::serve::serve;
+    #[pymodule_export]
+    use super::simulate::{Run, Stop, plot, simulate};
+    #[pymodule_export]
+    use super::suite::suite_figures;
     #[pymodule_export]
     use super::{
         Network, Simulations, canonical_schema, check_policy, named_ranges, schema_names, schema_shape,

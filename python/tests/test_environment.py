@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import anole
-from anole.gym import GymEnv, GymVectorEnv
+import anole_ccp as anole
+from anole_ccp.gym import GymEnv, GymVectorEnv
 
 SHORT = anole.Ranges(capacity_mbps=(5.0, 20.0), rtt_ms=(10.0, 40.0), duration_s=1.0)
 COLUMN = {name: index for index, name in enumerate(anole.STATS)}
@@ -55,11 +56,14 @@ def test_results_depend_on_the_seed_and_the_actions_and_not_on_threads():
     assert not equal(first, rollout(env(), action=-0.5))
 
 
-def test_reset_begins_again():
+def test_a_reset_draws_the_next_link_and_a_seed_begins_again():
     environment = env()
     obs = environment.reset()
     environment.step(np.zeros((3, 1)))
-    assert np.array_equal(environment.reset(), obs)
+    again = environment.reset()
+    assert not np.array_equal(again, obs)
+    assert np.array_equal(environment.reset(seed=1), obs)
+    assert np.array_equal(environment.reset(), again)
     assert not np.array_equal(environment.reset(seed=9), obs)
     environment.close()
     assert np.array_equal(environment.reset(seed=1), obs)
@@ -137,6 +141,29 @@ def test_a_tap_sees_what_an_algorithm_does(algorithm):
 def test_named_ranges_are_those_of_the_suite():
     assert anole.Ranges.named("random") == anole.Ranges()
     assert anole.Ranges.named("capacity-5x").capacity_mbps == (400.0, 1000.0)
+
+
+def test_episodes_that_are_left_are_those_that_would_have_come():
+    whole, left = env(n=1), env(n=1)
+    whole.reset(), left.reset()
+    done, obs = [False], None
+    while not done[0]:
+        obs, _, done = whole.step(np.zeros((1, 1)))
+    left.step(np.zeros((1, 1)))
+    assert np.array_equal(left.reset(), obs)
+
+
+def test_gymnasium_makes_the_environments_by_name():
+    single = gymnasium.make("anole/Link-v0", ranges=SHORT, threads=1)
+    first, _ = single.reset(seed=1)
+    single.step(single.action_space.sample())
+    second, _ = single.reset()
+    assert not np.array_equal(first, second)
+    assert np.array_equal(single.reset(seed=1)[0], first)
+    several = gymnasium.make_vec("anole/Link-v0", num_envs=3, ranges=SHORT, threads=1)
+    obs, _ = several.reset(seed=1)
+    assert obs.shape == (3, several.single_observation_space.shape[0])
+    several.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*")

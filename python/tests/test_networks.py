@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-import anole
-from anole import _anole, networks, policy_file
+import anole_ccp as anole
+from anole_ccp import _anole, networks, policy_file
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = anole.schema.names()

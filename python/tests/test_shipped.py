@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-import anole
-from anole import _anole, policy_file
+import anole_ccp as anole
+from anole_ccp import _anole, policy_file
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "policies" / "shipped").glob("*.safetensors"))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import anole
+import anole_ccp as anole
 import common
 import libra
 import orca

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import anole
+import anole_ccp as anole
 import common
 import libra
 import orca

@@ -14,6 +14,7 @@ use crate::scenario::Scenario;
 use anole_algorithms::BuildError;
 use anole_model::Time;
 use anole_policies::{InferenceSession, Policies, Policy, PolicyError, Schema};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A run whose flows under test ask a pilot.
@@ -81,7 +82,7 @@ impl<'a> Controlled<'a> {
     /// Simulates until the pilot stops the run or the scenario ends; returns, for each flow under test,
     /// what happened since its last question.
     pub fn run(mut self) -> Vec<Step> {
-        self.simulation.run(&mut |_| ());
+        self.simulation.run(&mut |_| ControlFlow::Continue(()));
         self.simulation.note_readings();
         self.cockpit.flows.iter().map(|&flow| self.cockpit.step(flow)).collect()
     }

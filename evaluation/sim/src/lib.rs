@@ -17,4 +17,4 @@ pub mod scenario;
 mod streams;
 pub mod suite;
 
-pub use engine::{AgentScript, SERIES_STEP, changes, jain_index, link_configs, run};
+pub use engine::{AgentScript, SERIES_STEP, changes, jain_index, link_configs, run, run_while};

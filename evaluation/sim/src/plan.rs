@@ -4,7 +4,7 @@ use crate::late::late;
 use crate::scenario::{FlowSpec, INITIAL_WINDOW_PACKETS, Places, Scenario};
 use crate::streams::Stream;
 use anole_algorithms::learned::{Policies, Shipped};
-use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Slot, Slots};
+use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Program, Slot, Slots};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,12 +54,40 @@ pub enum FlowPlanError {
     },
 }
 
+/// An algorithm that is in no registry: somebody's own.
+#[derive(Clone)]
+pub struct Custom {
+    /// Its name, as in results.
+    pub name: String,
+    /// The fold programs that it runs.
+    pub programs: Vec<&'static Program>,
+    /// Makes one for a flow; the number is the seed of all randomness inside.
+    pub make: Arc<dyn Fn(FlowInfo, u64) -> Box<dyn Algorithm> + Send + Sync>,
+}
+
+impl std::fmt::Debug for Custom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Custom").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What decides over a flow.
+#[derive(Clone, Debug)]
+enum Runs {
+    /// The datapath by itself.
+    Native,
+    /// An algorithm of the registry.
+    Known(Build),
+    /// Somebody's own, with its seed.
+    Custom(Custom, u64),
+}
+
 /// The algorithm of one flow.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
     /// Its name, as in results.
     pub alg: String,
-    build: Option<Build>,
+    runs: Runs,
 }
 
 impl FlowPlan {
@@ -68,7 +96,7 @@ impl FlowPlan {
     pub(crate) fn with_policies(mut self, policies: Arc<dyn Policies>) -> FlowPlan {
         let spec = anole_algorithms::find(&self.alg);
         let guarded = spec.is_ok_and(|spec| spec.parameters.iter().any(|p| p.name == GUARD));
-        if let Some(build) = &mut self.build {
+        if let Runs::Known(build) = &mut self.runs {
             build.policies = Arc::clone(&policies);
             if guarded && build.policy.as_deref() == Some(OUTSIDE) {
                 build.params.entry(GUARD.to_string()).or_insert(0.0);
@@ -79,8 +107,19 @@ impl FlowPlan {
 
     /// A new instance; `None` for a flow that the datapath governs by itself.
     pub(crate) fn algorithm(&self, flow: FlowInfo) -> Option<Box<dyn Algorithm>> {
-        let build = Build { flow, ..self.build.clone()? };
-        anole_algorithms::build(&self.alg, &build).ok()
+        match &self.runs {
+            Runs::Native => None,
+            Runs::Known(build) => anole_algorithms::build(&self.alg, &Build { flow, ..build.clone() }).ok(),
+            Runs::Custom(custom, seed) => Some((custom.make)(flow, *seed)),
+        }
+    }
+
+    /// Fold programs that it runs beside the shipped ones.
+    pub(crate) fn programs(&self) -> &[&'static Program] {
+        match &self.runs {
+            Runs::Custom(custom, _) => &custom.programs,
+            _ => &[],
+        }
     }
 }
 
@@ -144,7 +183,7 @@ pub fn plan(
         let Choice { alg, classic, policy } = runs;
         let alg = alg.unwrap_or_default();
         if alg == NATIVE {
-            return Ok(FlowPlan { alg, build: None });
+            return Ok(FlowPlan { alg, runs: Runs::Native });
         }
         if alg.starts_with("quic:") || alg.starts_with("linux:") {
             return Err(FlowPlanError::TransportOnly(alg));
@@ -160,9 +199,29 @@ pub fn plan(
         let choice = if flow.under_test { choice } else { &nothing };
         anole_algorithms::build(&alg, &build)
             .map_err(|reason| FlowPlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
-        Ok(FlowPlan { alg, build: Some(build) })
+        Ok(FlowPlan { alg, runs: Runs::Known(build) })
     });
     plans.collect()
+}
+
+/// The same with somebody's own algorithm in the flows under test.
+pub fn plan_custom(
+    scenario: &Scenario,
+    custom: &Custom,
+    policies: &Arc<dyn Policies>,
+    seed: u64,
+) -> Result<Vec<FlowPlan>, FlowPlanError> {
+    let native = Choice { alg: Some(NATIVE.to_string()), ..Choice::default() };
+    let plans = plan(scenario, &native, policies, seed)?;
+    let flows =
+        scenario.flows.iter().zip(plans).enumerate().map(|(index, (flow, plan))| match flow.under_test {
+            true => FlowPlan {
+                alg: custom.name.clone(),
+                runs: Runs::Custom(custom.clone(), Stream::Algorithm(index).seed(seed)),
+            },
+            false => plan,
+        });
+    Ok(flows.collect())
 }
 
 #[cfg(test)]

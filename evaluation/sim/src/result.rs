@@ -75,6 +75,21 @@ pub struct LinkResult {
     pub queue_delay_mean_ms: Option<f64>,
     /// Its 95th percentile, over packets.
     pub queue_delay_p95_ms: Option<f64>,
+    /// The link over time; null where a mode cannot see it.
+    pub series: Option<LinkSeries>,
+}
+
+/// A link over time, from the start of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LinkSeries {
+    /// Length of one point.
+    pub dt_s: f64,
+    /// Mean capacity in each point.
+    pub capacity_mbps: Vec<f64>,
+    /// Bytes that wait at the end of each point, without the packet that is being sent.
+    pub queue_bytes: Vec<u64>,
+    /// Packets lost in each point, for whatever reason.
+    pub lost_packets: Vec<u64>,
 }
 
 /// One flow.
@@ -139,7 +154,7 @@ pub struct Governed {
 }
 
 /// Values over time, from the start of the run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Series {
     /// Length of one point.
     pub dt_s: f64,
@@ -147,4 +162,13 @@ pub struct Series {
     pub throughput_mbps: Vec<f64>,
     /// Mean round-trip time in each point.
     pub rtt_ms: Vec<Option<f64>>,
+    /// Window in force at the end of each point; null while the flow does not run. This and what follows is null as a
+    /// whole where a mode cannot see it.
+    pub cwnd_bytes: Option<Vec<Option<u32>>>,
+    /// Pacing rate in force at the end of each point; null while the flow does not run or is not paced.
+    pub pacing_mbps: Option<Vec<Option<f64>>>,
+    /// Payload on its way at the end of each point, as the sender sees it.
+    pub in_flight_bytes: Option<Vec<u64>>,
+    /// Packets of the flow lost in each point.
+    pub lost_packets: Option<Vec<u64>>,
 }

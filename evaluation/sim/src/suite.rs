@@ -6,10 +6,12 @@
 
 mod capacity;
 mod ranges;
+mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use ranges::{Ranges, RangesError};
+pub use summary::{Difference, Figures, LinkOutcome, figures};
 
 use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind};
 use crate::scenario::{AGENT_DELAY, Change, FlowSpec, HEADER_BYTES, INFERENCE, LinkSpec, Places, Scenario};

@@ -77,7 +77,7 @@ pub fn main(args: Args) -> Result<()> {
         let name = format!("{}-{flows}-flow{}.json", result.alg, if flows == 1 { "" } else { "s" });
         output::write_whole(&args.out, &name, &(output::to_json(result)? + "\n"))?;
     }
-    let pictures = page::Pictures::draw(&singles, &sharing)?;
+    let pictures = page::Pictures::draw(&singles, &sharing);
     for (name, svg) in pictures.files() {
         output::write_whole(&args.out, name, svg)?;
     }

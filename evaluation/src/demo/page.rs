@@ -1,10 +1,9 @@
 //! The demo's pictures and its page.
 
-use crate::plot::{self, Curve, Frame};
 use anole_model::Rate;
+use anole_plot::{self as plot, Curve, Frame};
 use anole_sim::result::{FlowResult, RunResult};
 use anole_sim::scenario::Scenario;
-use anyhow::Result;
 
 const TEMPLATE: &str = include_str!("page.html");
 
@@ -35,7 +34,7 @@ pub struct Pictures {
 
 impl Pictures {
     /// Draws them.
-    pub fn draw(singles: &[RunResult], sharing: &RunResult) -> Result<Pictures> {
+    pub fn draw(singles: &[RunResult], sharing: &RunResult) -> Pictures {
         let capacity = singles.iter().find_map(|run| run.optimal_mbps);
         let reference = capacity.map(|mbps| (mbps, "capacity"));
         let time = "time (s)";
@@ -47,40 +46,49 @@ impl Pictures {
             .zip(&sharing.flows)
             .map(|(number, flow)| Curve { label: format!("flow {number}"), points: throughput(flow) })
             .collect();
-        Ok(Pictures {
+        Pictures {
             plane: plot::points(
                 &Frame {
                     title: "Throughput and delay",
                     x: "95th percentile of the one-way delay (ms)",
                     y: "throughput (Mbps)",
-                    size: (820, 380),
+                    size: (plot::WIDTH, 360),
                 },
                 &each(|flow| flow.owd_p95_ms.zip(flow.throughput_mbps).into_iter().collect()),
-            )?,
+            )
+            .svg(),
             throughput: plot::lines(
-                &Frame { title: "Throughput", x: time, y: "throughput (Mbps)", size: (820, 340) },
+                &Frame { title: "Throughput", x: time, y: "throughput (Mbps)", size: (plot::WIDTH, 320) },
                 &each(throughput),
                 reference,
-            )?,
+            )
+            .svg(),
             rtt: plot::lines(
-                &Frame { title: "Round-trip time", x: time, y: "round-trip time (ms)", size: (820, 340) },
+                &Frame {
+                    title: "Round-trip time",
+                    x: time,
+                    y: "round-trip time (ms)",
+                    size: (plot::WIDTH, 320),
+                },
                 &each(|flow| {
                     let points = (1..).zip(&flow.series.rtt_ms);
                     points.map(|(i, ms)| (f64::from(i) * flow.series.dt_s, ms.unwrap_or(f64::NAN))).collect()
                 }),
                 None,
-            )?,
+            )
+            .svg(),
             sharing: plot::lines(
                 &Frame {
                     title: "Flows that share the link",
                     x: time,
                     y: "throughput (Mbps)",
-                    size: (820, 340),
+                    size: (plot::WIDTH, 320),
                 },
                 &flows,
                 reference,
-            )?,
-        })
+            )
+            .svg(),
+        }
     }
 
     /// File names and contents.

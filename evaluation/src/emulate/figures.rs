@@ -68,6 +68,7 @@ fn links(scenario: &Scenario, raw: &Raw) -> Vec<LinkResult> {
             loss_rate: stats.loss_rate,
             queue_delay_mean_ms: stats.queue_delay_mean.map(Dur::as_millis_f64),
             queue_delay_p95_ms: stats.queue_delay_p95.map(Dur::as_millis_f64),
+            series: None,
         })
         .collect()
 }
@@ -161,6 +162,7 @@ fn series(raw: &Raw, flow: usize) -> Series {
         dt_s,
         throughput_mbps: throughput.collect(),
         rtt_ms: rtt.into_iter().map(|(sum, count)| (count > 0).then(|| sum / f64::from(count))).collect(),
+        ..Series::default()
     }
 }
 

@@ -194,7 +194,7 @@ mod tests {
             updates: None,
             explained: Vec::new(),
             governed: Vec::new(),
-            series: Series { dt_s: 0.5, throughput_mbps, rtt_ms },
+            series: Series { dt_s: 0.5, throughput_mbps, rtt_ms, ..Series::default() },
         }
     }
 
@@ -216,6 +216,7 @@ mod tests {
                 loss_rate: None,
                 queue_delay_mean_ms: None,
                 queue_delay_p95_ms: None,
+                series: None,
             }],
             flows,
             jain_index: None,

@@ -238,7 +238,7 @@ fn what_ran(args: &Args) -> String {
 fn write_all(folder: Option<&Path>, experiment: &Experiment, results: &Results) -> Result<()> {
     let panels = (experiment.plot)(results);
     let id = experiment.id;
-    write(folder, &format!("{id}.svg"), &picture::draw(&panels)?)?;
+    write(folder, &format!("{id}.svg"), &picture::draw(&panels))?;
     write(folder, &format!("{id}-plot.csv"), &picture::csv(&panels))?;
     write(folder, &format!("{id}.csv"), &report::csv(results))
 }

@@ -1,11 +1,10 @@
 //! The picture of an experiment: panels below each other, in the form of the source's figure.
 
 use crate::output::csv_field;
-use crate::plot::{self, Curve, Frame};
-use anyhow::Result;
+use anole_plot::{self as plot, Curve, Frame};
 
 /// Width and height of a panel, pixels.
-const PANEL: (u32, u32) = (820, 340);
+const PANEL: (u32, u32) = (plot::WIDTH, 330);
 
 /// How a panel shows its series.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +45,7 @@ impl Panel {
         self
     }
 
-    fn draw(&self) -> Result<String> {
+    fn draw(&self) -> plot::Picture {
         let frame = Frame { title: &self.title, x: self.x, y: self.y, size: PANEL };
         match &self.kind {
             PanelKind::Points => plot::points(&frame, &self.series),
@@ -61,16 +60,9 @@ impl Panel {
 }
 
 /// All panels as one SVG.
-pub fn draw(panels: &[Panel]) -> Result<String> {
-    let (width, height) = (PANEL.0, PANEL.1 * panels.len() as u32);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n"
-    );
-    for (index, panel) in panels.iter().enumerate() {
-        let y = PANEL.1 * index as u32;
-        svg += &format!("<g transform=\"translate(0,{y})\">\n{}</g>\n", panel.draw()?);
-    }
-    Ok(svg + "</svg>\n")
+pub fn draw(panels: &[Panel]) -> String {
+    let parts: Vec<plot::Picture> = panels.iter().map(Panel::draw).collect();
+    plot::stacked(&parts).svg()
 }
 
 /// What is drawn, as CSV: a line per point.
@@ -113,10 +105,9 @@ mod tests {
             Panel::new("Fig, 1", "x", "y", kind.clone()).with("anole", vec![(0.0, 1.0), (1.0, 2.0)])
         };
         let panels: Vec<Panel> = kinds.iter().map(panel).collect();
-        let svg = draw(&panels).unwrap();
-        assert_eq!(svg.matches("<svg").count(), 5);
-        assert_eq!(svg.matches("</svg>").count(), 5);
-        assert!(svg.contains("height=\"1360\"") && svg.contains("b &lt;c&gt;"), "{svg}");
+        let svg = draw(&panels);
+        assert_eq!((svg.matches("<svg").count(), svg.matches("Fig, 1").count()), (1, 4));
+        assert!(svg.contains("height=\"1320\"") && svg.contains("b &lt;c&gt;"), "{svg}");
         assert_eq!(csv(&panels[..1]), "panel,series,x,y\n\"Fig, 1\",anole,0,1\n\"Fig, 1\",anole,1,2\n");
     }
 

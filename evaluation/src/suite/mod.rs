@@ -12,7 +12,7 @@ use anole_sim::AgentScript;
 use anole_sim::plan::{Choice, FlowPlan, plan};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
-use anole_sim::suite::{Purpose, Ranges};
+use anole_sim::suite::{LinkOutcome, Purpose, Ranges, figures};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -20,7 +20,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use summary::LinkOutcome;
 
 /// Options of `anole-eval suite`.
 #[derive(clap::Args)]
@@ -115,7 +114,7 @@ pub fn main(args: Args) -> Result<()> {
         labels.zip(outcomes.into_iter().map(|outcomes| outcomes.into_values().collect())).collect();
     if args.summary {
         for (label, outcomes) in &all {
-            let figures = summary::figures(label, outcomes, &all[0].1);
+            let figures = figures(label, outcomes, &all[0].1);
             output::print_line(&serde_json::to_string(&figures).context("cannot express figures as JSON")?)?;
         }
     } else if !args.json {

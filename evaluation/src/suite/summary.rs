@@ -1,140 +1,9 @@
-//! What came out over all links: means, percentiles, and the first contestant against each other.
+//! The tables of a suite: every contestant over all links, then the first against each other.
 
 use crate::table;
-use anole_sim::result::RunResult;
-use anole_sim::scenario::Scenario;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-use serde::Serialize;
+use anole_sim::suite::{LinkOutcome, figures};
 
-/// Resamples of the bootstrap.
-const RESAMPLES: usize = 2000;
-
-/// How the flow under test did on one link.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinkOutcome {
-    /// Delivered over what the link could carry.
-    pub utilization: f64,
-    /// One-way delay beyond the ideal one, mean and 95th percentile; `None` when nothing arrived.
-    pub delay_mean_ms: Option<f64>,
-    /// Its 95th percentile.
-    pub delay_p95_ms: Option<f64>,
-    /// Packets lost.
-    pub loss: f64,
-    /// Kleinrock's power ([`RunResult::power`]); 0 when nothing arrived.
-    pub power: f64,
-}
-
-impl LinkOutcome {
-    /// Of the first flow of a run over this link.
-    pub fn of(run: &RunResult, link: &Scenario) -> LinkOutcome {
-        let flow = &run.flows[0];
-        let ideal_ms = link.ideal_owd(0).as_millis_f64();
-        LinkOutcome {
-            utilization: run.share_of_capacity(0).unwrap_or(0.0),
-            delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal_ms).max(0.0)),
-            delay_p95_ms: flow.owd_p95_ms.map(|ms| (ms - ideal_ms).max(0.0)),
-            loss: flow.loss_rate.unwrap_or(0.0),
-            power: run.power(0).unwrap_or(0.0),
-        }
-    }
-}
-
-/// A difference over links, the first contestant's figure less the other's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Difference {
-    /// Mean.
-    pub mean: f64,
-    /// Bounds of its 95 % interval (percentile bootstrap over links, 2000 resamples).
-    pub low: f64,
-    /// Its upper bound.
-    pub high: f64,
-    /// Share of links on which the first has the larger figure.
-    pub wins: f64,
-}
-
-/// The figures of one contestant, as `--summary` prints them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figures<'a> {
-    /// Algorithm and policy.
-    pub alg: &'a str,
-    /// Links.
-    pub links: usize,
-    /// Mean over links, as are all but those with p10 in their name.
-    pub utilization: f64,
-    /// Tenth percentile over links.
-    pub utilization_p10: f64,
-    /// One-way delay beyond the ideal one.
-    pub delay_mean_ms: f64,
-    /// Its 95th percentile over packets.
-    pub delay_p95_ms: f64,
-    /// Share of packets.
-    pub loss_rate: f64,
-    /// Kleinrock's power.
-    pub power: f64,
-    /// Tenth percentile over links.
-    pub power_p10: f64,
-    /// The first contestant's power less this one's.
-    pub first_less_this_power: Difference,
-    /// The same of the utilisation.
-    pub first_less_this_utilization: Difference,
-}
-
-/// Figures of one contestant; `first` are the outcomes of the first one on the same links.
-pub fn figures<'a>(alg: &'a str, outcomes: &[LinkOutcome], first: &[LinkOutcome]) -> Figures<'a> {
-    let all = |figure: fn(&LinkOutcome) -> f64| -> Vec<f64> { outcomes.iter().map(figure).collect() };
-    let known = |figure: fn(&LinkOutcome) -> Option<f64>| {
-        mean(&outcomes.iter().filter_map(figure).collect::<Vec<_>>())
-    };
-    let less = |figure: fn(&LinkOutcome) -> f64| {
-        difference(&first.iter().zip(outcomes).map(|(a, b)| figure(a) - figure(b)).collect::<Vec<_>>())
-    };
-    Figures {
-        alg,
-        links: outcomes.len(),
-        utilization: mean(&all(|o| o.utilization)),
-        utilization_p10: percentile(all(|o| o.utilization), 0.1),
-        delay_mean_ms: known(|o| o.delay_mean_ms),
-        delay_p95_ms: known(|o| o.delay_p95_ms),
-        loss_rate: mean(&all(|o| o.loss)),
-        power: mean(&all(|o| o.power)),
-        power_p10: percentile(all(|o| o.power), 0.1),
-        first_less_this_power: less(|o| o.power),
-        first_less_this_utilization: less(|o| o.utilization),
-    }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
-}
-
-/// By linear interpolation.
-fn percentile(mut values: Vec<f64>, fraction: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let place = fraction * values.len().saturating_sub(1) as f64;
-    let below = values.get(place as usize).copied().unwrap_or(0.0);
-    let above = values.get(place.ceil() as usize).copied().unwrap_or(below);
-    below + (above - below) * place.fract()
-}
-
-fn difference(differences: &[f64]) -> Difference {
-    // The resamples are the same for every comparison, and no figure depends on what ran before.
-    let mut rng = Pcg64Mcg::seed_from_u64(1);
-    let count = differences.len();
-    let resample = |_| {
-        let drawn = (0..count).map(|_| differences[rng.random_range(0..count)]);
-        drawn.sum::<f64>() / count as f64
-    };
-    let means: Vec<f64> = if count > 0 { (0..RESAMPLES).map(resample).collect() } else { Vec::new() };
-    Difference {
-        mean: mean(differences),
-        low: percentile(means.clone(), 0.025),
-        high: percentile(means, 0.975),
-        wins: mean(&differences.iter().map(|&d| f64::from(d > 0.0)).collect::<Vec<_>>()),
-    }
-}
-
-/// The tables: every contestant, then the first against each other.
+/// Both tables, under a head.
 pub fn render(head: &str, all: &[(String, Vec<LinkOutcome>)]) -> String {
     let text = |cells: &[&str]| -> Vec<String> { cells.iter().map(|cell| cell.to_string()).collect() };
     let mut rows =
@@ -180,20 +49,6 @@ mod tests {
 
     fn outcome(power: f64) -> LinkOutcome {
         LinkOutcome { utilization: power, delay_mean_ms: Some(1.0), delay_p95_ms: None, loss: 0.0, power }
-    }
-
-    #[test]
-    fn a_constant_difference_has_no_spread_and_a_random_one_has_its_mean_inside() {
-        let first: Vec<LinkOutcome> = (0..50).map(|i| outcome(0.5 + 0.005 * f64::from(i))).collect();
-        let less: Vec<LinkOutcome> = first.iter().map(|o| outcome(o.power - 0.1)).collect();
-        let all = figures("b", &less, &first);
-        let constant = all.first_less_this_power;
-        assert!((constant.mean - 0.1).abs() < 1e-9 && (constant.high - constant.low).abs() < 1e-9);
-        assert_eq!((constant.wins, all.delay_mean_ms, all.delay_p95_ms), (1.0, 1.0, 0.0));
-        let varied = difference(&[-1.0, 0.0, 1.0, 2.0, 3.0]);
-        assert!(varied.low < varied.mean && varied.mean < varied.high && varied.wins == 0.6, "{varied:?}");
-        assert_eq!(varied, difference(&[-1.0, 0.0, 1.0, 2.0, 3.0]));
-        assert_eq!(percentile(vec![4.0, 0.0, 1.0, 2.0, 3.0], 0.1), 0.4);
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Agent {
             script,
             delay,
             absences_over: 0,
-            installed: Installed::all(),
+            installed: plans.iter().flat_map(FlowPlan::programs).fold(Installed::all(), Installed::with),
             past: vec![Metrics::default(); plans.len()],
             explained: vec![Vec::new(); plans.len()],
             plans,

@@ -4,13 +4,14 @@ use super::agent::{Agent, ToAgent};
 use super::measure::Measure;
 use super::receiver::{Data, Receiver};
 use super::reverse::ReversePath;
+use super::samples::FlowState;
 use super::sender::{Sender, Supply};
 use super::tap::Tap;
 use crate::link::{Ecn, Packet};
 use crate::scenario::{App, HEADER_BYTES, INITIAL_WINDOW_PACKETS};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
-use anole_model::{Dur, Time};
+use anole_model::{Dur, Rate, Time};
 use anole_policies::Schema;
 use std::sync::Arc;
 
@@ -171,6 +172,18 @@ impl SimFlow {
     /// Window in force, bytes.
     pub fn cwnd(&self) -> u32 {
         self.sender.cwnd()
+    }
+
+    /// The flow as its sender sees it; `lost` packets so far.
+    pub fn state(&self, lost: u64) -> FlowState {
+        let Phase::Running(_) = self.phase else { return FlowState { lost, ..FlowState::default() } };
+        let control = self.sender.control();
+        FlowState {
+            cwnd: Some(control.cwnd),
+            pacing: Rate::from_bytes_per_s(f64::from(control.rate)),
+            in_flight: self.sender.in_flight_bytes(),
+            lost,
+        }
     }
 
     /// Packets sent and retransmitted so far.

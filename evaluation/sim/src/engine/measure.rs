@@ -67,6 +67,7 @@ impl Measure {
         self.bins.get_mut((now.as_nanos() / SERIES_STEP.as_nanos()) as usize)
     }
 
+    /// What arrived, over time.
     pub fn series(&self) -> Series {
         let dt_s = SERIES_STEP.as_secs_f64();
         Series {
@@ -77,6 +78,7 @@ impl Measure {
                 .iter()
                 .map(|b| (b.rtts > 0).then(|| b.rtt_sum_us as f64 / 1e3 / b.rtts as f64))
                 .collect(),
+            ..Series::default()
         }
     }
 }

@@ -19,6 +19,7 @@ mod measure;
 mod outcome;
 mod receiver;
 mod reverse;
+mod samples;
 mod sender;
 mod setup;
 mod tap;
@@ -43,9 +44,11 @@ use anole_policies::Schema;
 use flow::{Around, FlowConfig, SimFlow};
 use heap::Heap;
 use receiver::Data;
+use samples::{LinkState, Samples};
 use setup::AGENT_TIMEOUT;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use timetable::Entry;
 
@@ -63,8 +66,23 @@ pub fn run(
     progress: &mut dyn FnMut(Time),
 ) -> RunResult {
     let mut simulation = Simulation::new(scenario, plans, seed, script);
-    simulation.run(progress);
+    simulation.run(&mut |at| {
+        progress(at);
+        ControlFlow::Continue(())
+    });
     simulation.result(seed)
+}
+
+/// As [`run`], but `progress` may end the run, of which there is no result then.
+pub fn run_while(
+    scenario: &Scenario,
+    plans: Vec<FlowPlan>,
+    seed: u64,
+    progress: &mut dyn FnMut(Time) -> ControlFlow<()>,
+) -> Option<RunResult> {
+    let mut simulation = Simulation::new(scenario, plans, seed, AgentScript::default());
+    simulation.run(progress);
+    (!simulation.stopped).then(|| simulation.result(seed))
 }
 
 /// Counters at the end of the warm-up.
@@ -95,7 +113,8 @@ pub(crate) struct Simulation<'a> {
     one_over: Option<Vec<u64>>,
     /// Flows that are controlled from outside.
     cockpit: Option<Cockpit>,
-    /// The pilot has ended the run.
+    samples: Samples,
+    /// The pilot, or who is told of the progress, has ended the run.
     stopped: bool,
 }
 
@@ -141,6 +160,7 @@ impl<'a> Simulation<'a> {
             all_active: None,
             one_over: None,
             cockpit: None,
+            samples: Samples::new(scenario.duration, flows.len(), links.len()),
             stopped: false,
             links,
             flows,
@@ -169,7 +189,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Sources are numbered: links, flows, agent, timetable.
-    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Time)) {
+    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Time) -> ControlFlow<()>) {
         let (links, flows) = (self.links.len(), self.flows.len());
         let mut tell_at = Time::ZERO;
         loop {
@@ -180,9 +200,10 @@ impl<'a> Simulation<'a> {
             if at > self.scenario.end() {
                 break;
             }
+            self.sample_up_to(at);
             self.now = at;
             if at >= tell_at {
-                progress(at);
+                self.stopped |= progress(at).is_break();
                 tell_at = at + PROGRESS_STEP;
             }
             if source < links {
@@ -196,7 +217,25 @@ impl<'a> Simulation<'a> {
             }
         }
         self.now = self.scenario.end();
-        progress(self.now);
+        self.sample_up_to(Time::MAX);
+        self.stopped |= progress(self.now).is_break();
+    }
+
+    /// Notes how flows and links are at the ends of series' points that are over before `now`.
+    fn sample_up_to(&mut self, now: Time) {
+        if self.cockpit.is_some() {
+            return; // nobody asks for its series
+        }
+        while let Some(at) = self.samples.due().filter(|&at| at <= now) {
+            for (index, flow) in self.flows.iter().enumerate() {
+                let lost = self.links.iter().map(|link| link.lost_of(index as u32)).sum();
+                self.samples.flow(index, flow.state(lost));
+            }
+            for (index, link) in self.links.iter().enumerate() {
+                let (queue, lost) = (link.queue_bytes(), link.lost());
+                self.samples.link(index, LinkState { queue, lost, offered: link.offered_by(at) });
+            }
+        }
     }
 
     fn poll_link(&mut self, index: usize) {

@@ -28,7 +28,8 @@ impl Simulation<'_> {
                 .links
                 .iter()
                 .zip(links)
-                .map(|(spec, link)| {
+                .enumerate()
+                .map(|(index, (spec, link))| {
                     let stats = link.stats(now);
                     LinkResult {
                         name: spec.name.clone(),
@@ -36,6 +37,7 @@ impl Simulation<'_> {
                         loss_rate: stats.loss_rate,
                         queue_delay_mean_ms: stats.queue_delay_mean.map(Dur::as_millis_f64),
                         queue_delay_p95_ms: stats.queue_delay_p95.map(Dur::as_millis_f64),
+                        series: Some(self.samples.of_link(index)),
                     }
                 })
                 .collect(),
@@ -79,7 +81,7 @@ impl Simulation<'_> {
             reports: has_agent.then_some(stats.reports),
             updates: has_agent.then_some(stats.updates),
             governed: Vec::new(),
-            series: flow.measure.series(),
+            series: self.samples.complete(index, flow.measure.series()),
             explained,
         }
     }

@@ -137,6 +137,16 @@ impl Sender {
         self.control.cwnd
     }
 
+    /// Window and pacing rate in force.
+    pub fn control(&self) -> Control {
+        self.control
+    }
+
+    /// Payload on its way, bytes.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
     pub fn set_control(&mut self, control: Control) {
         self.control = control;
     }

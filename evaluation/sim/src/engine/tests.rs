@@ -1,6 +1,7 @@
 //! Whole runs: conservation, determinism, timeouts, paths, sizes, and the agent's absence.
 
 mod impaired;
+mod series;
 
 use super::*;
 use crate::control;
@@ -64,7 +65,7 @@ fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
     );
     assert_eq!(
         keys(&json["links"][0]),
-        sorted("name utilization loss_rate queue_delay_mean_ms queue_delay_p95_ms")
+        sorted("name utilization loss_rate queue_delay_mean_ms queue_delay_p95_ms series")
     );
     assert_eq!(
         keys(&json["flows"][0]),
@@ -73,7 +74,11 @@ fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
              loss_rate retransmit_rate fct_s applied decisions inferences reports updates series"
         )
     );
-    assert_eq!(keys(&json["flows"][0]["series"]), sorted("dt_s throughput_mbps rtt_ms"));
+    assert_eq!(
+        keys(&json["flows"][0]["series"]),
+        sorted("dt_s throughput_mbps rtt_ms cwnd_bytes pacing_mbps in_flight_bytes lost_packets")
+    );
+    assert_eq!(keys(&json["links"][0]["series"]), sorted("dt_s capacity_mbps queue_bytes lost_packets"));
     // The first flow has no agent and no size; the second has sent, but nothing has arrived.
     for key in ["fct_s", "applied", "decisions", "reports"] {
         assert!(json["flows"][0][key].is_null(), "{key}");
@@ -121,7 +126,7 @@ fn sent_over_a_dead_link(alg: &str, end_s: f64) -> Option<u64> {
     let choice = Choice { alg: Some(alg.to_string()), ..Choice::default() };
     let plans = plan(&scenario, &choice, &crate::plan::shipped(), 1).ok()?;
     let mut simulation = Simulation::new(&scenario, plans, 1, AgentScript::default());
-    simulation.run(&mut |_| ());
+    simulation.run(&mut |_| ControlFlow::Continue(()));
     Some(simulation.flows[0].sent().0)
 }
 
@@ -367,7 +372,7 @@ proptest! {
         let choice = Choice { alg: reno.then(|| "reno".to_string()), ..Choice::default() };
         let plans = plan(&scenario, &choice, &crate::plan::shipped(), seed).unwrap();
         let mut simulation = Simulation::new(&scenario, plans, seed, AgentScript::default());
-        simulation.run(&mut |_| ());
+        simulation.run(&mut |_| ControlFlow::Continue(()));
         let sent: u64 = simulation.flows.iter().map(|f| f.sent().0).sum();
         let arrived: u64 = simulation.flows.iter().map(|f| f.measure.one_way_delay.len()).sum();
         let lost: u64 = (0..simulation.flows.len()).map(|f| simulation.lost(f)).sum();

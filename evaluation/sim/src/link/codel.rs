@@ -105,4 +105,8 @@ impl<T> CoDel<T> {
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
+
+    pub fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
 }

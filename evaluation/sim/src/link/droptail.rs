@@ -23,4 +23,8 @@ impl<T> DropTail<T> {
     pub fn len(&self) -> usize {
         self.fifo.len()
     }
+
+    pub fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
 }

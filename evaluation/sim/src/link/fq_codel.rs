@@ -120,4 +120,8 @@ impl<T> FqCodel<T> {
     pub fn len(&self) -> usize {
         self.queues.iter().map(|q| q.fifo.len()).sum()
     }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }

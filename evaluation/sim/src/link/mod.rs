@@ -231,6 +231,27 @@ impl<T> Link<T> {
         self.server.offered_bytes(now)
     }
 
+    /// The same, seen without counting.
+    pub(crate) fn offered_by(&self, now: Time) -> f64 {
+        self.server.offered_by(now)
+    }
+
+    /// Packets that were lost here since the beginning.
+    pub(crate) fn lost(&self) -> u64 {
+        self.drops.packets
+    }
+
+    /// Bytes in the queue.
+    pub(crate) fn queue_bytes(&self) -> u64 {
+        match &self.queue {
+            Queue::DropTail(q) => q.bytes(),
+            Queue::CoDel(q) => q.bytes(),
+            Queue::FqCodel(q) => q.bytes(),
+            Queue::Pie(q) => q.bytes(),
+            Queue::Red(q) => q.bytes(),
+        }
+    }
+
     /// What happened since the last [`Link::reset_stats`].
     pub fn stats(&mut self, now: Time) -> LinkStats {
         self.advance(now);

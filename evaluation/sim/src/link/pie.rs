@@ -89,6 +89,10 @@ impl<T> Pie<T> {
         self.fifo.len()
     }
 
+    pub fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
     /// RFC 8033 §5.3: everything starts anew.
     fn activate(&mut self, now: Time) {
         self.active = true;

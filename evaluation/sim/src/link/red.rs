@@ -81,6 +81,10 @@ impl<T> Red<T> {
         self.fifo.len()
     }
 
+    pub fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
     fn average(&mut self, now: Time) {
         if let Some(since) = self.empty_since.take()
             && !self.service.is_zero()

@@ -127,22 +127,30 @@ impl<T> Server<T> {
         self.offered_bytes
     }
 
+    /// The same, seen without counting.
+    pub fn offered_by(&self, now: Time) -> f64 {
+        self.offered_bytes + self.offered_since_counted(now)
+    }
+
     /// Counts from now on.
     pub fn reset(&mut self, now: Time) {
         self.count_to(now);
         self.offered_bytes = 0.0;
     }
 
-    fn count_to(&mut self, now: Time) {
-        let span = now.since(self.counted_to);
-        self.offered_bytes += match &self.capacity {
-            Capacity::Fixed(rate) => rate.bytes_in(span),
+    fn offered_since_counted(&self, now: Time) -> f64 {
+        match &self.capacity {
+            Capacity::Fixed(rate) => rate.bytes_in(now.since(self.counted_to)),
             Capacity::Trace(trace) => {
                 let opportunities =
                     trace.count_before(now).saturating_sub(trace.count_before(self.counted_to));
                 opportunities as f64 * f64::from(OPPORTUNITY_PACKET_BYTES)
             }
-        };
+        }
+    }
+
+    fn count_to(&mut self, now: Time) {
+        self.offered_bytes += self.offered_since_counted(now);
         self.counted_to = self.counted_to.max(now);
     }
 }

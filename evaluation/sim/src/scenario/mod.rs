@@ -9,10 +9,12 @@ mod check;
 mod draw;
 mod error;
 mod file;
+mod shipped;
 #[cfg(test)]
 mod tests;
 
 pub use error::{MAX_FILE_BYTES, ScenarioError};
+pub use shipped::{UnknownScenario, names, shipped};
 
 use crate::link::{Aggregation, Capacity, CrossTraffic, Impairments, Lte, QueueKind};
 use anole_model::{Dur, Rate, Time};

@@ -1,6 +1,6 @@
 //! Flows that are unlike: in round-trip time, in when they start, in what they run.
 
-use super::{THROUGHPUT, TIME, over_time};
+use super::{over_time, sharing};
 use crate::reproduce::experiment::{
     Cell, Contender, Experiment, Figure, Packets, Results, Setting, TESTED, Target, cells, mean,
 };
@@ -19,8 +19,9 @@ const BUFFERS: [f64; 3] = [0.2, 1.0, 4.0];
 /// Time series of the first run of each of these settings, a line per flow.
 fn series(results: &Results, settings: &[String], names: [&str; 2]) -> Vec<Panel> {
     let panel = |setting: &String| {
-        let start = Panel::new(setting.clone(), TIME, THROUGHPUT, PanelKind::Lines(None));
-        let Some(run) = results.runs(setting, TESTED).first() else { return start };
+        let first = results.runs(setting, TESTED).first();
+        let start = sharing(setting, first);
+        let Some(run) = first else { return start };
         let flow = |panel: Panel, flow: usize| {
             let name = names.get(flow).map_or(format!("flow {}", flow + 1), |name| name.to_string());
             panel.with(name, over_time(run, flow))

@@ -1,6 +1,6 @@
 //! Several flows, and a capacity that grows: Figures 9 and 10 and Table I of Anole.
 
-use super::{STEP, THROUGHPUT, TIME, over_time};
+use super::{STEP, THROUGHPUT, TIME, over_time, sharing};
 use crate::reproduce::experiment::{
     Contender, Experiment, Figure, Packets, Setting, TESTED, Target, cells, mean, with_peers,
 };
@@ -43,8 +43,9 @@ pub const FIG9: Experiment = Experiment {
     },
     plot: |results| {
         let panel = |who: &str| {
-            let start = Panel::new(who, TIME, THROUGHPUT, PanelKind::Lines(None));
-            let Some(run) = results.runs("four flows", who).first() else { return start };
+            let first = results.runs("four flows", who).first();
+            let start = sharing(who, first);
+            let Some(run) = first else { return start };
             let flow = |panel: Panel, flow| panel.with(format!("flow {}", flow + 1), over_time(run, flow));
             (0..run.flows.len()).fold(start, flow)
         };

@@ -10,6 +10,8 @@ mod rates;
 mod sweeps;
 
 use super::experiment::{Experiment, Setting};
+use super::picture::{Panel, PanelKind};
+use anole_sim::result::RunResult;
 
 const NORMAL: &str = include_str!("../../../scenarios/anole-normal.toml");
 const LOSS: &str = include_str!("../../../scenarios/anole-loss.toml");
@@ -56,8 +58,16 @@ pub fn all() -> &'static [&'static Experiment] {
     ]
 }
 
+/// An empty panel for flows that share a link: their fair share as a line, and Jain's index above.
+fn sharing(title: &str, run: Option<&RunResult>) -> Panel {
+    let jain = run.and_then(|run| run.jain_index);
+    let title = jain.map_or(title.to_string(), |jain| format!("{title}: Jain's index {jain:.3}"));
+    let share = run.and_then(|run| Some(run.optimal_mbps? / run.flows.len().max(1) as f64));
+    Panel::new(title, TIME, THROUGHPUT, PanelKind::Lines(share.map(|mbps| (mbps, "fair share".to_string()))))
+}
+
 /// The points of a flow's series while it is active: seconds and Mbps.
-fn over_time(run: &anole_sim::result::RunResult, flow: usize) -> Vec<(f64, f64)> {
+fn over_time(run: &RunResult, flow: usize) -> Vec<(f64, f64)> {
     let Some(flow) = run.flows.get(flow) else { return Vec::new() };
     let steps = flow.series.throughput_mbps.iter().enumerate();
     let points = steps.map(|(step, &mbps)| (step as f64 * flow.series.dt_s, mbps));
@@ -95,7 +105,7 @@ mod tests {
                 "{}: {titles:?}",
                 experiment.id
             );
-            assert!(picture::draw(&panels).unwrap().ends_with("</svg>\n"));
+            assert!(picture::draw(&panels).ends_with("</svg>\n"));
         }
     }
 

@@ -70,6 +70,7 @@ class VectorEnv:
         self.params = dict(params or {})
         self.final_obs: Floats = np.zeros((n, self.schema.inputs), np.float32)
         self._window: Floats = np.zeros(n, np.float32)
+        self._episodes = [0] * n
         self._simulations = self._start()
         self._fresh = True
         self._running = False
@@ -85,15 +86,19 @@ class VectorEnv:
             count=self.num_envs,
             threads=self.threads,
             seed=self.seed,
+            first_episodes=self._episodes,
             params=self.params,
             watched=self._watched,
         )
 
     def reset(self, seed: int | None = None) -> Floats:
-        """Begins the first episode of every environment and returns the first observations. A second call
-        begins the same episodes again, or those of another `seed`."""
-        if seed is not None and seed != self.seed:
-            self.seed, self._fresh = seed, False
+        """Begins the first episode of every environment and returns the first observations. A second call leaves
+        the episodes that run and begins the next ones; with a `seed`, the first ones of that seed."""
+        if seed is not None:
+            self._fresh = self._fresh and seed == self.seed and not any(self._episodes)
+            self.seed, self._episodes = seed, [0] * self.num_envs
+        elif not self._fresh:
+            self._episodes = [episode + 1 for episode in self._episodes]
         if not self._fresh:
             self._simulations = self._start()
         self._fresh, self._running = False, True
@@ -112,7 +117,7 @@ class VectorEnv:
         return self._round(actions)
 
     def _round(self, actions: Floats | None) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        obs, stats, done, self.final_obs, self._window = self._simulations.round(actions)
+        obs, stats, done, self.final_obs, self._window, self._episodes = self._simulations.round(actions)
         return obs, stats, done
 
     def window(self) -> Floats:
@@ -137,7 +142,9 @@ class TapEnv(VectorEnv):
 
     _watched = True
 
-    def step(self, actions: None = None) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    def step(  # type: ignore[override]  # a flow that drives itself takes none
+        self, actions: None = None
+    ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """(obs, stats, done) at the next questions. Raises RuntimeError before the first `reset`."""
         if not self._running:
             raise RuntimeError("call reset() before the first step()")

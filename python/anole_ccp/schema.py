@@ -30,7 +30,7 @@ class Schema:
     @property
     def name(self) -> str:
         """Its name."""
-        return self.data["name"]
+        return str(self.data["name"])
 
     @property
     def sha256(self) -> str:
@@ -40,7 +40,7 @@ class Schema:
     @property
     def action(self) -> str:
         """Kind of its action."""
-        return self.data["action"]["kind"]
+        return str(self.data["action"]["kind"])
 
     @property
     def network(self) -> dict[str, Any]:

@@ -23,7 +23,9 @@ def power_reward(stats: NDArray[np.float32]) -> NDArray[np.float32]:
     column = {name: stats[:, index] for index, name in enumerate(STATS)}
     share = np.minimum(column["throughput_mbps"] / np.maximum(column["fair_share_mbps"], 1e-3), 1.0)
     stretch = np.maximum(column["rtt_ms"] / np.maximum(column["base_rtt_ms"], 1e-3), 1.0)
-    return share / stretch - np.maximum(column["loss_rate"] - column["random_loss"], 0.0)
+    loss = np.maximum(column["loss_rate"] - column["random_loss"], 0.0)
+    reward: NDArray[np.float32] = share / stretch - loss
+    return reward
 
 
 def _spaces(env: VectorEnv) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
@@ -35,7 +37,7 @@ def _spaces(env: VectorEnv) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]
 
 
 class GymVectorEnv(gymnasium.vector.VectorEnv):
-    """`anole.VectorEnv` as a `gymnasium.vector.VectorEnv` with autoreset in the same step.
+    """`anole_ccp.VectorEnv` as a `gymnasium.vector.VectorEnv` with autoreset in the same step.
 
     Observations are the network's input, within the features' clips; actions its outputs, in [-1, 1].
     Episodes are truncated, never terminated. `info` holds `stats` and, after an end, `final_obs` with the
@@ -45,7 +47,7 @@ class GymVectorEnv(gymnasium.vector.VectorEnv):
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
 
     def __init__(self, reward: Reward = power_reward, **options: Any) -> None:
-        """`options`: as for `anole.VectorEnv`."""
+        """`options`: as for `anole_ccp.VectorEnv`."""
         self.env = VectorEnv(**options)
         self.num_envs = self.env.num_envs
         self.reward = reward
@@ -83,13 +85,15 @@ class GymVectorEnv(gymnasium.vector.VectorEnv):
 class GymEnv(gymnasium.Env):
     """One network as a `gymnasium.Env`: spaces and reward as for `GymVectorEnv`, `info` holds `stats`.
 
-    Every episode is another link; `reset(seed=…)` begins the sequence of links of that seed.
+    Every episode is another link, also after a reset in mid-episode; `reset(seed=…)` begins the sequence of links
+    of that seed. After `import anole_ccp.gym`, `gymnasium.make("anole/Link-v0", …)` makes one, and
+    `gymnasium.make_vec("anole/Link-v0", num_envs=8, …)` a `GymVectorEnv`.
     """
 
     metadata = {"render_modes": []}
 
     def __init__(self, reward: Reward = power_reward, **options: Any) -> None:
-        """`options`: as for `anole.VectorEnv`, without `n`."""
+        """`options`: as for `anole_ccp.VectorEnv`, without `n`."""
         self.env = VectorEnv(**options, n=1)
         self.reward = reward
         self.observation_space, self.action_space = _spaces(self.env)
@@ -103,8 +107,7 @@ class GymEnv(gymnasium.Env):
         if seed is None and self._following is not None:
             obs = self._following
         else:
-            # An episode that is left early is not gone on with.
-            obs = self.env.reset(seed if seed is not None else self.env.seed)[0]
+            obs = self.env.reset(seed)[0]
         self._following = None
         return obs, {}
 
@@ -120,3 +123,15 @@ class GymEnv(gymnasium.Env):
     def close(self) -> None:
         """Ends the simulation."""
         self.env.close()
+
+
+def make_vector(num_envs: int = 1, **options: Any) -> GymVectorEnv:
+    """What `gymnasium.make_vec` calls."""
+    return GymVectorEnv(**{"n": num_envs} | options)
+
+
+#: What `gymnasium.make` and `make_vec` are given.
+ID = "anole/Link-v0"
+
+if ID not in gymnasium.registry:
+    gymnasium.register(ID, entry_point=GymEnv, vector_entry_point=make_vector)

@@ -50,7 +50,7 @@ def save(
 ) -> None:
     """Writes a policy file; it is whole or not there.
 
-    `weights`: a module of `anole.networks`, its `state_dict()`, or arrays by tensor name. `training` says
+    `weights`: a module of `anole_ccp.networks`, its `state_dict()`, or arrays by tensor name. `training` says
     under which conditions it was trained (numbers, ranges, text; what JSON can carry), `trained_by` with
     which version and command. Raises ValueError if the weights are not those of the schema, or not finite.
     """

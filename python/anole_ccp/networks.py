@@ -63,7 +63,7 @@ class Sequential(Network):
         states, new_states = list(state.split(self._widths(), dim=-1)), []
         for layer, activation in zip(self.layers, self.activations, strict=True):
             if isinstance(layer, nn.Linear):
-                x = ACTIVATIONS[activation](layer(x))
+                x = ACTIVATIONS[str(activation)](layer(x))
             elif isinstance(layer, nn.LSTMCell):
                 x, c = layer(x, (states.pop(0), states.pop(0)))
                 new_states += [x, c]
@@ -93,7 +93,7 @@ class Sequential(Network):
         states, new_states = list(state.split(self._widths(), dim=-1)), []
         for layer, activation in zip(self.layers, self.activations, strict=True):
             if isinstance(layer, nn.Linear):
-                x = ACTIVATIONS[activation](layer(x))
+                x = ACTIVATIONS[str(activation)](layer(x))
                 continue
             weights = [layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh]
             # has_biases, num_layers, dropout, train, bidirectional, batch_first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 from . import _anole
 
@@ -44,9 +45,10 @@ class Ranges:
     def named(cls, name: str) -> Ranges:
         """The ranges that `anole-eval suite --ranges` knows by this name. Raises ValueError."""
         values = json.loads(_anole.named_ranges(name))
-        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+        read: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        return cls(**read)
 
-    def replace(self, **values: object) -> Ranges:
+    def replace(self, **values: Any) -> Ranges:
         """The same with other values."""
         return dataclasses.replace(self, **values)
 

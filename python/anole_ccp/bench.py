@@ -1,4 +1,4 @@
-"""How fast the environment is: `python -m anole.bench`. Prints one JSON object per algorithm.
+"""How fast the environment is: `python -m anole_ccp.bench`. Prints one JSON object per algorithm.
 
 Packets are those that arrived at the receivers of the flows that are trained; time is that of all
 processors together, so that other work on the machine does not count.

@@ -1,0 +1,320 @@
+//! One plot: title, legend, axes, and its curves as lines, points or bars.
+
+use crate::axis::Axis;
+use crate::style::{Marker, Style, styles};
+use crate::svg::{Picture, line, text, width_of};
+use std::fmt::Write;
+
+const TITLE: u32 = 17;
+const LABEL: u32 = 15;
+/// Room: at the edges, for a line of the head, below the axis, of a legend's swatch; for a tick along each axis.
+const EDGE: f64 = 14.0;
+const HEAD_LINE: f64 = 24.0;
+const FOOT: f64 = 46.0;
+const SWATCH: f64 = 34.0;
+const X_TICK: f64 = 90.0;
+const Y_TICK: f64 = 38.0;
+/// Least room for the ticks of the vertical axis, so that plots above each other share their time axis.
+const TICKS: f64 = 50.0;
+/// Room beyond the data, share of an axis.
+const ROOM: f64 = 0.04;
+/// Points of a line that are marked.
+const MARKED: usize = 8;
+
+/// What stands around the data.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Above the plot.
+    pub title: &'a str,
+    /// Quantity and unit of the horizontal axis.
+    pub x: &'a str,
+    /// Quantity and unit of the vertical axis.
+    pub y: &'a str,
+    /// Width and height, pixels.
+    pub size: (u32, u32),
+}
+
+/// A named line or point set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Name in the legend.
+    pub label: String,
+    /// The data; points that are not finite are left out, and break a line.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Lines over a common axis; `reference` draws a dashed horizontal line with a name.
+pub fn lines(frame: &Frame<'_>, curves: &[Curve], reference: Option<(f64, &str)>) -> Picture {
+    draw(frame, curves, reference, (None, 0.0), |plot, _, style, points| {
+        for run in points.split(|p| !finite(p)).filter(|run| !run.is_empty()) {
+            plot.path(style, run);
+        }
+        let known: Vec<&(f64, f64)> = points.iter().filter(|p| finite(p)).collect();
+        let every = known.len().div_ceil(MARKED).max(1);
+        for point in known.iter().skip(every / 2).step_by(every) {
+            plot.marker(style, **point, 4.0, 1.0);
+        }
+    })
+}
+
+/// Points alone.
+pub fn dots(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
+    draw(frame, curves, None, (None, 0.0), |plot, _, style, points| {
+        for point in points.iter().filter(|p| finite(p)) {
+            plot.marker(style, *point, 4.5, 0.85);
+        }
+    })
+}
+
+/// Points of runs, with the mean of each curve's larger where there are several.
+pub fn points(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
+    draw(frame, curves, None, (None, ROOM), |plot, _, style, points| {
+        let known: Vec<(f64, f64)> = points.iter().copied().filter(finite).collect();
+        let count = known.len() as f64;
+        for point in &known {
+            plot.marker(style, *point, 4.5, if count > 1.0 { 0.45 } else { 1.0 });
+        }
+        if count > 1.0 {
+            let mean = |of: fn(&(f64, f64)) -> f64| known.iter().map(of).sum::<f64>() / count;
+            plot.mean(style, (mean(|p| p.0), mean(|p| p.1)));
+        }
+    })
+}
+
+/// Lines with their points marked, the first one larger: where a sweep begins.
+pub fn trails(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
+    draw(frame, curves, None, (None, ROOM), |plot, _, style, points| {
+        let known: Vec<(f64, f64)> = points.iter().copied().filter(finite).collect();
+        plot.path(style, &known);
+        for (index, point) in known.iter().enumerate() {
+            plot.marker(style, *point, if index == 0 { 7.5 } else { 4.0 }, 1.0);
+        }
+    })
+}
+
+/// Bars side by side in categories; a point's x is the number of its category.
+pub fn bars(frame: &Frame<'_>, categories: &[String], curves: &[Curve]) -> Picture {
+    // Bars of a category share 80 % of its width, and stand in the middle of it.
+    let width = 0.8 / curves.len().max(1) as f64;
+    draw(frame, curves, None, (Some(categories), 0.0), |plot, index, style, points| {
+        for &(x, y) in points.iter().filter(|p| finite(p)) {
+            let from = x + 0.1 + width * index as f64;
+            plot.bar(style, from, from + width, y);
+        }
+    })
+}
+
+fn finite(p: &(f64, f64)) -> bool {
+    p.0.is_finite() && p.1.is_finite()
+}
+
+/// The area of the data while it is drawn.
+struct Plot {
+    out: String,
+    x: Axis,
+    y: Axis,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Plot {
+    fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let x = self.left + (self.right - self.left) * self.x.place(x);
+        (x, self.bottom - (self.bottom - self.top) * self.y.place(y))
+    }
+
+    fn path(&mut self, style: Style, points: &[(f64, f64)]) {
+        let mut d = String::new();
+        for (index, point) in points.iter().enumerate() {
+            let (x, y) = self.at(*point);
+            let _ = write!(d, "{}{x:.1} {y:.1}", if index == 0 { "M" } else { "L" });
+        }
+        let width = if style.subject { 2.8 } else { 1.6 };
+        let dashes = if style.dashed { " stroke-dasharray=\"7 4\"" } else { "" };
+        let colour = style.colour;
+        let _ = writeln!(
+            self.out,
+            "<path class=\"ap-s{colour}\" fill=\"none\" stroke-width=\"{width}\" stroke-linejoin=\"round\"{dashes} d=\"{d}\"/>"
+        );
+    }
+
+    fn marker(&mut self, style: Style, point: (f64, f64), size: f64, opacity: f64) {
+        let size = if style.subject { 1.25 * size } else { size };
+        let shape = shape(style.marker, self.at(point), size);
+        let _ = writeln!(
+            self.out,
+            "<path class=\"ap-f{}\" fill-opacity=\"{opacity}\" d=\"{shape}\"/>",
+            style.colour
+        );
+    }
+
+    /// A large point with a ring around it.
+    fn mean(&mut self, style: Style, point: (f64, f64)) {
+        self.marker(style, point, 6.5, 1.0);
+        let ring = shape(style.marker, self.at(point), if style.subject { 12.5 } else { 10.0 });
+        let _ = writeln!(
+            self.out,
+            "<path class=\"ap-s{}\" fill=\"none\" stroke-width=\"1.8\" d=\"{ring}\"/>",
+            style.colour
+        );
+    }
+
+    fn bar(&mut self, style: Style, from: f64, to: f64, y: f64) {
+        let ((x, top), (end, base)) = (self.at((from, y.max(0.0))), self.at((to, y.min(0.0))));
+        let (width, height) = ((end - x - 1.0).max(1.0), base - top);
+        let colour = style.colour;
+        let _ = writeln!(
+            self.out,
+            "<rect class=\"ap-f{colour}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
+        );
+    }
+
+    fn grid(&mut self, frame: &Frame<'_>, categories: Option<&[String]>) {
+        let Plot { left, right, top, bottom, .. } = *self;
+        for (value, label) in self.y.ticks() {
+            let y = self.at((0.0, value)).1;
+            line(&mut self.out, "ap-grid", (left, y), (right, y), false);
+            text(&mut self.out, (left - 7.0, y + 5.0), "ap-soft", "end", LABEL, &label);
+        }
+        let ticks = match categories {
+            None => self.x.ticks(),
+            Some(names) => (0u32..).map(|at| f64::from(at) + 0.5).zip(names.iter().cloned()).collect(),
+        };
+        for (value, label) in ticks {
+            let x = self.at((value, 0.0)).0;
+            if categories.is_none() {
+                line(&mut self.out, "ap-grid", (x, top), (x, bottom), false);
+            }
+            text(&mut self.out, (x, bottom + 19.0), "ap-soft", "middle", LABEL, &label);
+        }
+        line(&mut self.out, "ap-axis", (left, bottom), (right, bottom), false);
+        text(&mut self.out, (right, bottom + 38.0), "ap-ink", "end", LABEL, frame.x);
+        text(&mut self.out, (EDGE, top - 9.0), "ap-ink", "start", LABEL, frame.y);
+    }
+}
+
+/// The outline of a marker as a path.
+fn shape(marker: Marker, (x, y): (f64, f64), r: f64) -> String {
+    let polygon = |corners: &[(f64, f64)]| {
+        let corner = |(dx, dy): &(f64, f64)| format!("{:.1} {:.1}", x + r * dx, y + r * dy);
+        format!("M{}Z", corners.iter().map(corner).collect::<Vec<_>>().join("L"))
+    };
+    match marker {
+        Marker::Circle => {
+            let (left, d) = (x - r, 2.0 * r);
+            format!("M{left:.1} {y:.1}a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0 -{d} 0Z")
+        }
+        Marker::Square => polygon(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
+        Marker::Triangle => polygon(&[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)]),
+        Marker::Diamond => polygon(&[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)]),
+        Marker::Down => polygon(&[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8)]),
+    }
+}
+
+/// Title and legend, in as many lines as the names take; returns where they end.
+fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)]) -> f64 {
+    let (mut x, mut y) = (EDGE, HEAD_LINE);
+    text(out, (x, y), "ap-ink", "start", TITLE, frame.title);
+    y += HEAD_LINE;
+    for (name, style) in named {
+        let width = SWATCH + width_of(name, LABEL) + EDGE;
+        if x > EDGE && x + width > f64::from(frame.size.0) {
+            (x, y) = (EDGE, y + HEAD_LINE);
+        }
+        let (middle, class) =
+            ((x + 13.0, y - 5.0), style.map_or("ap-axis".to_string(), |s| format!("ap-s{}", s.colour)));
+        let dashed = style.is_none_or(|style| style.dashed);
+        line(out, &format!("{class}\" stroke-width=\"2"), (x, y - 5.0), (x + 26.0, y - 5.0), dashed);
+        if let Some(style) = style {
+            let _ = writeln!(
+                out,
+                "<path class=\"ap-f{}\" d=\"{}\"/>",
+                style.colour,
+                shape(style.marker, middle, 5.0)
+            );
+        }
+        text(out, (x + SWATCH, y), "ap-ink", "start", LABEL, name);
+        x += width;
+    }
+    y
+}
+
+/// `across`: room beyond the data along the horizontal axis, share of it.
+fn draw(
+    frame: &Frame<'_>,
+    curves: &[Curve],
+    reference: Option<(f64, &str)>,
+    (categories, across): (Option<&[String]>, f64),
+    mut data: impl FnMut(&mut Plot, usize, Style, &[(f64, f64)]),
+) -> Picture {
+    let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
+    let styles = styles(&labels);
+    let mut named: Vec<(&str, Option<Style>)> =
+        labels.iter().copied().zip(styles.iter().map(|style| Some(*style))).collect();
+    named.extend(reference.map(|(_, name)| (name, None)));
+    let mut out = String::new();
+    let head = head(&mut out, frame, &named);
+    let (width, height) = (f64::from(frame.size.0), f64::from(frame.size.1));
+    let (top, bottom) = (head + 34.0, height - FOOT);
+    let known = || curves.iter().flat_map(|curve| &curve.points).copied().filter(finite);
+    let base = categories.map(|_| 0.0);
+    let heights = known().map(|p| p.1).chain(reference.map(|(height, _)| height)).chain(base);
+    let y = Axis::around(heights, (bottom - top) / Y_TICK, ROOM);
+    let widest = y.ticks().iter().map(|(_, label)| width_of(label, LABEL)).fold(0.0, f64::max);
+    let (left, right) = ((EDGE + widest + 6.0).max(TICKS), width - EDGE - 8.0);
+    let x = match categories {
+        Some(names) => Axis::categories(names.len()),
+        None => Axis::around(known().map(|p| p.0), (right - left) / X_TICK, across),
+    };
+    let mut plot = Plot { out, x, y, left, right, top, bottom };
+    plot.grid(frame, categories);
+    if let Some((value, _)) = reference {
+        let height = plot.at((0.0, value)).1;
+        line(&mut plot.out, "ap-axis\" stroke-width=\"2", (left, height), (right, height), true);
+    }
+    let mut order: Vec<usize> = (0..curves.len()).collect();
+    order.sort_by_key(|&index| styles[index].subject);
+    for index in order {
+        data(&mut plot, index, styles[index], &curves[index].points);
+    }
+    Picture { width: frame.size.0, height: frame.size.1, body: plot.out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: Frame<'_> = Frame { title: "t <&>", x: "time (s)", y: "rate (Mbps)", size: (600, 300) };
+
+    fn curve(label: &str, points: Vec<(f64, f64)>) -> Curve {
+        Curve { label: label.to_string(), points }
+    }
+
+    #[test]
+    fn a_line_is_broken_where_data_is_missing() {
+        let points = vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0), (4.0, 1.0)];
+        let svg = lines(&FRAME, &[curve("anole", points)], Some((48.0, "capacity"))).svg();
+        assert_eq!(svg.matches("stroke-linejoin").count(), 2, "{svg}");
+        assert!(svg.contains("t &lt;&amp;&gt;") && svg.contains("capacity") && !svg.contains("NaN"), "{svg}");
+        assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("viewBox=\"0 0 600 300\""));
+    }
+
+    #[test]
+    fn the_subject_is_drawn_last_and_means_are_marked() {
+        let runs = |at: f64| vec![(at, 1.0), (at + 1.0, 2.0)];
+        let svg = points(&FRAME, &[curve("anole", runs(1.0)), curve("cubic", runs(5.0))]).svg();
+        let body = svg.split_once("rate (Mbps)").unwrap().1;
+        assert!(body.find("ap-f0").unwrap() > body.rfind("ap-f1").unwrap(), "{body}");
+        assert_eq!(body.matches("stroke-width=\"1.8\"").count(), 2, "{body}");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_still_a_plot() {
+        for picture in [points(&FRAME, &[curve("none", vec![])]), bars(&FRAME, &[], &[]), trails(&FRAME, &[])]
+        {
+            assert!(picture.svg().trim_end().ends_with("</svg>"));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The picture of runs of a scenario: throughput, round-trip time, window, queue and losses over time.
+
+use crate::WIDTH;
+use crate::chart::{Curve, Frame, lines};
+use crate::svg::{Picture, stacked};
+use anole_sim::result::{FlowResult, RunResult};
+
+/// Height of each plot, pixels.
+const HEIGHT: u32 = 270;
+const TIME: &str = "time, s";
+
+/// One run: a curve per flow. Several: a curve per run, of its first flow under test, and the queue of the first link.
+pub fn of_runs(runs: &[RunResult]) -> Picture {
+    let flows = flows(runs);
+    let frame = |title, y| Frame { title, x: TIME, y, size: (WIDTH, HEIGHT) };
+    let title = runs.first().map_or("", |run| run.scenario.as_str());
+    let over = |of: &dyn Fn(&FlowResult) -> Vec<f64>| -> Vec<Curve> {
+        let curve = |(label, flow): &(String, &FlowResult)| Curve {
+            label: label.clone(),
+            points: timed(flow.series.dt_s, of(flow)),
+        };
+        flows.iter().map(curve).collect()
+    };
+    let with = |mean: &dyn Fn(&FlowResult) -> Option<f64>, curves: Vec<Curve>| -> Vec<Curve> {
+        let marked = |((_, flow), curve): (&(String, &FlowResult), Curve)| match mean(flow) {
+            Some(mean) => Curve { label: format!("{} ({mean:.1})", curve.label), ..curve },
+            None => curve,
+        };
+        flows.iter().zip(curves).map(marked).collect()
+    };
+    let head = heading(title, runs, flows.len());
+    let reference = reference(runs, flows.len());
+    let mut panels = vec![
+        lines(
+            &frame(&head, "throughput, Mbps (mean)"),
+            &with(&|flow| flow.throughput_mbps, over(&|flow| flow.series.throughput_mbps.clone())),
+            reference.as_ref().map(|(mbps, name)| (*mbps, name.as_str())),
+        ),
+        lines(
+            &frame("Round-trip time", "ms (mean)"),
+            &with(
+                &|flow| flow.rtt_mean_ms,
+                over(&|flow| flow.series.rtt_ms.iter().map(|ms| ms.unwrap_or(f64::NAN)).collect()),
+            ),
+            None,
+        ),
+    ];
+    if flows.iter().any(|(_, flow)| flow.series.cwnd_bytes.is_some()) {
+        let window = |flow: &FlowResult| {
+            let bytes = flow.series.cwnd_bytes.iter().flatten();
+            bytes.map(|bytes| bytes.map_or(f64::NAN, |bytes| f64::from(bytes) / 1e3)).collect()
+        };
+        let lost = |flow: &FlowResult| {
+            flow.series.lost_packets.iter().flatten().map(|&packets| packets as f64).collect()
+        };
+        panels.push(lines(&frame("Congestion window", "kB"), &over(&window), None));
+        panels.push(lines(&frame("Queue", "kB waiting"), &queues(runs), None));
+        panels.push(lines(&frame("Losses", "packets in 0.1 s"), &over(&lost), None));
+    }
+    stacked(&panels)
+}
+
+/// The flows that are drawn, with their labels.
+fn flows(runs: &[RunResult]) -> Vec<(String, &FlowResult)> {
+    match runs {
+        [run] => {
+            let same = |alg: &str| run.flows.iter().filter(|flow| flow.alg == alg).count();
+            let label = |(index, flow): (usize, &FlowResult)| match same(&flow.alg) {
+                1 => flow.alg.clone(),
+                _ => format!("flow {}: {}", index + 1, flow.alg),
+            };
+            run.flows.iter().enumerate().map(|each| (label(each), each.1)).collect()
+        }
+        _ => {
+            let tested =
+                |run: &'_ RunResult| run.flows.iter().position(|flow| flow.alg == run.alg).unwrap_or(0);
+            runs.iter().filter_map(|run| Some((label(runs, run), run.flows.get(tested(run))?))).collect()
+        }
+    }
+}
+
+/// A run by its algorithm and policy, and by its seed where there are several of them.
+fn label(runs: &[RunResult], run: &RunResult) -> String {
+    let own = run.policy.as_ref().map_or(run.alg.clone(), |policy| format!("{}+{policy}", run.alg));
+    let several = runs.iter().filter(|other| other.alg == run.alg && other.policy == run.policy).count() > 1;
+    if several { format!("{own} (seed {})", run.seed) } else { own }
+}
+
+/// The title: with Jain's index where flows share.
+fn heading(scenario: &str, runs: &[RunResult], flows: usize) -> String {
+    match (runs, flows) {
+        ([run], 2..) => match run.jain_index {
+            Some(jain) => format!("{scenario}: Jain's index {jain:.3}"),
+            None => scenario.to_string(),
+        },
+        _ => scenario.to_string(),
+    }
+}
+
+/// The mean capacity, or what each of several flows would have of it.
+fn reference(runs: &[RunResult], flows: usize) -> Option<(f64, String)> {
+    let mbps = runs.first()?.optimal_mbps?;
+    match (runs.len(), flows) {
+        (1, 2..) => Some((mbps / flows as f64, "fair share".to_string())),
+        _ => Some((mbps, "mean capacity".to_string())),
+    }
+}
+
+/// One run: a curve per link. Several: the first link of each.
+fn queues(runs: &[RunResult]) -> Vec<Curve> {
+    let taken = if runs.len() == 1 { usize::MAX } else { 1 };
+    let mut curves = Vec::new();
+    for run in runs {
+        for link in run.links.iter().take(taken) {
+            let Some(series) = &link.series else { continue };
+            let kilobytes = series.queue_bytes.iter().map(|&bytes| bytes as f64 / 1e3).collect();
+            let own = if runs.len() == 1 { link.name.clone() } else { label(runs, run) };
+            curves.push(Curve { label: own, points: timed(series.dt_s, kilobytes) });
+        }
+    }
+    curves
+}
+
+/// Values at the ends of their points.
+fn timed(dt_s: f64, values: Vec<f64>) -> Vec<(f64, f64)> {
+    (1u32..).map(|point| f64::from(point) * dt_s).zip(values).collect()
+}

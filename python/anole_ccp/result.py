@@ -1,0 +1,172 @@
+"""Results: figures as attributes, series as NumPy arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _anole
+from .plotting import Plot, plot
+
+if TYPE_CHECKING:
+    import pandas
+
+Floats = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowSeries:
+    """A flow over time, float64 arrays of one length; NaN is what there was not."""
+
+    #: End of each point, s.
+    time_s: Floats
+    #: Bytes on the wire that arrived, Mbps.
+    throughput_mbps: Floats
+    #: Mean round-trip time, ms.
+    rtt_ms: Floats
+    #: Window in force at the point's end, bytes.
+    cwnd_bytes: Floats
+    #: Pacing rate then, Mbps.
+    pacing_mbps: Floats
+    #: Payload on its way then, bytes.
+    in_flight_bytes: Floats
+    #: Packets lost in the point.
+    lost_packets: Floats
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkSeries:
+    """A link over time, likewise."""
+
+    #: End of each point, s.
+    time_s: Floats
+    #: Mean capacity, Mbps.
+    capacity_mbps: Floats
+    #: Bytes that wait at the point's end.
+    queue_bytes: Floats
+    #: Packets lost in the point, for whatever reason.
+    lost_packets: Floats
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowResult:
+    """One flow: its figures, which are None where there was nothing to measure, and its series."""
+
+    alg: str
+    start_s: float
+    stop_s: float
+    #: Bytes on the wire delivered over the time active after warm-up; goodput: payload, each byte once.
+    throughput_mbps: float | None
+    goodput_mbps: float | None
+    #: Send to arrival of each packet, queue included; p95 over packets.
+    owd_mean_ms: float | None
+    owd_p95_ms: float | None
+    rtt_mean_ms: float | None
+    rtt_p95_ms: float | None
+    #: Packets lost over packets lost or arrived; retransmitted over sent.
+    loss_rate: float | None
+    retransmit_rate: float | None
+    #: Completion time of a flow with a size.
+    fct_s: float | None
+    series: FlowSeries
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkResult:
+    """One link, likewise."""
+
+    name: str
+    utilization: float | None
+    loss_rate: float | None
+    queue_delay_mean_ms: float | None
+    queue_delay_p95_ms: float | None
+    series: LinkSeries
+
+
+class Result:
+    """One run of a scenario."""
+
+    def __init__(self, run: _anole.Run) -> None:
+        """What the extension returned."""
+        self._run = run
+        #: Every figure, with the names of `anole-eval --json`, without series.
+        self.figures: dict[str, Any] = json.loads(run.figures())
+
+    @property
+    def scenario(self) -> str:
+        """The scenario's name."""
+        return str(self.figures["scenario"])
+
+    @property
+    def alg(self) -> str:
+        """Algorithm of the flows under test."""
+        return str(self.figures["alg"])
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return int(self.figures["seed"])
+
+    @property
+    def jain_index(self) -> float | None:
+        """Jain's index over the goodputs while all flows were active."""
+        return self.figures["jain_index"]  # type: ignore[no-any-return]
+
+    @cached_property
+    def flows(self) -> list[FlowResult]:
+        """Every flow, in the scenario's order."""
+        known = {field.name for field in dataclasses.fields(FlowResult)} - {"series"}
+        return [
+            FlowResult(
+                **{key: value for key, value in flow.items() if key in known},
+                series=FlowSeries(**self._run.flow_series(index)),
+            )
+            for index, flow in enumerate(self.figures["flows"])
+        ]
+
+    @cached_property
+    def links(self) -> list[LinkResult]:
+        """Every link, in the scenario's order."""
+        return [
+            LinkResult(
+                **{key: value for key, value in link.items() if key != "series"},
+                series=LinkSeries(**self._run.link_series(index)),
+            )
+            for index, link in enumerate(self.figures["links"])
+        ]
+
+    @property
+    def flow(self) -> FlowResult:
+        """The first flow of the algorithm under test."""
+        return next((flow for flow in self.flows if flow.alg == self.alg), self.flows[0])
+
+    def json(self) -> str:
+        """The run as `anole-eval --json` prints it, with its series."""
+        return self._run.json()
+
+    def plot(self) -> Plot:
+        """Throughput, round-trip time, window, queue and losses over time; `anole_ccp.plot` compares several runs."""
+        return plot(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The flows' series as one table: `flow`, `alg`, and a column for each series. Needs pandas."""
+        import pandas
+
+        tables = [
+            pandas.DataFrame({"flow": index, "alg": flow.alg} | vars(flow.series))
+            for index, flow in enumerate(self.flows)
+        ]
+        return pandas.concat(tables, ignore_index=True)
+
+    def __repr__(self) -> str:
+        flows = ", ".join(f"{flow.alg} {_shown(flow.throughput_mbps, 'Mbps')}" for flow in self.flows)
+        return f"Result({self.scenario!r}, seed {self.seed}: {flows})"
+
+
+def _shown(value: float | None, unit: str) -> str:
+    return "–" if value is None else f"{value:.2f} {unit}"
