@@ -6,6 +6,7 @@
 pub(crate) mod anole;
 mod confidence;
 mod interval;
+pub(crate) mod libra;
 mod slot;
 mod utility;
 
