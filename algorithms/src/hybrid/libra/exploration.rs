@@ -6,8 +6,8 @@
 //! Startup is an exploration without a policy or an end: it lasts while the classic law is in slow start.
 
 use super::super::slot::Proposal;
-use super::{CAP_GAIN, Libra, REPORTS_PER_RTT, SLOW_START_GAIN, Stage, register_us};
-use anole_model::{Bounds, Dur, Rate, Time};
+use super::{Libra, REPORTS_PER_RTT, SLOW_START_GAIN, Stage, register_us};
+use anole_model::{Bounds, Rate, Time};
 use anole_programs::Commands;
 use anole_programs::libra_cycle::control;
 use std::task::Poll;
@@ -41,7 +41,7 @@ impl Libra {
             let first = Rate::from_bytes_in(u64::from(self.flow.init_cwnd), self.srtt());
             self.base = self.rule.as_ref().map_or(first, |rule| rule.rate(self.srtt()));
             // What was delivered so far is what a rate is bounded by.
-            let _ = self.monitor.observe(self.base, u64::from(self.cap(self.base, 1.0)));
+            let _ = self.monitor.observe(self.base, self.window_of(self.base));
             self.base = self.bounded(self.base);
             return self.explore(now, out);
         }
@@ -63,7 +63,7 @@ impl Libra {
 
     /// The classic law goes on from the base rate, undisturbed if it is near.
     fn resume_rule(&mut self, now: Time) {
-        let (srtt, base, cwnd) = (self.srtt(), self.base, u64::from(self.cap(self.base, 1.0)));
+        let (srtt, base, cwnd) = (self.srtt(), self.base, self.window_of(self.base));
         let keep = self.params.keep_epoch * base.bytes_per_s();
         if let Some(rule) = &mut self.rule
             && (rule.rate(srtt).bytes_per_s() - base.bytes_per_s()).abs() > keep
@@ -79,7 +79,7 @@ impl Libra {
                 let gain = if rule.in_slow_start() { SLOW_START_GAIN } else { 1.0 };
                 (rule.rate(self.srtt()) * gain, Bounds::DEFAULT.cwnd(rule.cwnd(), self.flow.mss))
             }
-            None => (self.driven(), self.cap(self.driven(), CAP_GAIN)),
+            None => (self.driven(), self.cap(self.driven())),
         };
         if self.monitor.srtt().is_some() {
             out.set_rate(control::HOLD, Bounds::DEFAULT.clamp(rate));
@@ -116,7 +116,7 @@ impl Libra {
 
     /// Asks the policy; without an ACK its last proposal stays.
     fn ask(&mut self, now: Time, observed: Rate) {
-        let cwnd = u64::from(self.cap(observed, 1.0));
+        let cwnd = self.window_of(observed);
         if let Some(seen) = self.monitor.observe(observed, cwnd)
             && seen.acks > 0
         {
@@ -136,9 +136,4 @@ impl Libra {
         let apart = self.learned_candidate().bytes_per_s() - self.classic_candidate().bytes_per_s();
         self.rule.is_some() && apart.abs() >= self.params.diverge * self.base.bytes_per_s()
     }
-}
-
-/// The time that an exploration took, as its window.
-pub(super) fn before_us(began: Time, now: Time) -> u32 {
-    register_us(now.since(began).max(Dur::from_micros(1)))
 }

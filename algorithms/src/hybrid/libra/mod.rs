@@ -21,7 +21,8 @@
 //! (`--classic`); `cl-libra`, clean slate, has none: the policy drives the exploration, against x_prev.
 //!
 //! Deviations from the paper:
-//! - an application that sends less than a rate allows says nothing about it: x_prev stays, as without ACKs;
+//! - an application that sends less than a rate allows says nothing about it: x_prev stays, as without ACKs; what a full
+//!   window kept from being sent counts as lost;
 //! - a candidate lies between half and twice x_prev, so that a test harms nobody for long, and asks for at most twice
 //!   what the path ever delivered;
 //! - the classic law is told of what happens in every stage, since its filters would age otherwise; its rate counts in
@@ -30,10 +31,10 @@
 
 mod exploration;
 mod params;
-mod trial;
-mod window;
 #[cfg(test)]
 mod tests;
+mod trial;
+mod window;
 
 use super::slot::{LearnedSlot, RuleSlot};
 use super::utility::Weights;
@@ -47,7 +48,8 @@ use params::Params;
 use trial::Trial;
 use window::Window;
 
-const SUMMARY: &str = "Each cycle the best of a classic law's rate, a policy's and the last one, by their utilities";
+const SUMMARY: &str =
+    "Each cycle the best of a classic law's rate, a policy's and the last one, by their utilities";
 
 /// Libra over any law.
 pub(crate) const LIBRA: Spec = Spec {
@@ -88,7 +90,7 @@ pub(crate) const CL_LIBRA: Spec = Spec {
 
 /// The learned slot when nothing is named.
 const DEFAULT_POLICY: &str = "libra";
-/// The window is a cap where a rate is paced: twice what it needs.
+/// The window is a cap where a rate is paced: twice what it needs in the smallest recent round-trip time.
 const CAP_GAIN: f64 = 2.0;
 /// Pacing over window in slow start (Linux, tcp_pacing_ss_ratio).
 const SLOW_START_GAIN: f64 = 2.0;
@@ -208,9 +210,15 @@ impl Libra {
         Bounds::DEFAULT.clamp(rate.min(highest).max(least))
     }
 
-    /// The window that carries `rate` with `gain` to spare.
-    fn cap(&self, rate: Rate, gain: f64) -> u32 {
-        Bounds::DEFAULT.cwnd_for(rate, self.srtt(), gain, self.flow.mss)
+    /// The window that caps a paced rate: no rate queues more than one bandwidth-delay product of its own.
+    fn cap(&self, rate: Rate) -> u32 {
+        let rtt = self.monitor.recent_rtt().unwrap_or(UNKNOWN_RTT);
+        Bounds::DEFAULT.cwnd_for(rate, rtt, CAP_GAIN, self.flow.mss)
+    }
+
+    /// What a rate sends per round trip, bytes.
+    fn window_of(&self, rate: Rate) -> u64 {
+        u64::from(Bounds::DEFAULT.cwnd_for(rate, self.srtt(), 1.0, self.flow.mss))
     }
 
     /// The time up to now belongs to whose rate was the base.

@@ -1,9 +1,8 @@
 //! Evaluation and exploitation: the lower candidate runs for half a round trip, the higher one for another, then the base
 //! rate for k round trips, in which the ACKs of all three return; the best becomes the base.
 
-use super::exploration::before_us;
-use super::window::{Sent, Window};
-use super::{CAP_GAIN, Libra, Source, Stage, register_us};
+use super::window::{Sent, Test, Window};
+use super::{Libra, Source, Stage, register_us};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::Commands;
 use anole_programs::libra_cycle::{self, control};
@@ -31,7 +30,8 @@ pub(super) struct Trial {
     base: Candidate,
     low: Candidate,
     high: Candidate,
-    /// Length of an evaluation interval.
+    /// Length of the exploration, and of an evaluation interval.
+    before: Dur,
     length: Dur,
 }
 
@@ -43,7 +43,8 @@ impl Trial {
 
     /// The best of the three; the base where a candidate could not be evaluated, or is no better.
     fn best(&self) -> Candidate {
-        let (Some(base), Some(low), Some(high)) = (self.base.utility, self.low.utility, self.high.utility) else {
+        let (Some(base), Some(low), Some(high)) = (self.base.utility, self.low.utility, self.high.utility)
+        else {
             return self.base;
         };
         let (candidate, utility) = if high > low { (self.high, high) } else { (self.low, low) };
@@ -73,6 +74,7 @@ impl Libra {
         let classic = candidate(self.classic_candidate(), classic);
         let learned = candidate(self.learned_candidate(), Source::Learned);
         let (low, high) = if classic.rate <= learned.rate { (classic, learned) } else { (learned, classic) };
+        let before = now.since(began);
         let packets = MIN_PACKETS * f64::from(self.flow.mss) / low.rate.bytes_per_s().max(1.0);
         let length = self.span().mul_f64(self.params.interval_rtts).max(Dur::from_secs_f64(packets));
         self.next_cycle();
@@ -82,29 +84,26 @@ impl Libra {
             .set_rate(control::LOW, Bounds::DEFAULT.clamp(low.rate))
             .set_rate(control::HIGH, Bounds::DEFAULT.clamp(high.rate))
             .set_rate(control::HOLD, self.bounded(self.base))
-            .set(control::BEFORE_US, before_us(began, now))
+            .set(control::BEFORE_US, register_us(before))
             .set(control::WINDOW_US, register_us(length))
             .set(control::HOLD_US, register_us(rest))
             .set(control::GAP_US, register_us(length / MAX_SAMPLES))
-            .cwnd(self.cap(self.base.max(high.rate), CAP_GAIN));
+            .cwnd(self.cap(self.base.max(high.rate)));
         let base = candidate(self.base, Source::Previous);
-        self.stage = Stage::Trial(Trial { base, low, high, length });
+        self.stage = Stage::Trial(Trial { base, low, high, before, length });
     }
 
     /// A report during evaluation or exploitation.
     pub(super) fn on_trial(&mut self, now: Time, mut trial: Trial, window: &Window, out: &mut Commands) {
-        let judge = |candidate: &mut Candidate| {
-            candidate.utility = window.utility(candidate.rate, &self.weights, &self.params, self.flow.mss);
-        };
-        let tested = |candidate: &mut Candidate| {
-            if !window.is_idle(candidate.rate, trial.length, self.flow.mss) {
-                judge(candidate);
-            }
+        let judge = |candidate: &mut Candidate, length: Dur| {
+            let min_rtt = self.monitor.recent_rtt().unwrap_or_default();
+            let test = Test { rate: candidate.rate, length, min_rtt, mss: self.flow.mss };
+            candidate.utility = window.utility(&test, &self.weights, &self.params);
         };
         match window.sent {
-            Sent::Exploring => judge(&mut trial.base),
-            Sent::Low => tested(&mut trial.low),
-            Sent::High => tested(&mut trial.high),
+            Sent::Exploring => judge(&mut trial.base, trial.before),
+            Sent::Low => judge(&mut trial.low, trial.length),
+            Sent::High => judge(&mut trial.high, trial.length),
             Sent::Since => {}
         }
         self.stage = Stage::Trial(trial);

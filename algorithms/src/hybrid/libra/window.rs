@@ -15,8 +15,20 @@ use anole_programs::libra_cycle;
 
 pub(super) use super::super::interval::MAX_RTT_US as LONGEST_RTT_US;
 
-/// A window in which less than this share of the rate was sent was limited by the application.
-const IDLE_SHARE: f64 = 0.6;
+/// A rate of which less than this share was sent was not what limited the flow …
+const LIMITED_SHARE: f64 = 0.6;
+/// … but the network if the round-trip time was this many times the smallest, and else the application.
+const QUEUE_RATIO: f64 = 1.5;
+
+/// What a window's packets were to be sent at, and what is known of the path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Test {
+    pub rate: Rate,
+    /// How long.
+    pub length: Dur,
+    pub min_rtt: Dur,
+    pub mss: u32,
+}
 
 /// Which packets a window is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +53,9 @@ pub(super) struct Window {
     acked: u64,
     /// Packets lost.
     lost: u64,
-    gradient: Option<(Gradient, Dur, Dur)>,
-    any_rtt: bool,
+    /// The smallest round-trip time, and that of the second half.
+    rtt: Option<(Dur, Dur)>,
+    gradient: Option<Gradient>,
 }
 
 impl Window {
@@ -70,8 +83,8 @@ impl Window {
             },
             acked: seen.acked,
             lost: seen.lost,
-            gradient: sums.gradient().filter(|_| any_rtt).map(|gradient| (gradient, least, late)),
-            any_rtt,
+            rtt: any_rtt.then_some((least, late)),
+            gradient: sums.gradient(),
         })
     }
 
@@ -80,17 +93,27 @@ impl Window {
         Loss { lost: self.lost, sent: self.lost.saturating_add(packets) }
     }
 
-    /// The utility of the rate whose packets these are; `None` where nothing was acknowledged.
-    pub fn utility(&self, rate: Rate, weights: &Weights, params: &Params, mss: u32) -> Option<f64> {
-        let slope = self.gradient.and_then(|(gradient, least, late)| significant(gradient, least, late, params.z));
-        let penalty = params.gamma * rate.mbps() * self.loss(mss).share();
-        self.any_rtt.then(|| weights.utility(rate, slope.unwrap_or(0.0), penalty))
+    /// The share of the rate that was sent.
+    fn sent_share(&self, test: &Test) -> f64 {
+        let sent = self.acked as f64 + self.lost as f64 * f64::from(test.mss);
+        sent / test.rate.bytes_in(test.length).max(1.0)
     }
 
-    /// True when the application sent far less than `rate` over `length` allowed.
-    pub fn is_idle(&self, rate: Rate, length: Dur, mss: u32) -> bool {
-        let sent = self.acked as f64 + self.lost as f64 * f64::from(mss);
-        sent < IDLE_SHARE * rate.bytes_in(length)
+    /// The utility of the rate whose packets these are; `None` where nothing was acknowledged, or the application sent
+    /// far less than the rate allows. What a full window kept from being sent counts as lost.
+    pub fn utility(&self, test: &Test, weights: &Weights, params: &Params) -> Option<f64> {
+        let (least, late) = self.rtt?;
+        let share = self.sent_share(test);
+        let mut loss = self.loss(test.mss).share();
+        if share < LIMITED_SHARE {
+            if self.lost == 0 && late < test.min_rtt.mul_f64(QUEUE_RATIO) {
+                return None;
+            }
+            loss = loss.max(1.0 - share);
+        }
+        let slope = self.gradient.and_then(|gradient| significant(gradient, least, late, params.z));
+        let penalty = params.gamma * test.rate.mbps() * loss;
+        Some(weights.utility(test.rate, slope.unwrap_or(0.0), penalty))
     }
 }
 
@@ -123,9 +146,18 @@ mod tests {
         Window::read(&values).unwrap()
     }
 
-    fn utility(window: &Window, preference: Preference) -> f64 {
+    fn test(mbps: f64) -> Test {
+        let (length, min_rtt) = (Dur::from_millis(25), Dur::from_millis(50));
+        Test { rate: Rate::from_mbps(mbps), length, min_rtt, mss: MSS }
+    }
+
+    fn of(window: &Window, mbps: f64, preference: Preference) -> Option<f64> {
         let params = Params::default();
-        window.utility(Rate::from_mbps(8.0), &params.weights(preference), &params, MSS).unwrap()
+        window.utility(&test(mbps), &params.weights(preference), &params)
+    }
+
+    fn utility(window: &Window, preference: Preference) -> f64 {
+        of(window, 8.0, preference).unwrap()
     }
 
     #[test]
@@ -147,17 +179,18 @@ mod tests {
         let mut values = [0; 16];
         values[libra_cycle::PROGRAM.report("min_rtt_us").unwrap()] = u64::MAX;
         let empty = Window::read(&values).unwrap();
-        let params = Params::default();
-        let weights = params.weights(Preference::Default);
-        assert_eq!(empty.utility(Rate::from_mbps(1.0), &weights, &params, MSS), None);
+        assert_eq!(of(&empty, 1.0, Preference::Default), None);
         assert_eq!(Window::read(&values[1..]), None);
     }
 
     #[test]
-    fn an_application_with_nothing_to_send_is_told_from_a_path_that_loses() {
-        let (window, length) = (seen(|_| 50.0, 0), Dur::from_millis(25));
-        assert!(!window.is_idle(Rate::from_mbps(8.0), length, MSS));
-        assert!(window.is_idle(Rate::from_mbps(16.0), length, MSS));
-        assert!(!seen(|_| 50.0, 20).is_idle(Rate::from_mbps(16.0), length, MSS));
+    fn an_application_with_little_to_send_is_told_from_a_path_that_carries_little() {
+        let short = seen(|_| 50.0, 0);
+        assert!(of(&short, 12.0, Preference::Default).is_some());
+        assert_eq!(of(&short, 16.0, Preference::Default), None);
+        let full = seen(|_| 80.0, 0);
+        let [less, more] = [16.0, 24.0].map(|mbps| of(&full, mbps, Preference::Default).unwrap());
+        assert!(more < less && less < 0.0, "{less} {more}");
+        assert!(of(&seen(|_| 50.0, 20), 24.0, Preference::Default).is_some());
     }
 }
