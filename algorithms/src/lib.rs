@@ -22,7 +22,7 @@ pub use anole_programs::{Commands, Program};
 pub use explain::{Explanation, Judged};
 pub use hybrid::rule_names;
 pub use learned::{FlowPolicy, Observation, Watch};
-pub use preference::Preference;
+pub use preference::{Preference, UnknownPreference};
 pub use registry::{Build, BuildError, Builder, Spec, all, build, find};
 pub use session::Session;
 pub use slots::{Slot, Slots};

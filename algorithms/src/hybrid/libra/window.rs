@@ -111,7 +111,8 @@ impl Window {
             }
             loss = loss.max(1.0 - share);
         }
-        let slope = self.gradient.and_then(|gradient| significant(gradient, least, late, params.z));
+        let slope = self.gradient.and_then(|gradient| significant(gradient, least, late, 0.0));
+        let slope = slope.filter(|&slope| slope > params.tolerated(weights));
         let penalty = params.gamma * test.rate.mbps() * loss;
         Some(weights.utility(test.rate, slope.unwrap_or(0.0), penalty))
     }
