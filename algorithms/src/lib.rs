@@ -20,7 +20,7 @@ mod telemetry;
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
 pub use explain::{Explanation, Judged};
-pub use hybrid::rule_names;
+pub use hybrid::{libra_utility, rule_names};
 pub use learned::{FlowPolicy, Observation, Watch};
 pub use preference::{Preference, UnknownPreference};
 pub use registry::{Build, BuildError, Builder, Spec, all, build, find};

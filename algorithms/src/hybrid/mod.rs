@@ -10,4 +10,5 @@ pub(crate) mod libra;
 mod slot;
 mod utility;
 
+pub use libra::utility as libra_utility;
 pub use slot::rule_names;

@@ -45,6 +45,7 @@ use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::libra_cycle::{self, control};
 use exploration::Exploration;
 use params::Params;
+pub use params::utility;
 use trial::Trial;
 use window::Window;
 

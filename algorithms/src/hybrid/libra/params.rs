@@ -3,6 +3,7 @@
 use super::super::utility::Weights;
 use crate::Preference;
 use anole_laws::parameters;
+use anole_model::Rate;
 
 parameters! {
     /// What a user may change.
@@ -21,7 +22,19 @@ parameters! {
     }
 }
 
+/// The utility of a rate by equation 1 with the default weights; `slope` is that of the round-trip time, s/s, and `loss` a
+/// share.
+pub fn utility(rate: Rate, slope: f64, loss: f64) -> f64 {
+    let params = Params::default();
+    params.utility(&params.weights(Preference::Default), rate, slope, loss)
+}
+
 impl Params {
+    /// Equation 1.
+    pub fn utility(&self, weights: &Weights, rate: Rate, slope: f64, loss: f64) -> f64 {
+        weights.utility(rate, slope, self.gamma * rate.mbps() * loss)
+    }
+
     /// Slope of the round-trip time that does not count.
     pub fn tolerated(&self, weights: &Weights) -> f64 {
         self.tolerance * (weights.alpha / self.alpha) * (self.beta / weights.beta.max(f64::MIN_POSITIVE))

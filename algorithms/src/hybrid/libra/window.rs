@@ -113,8 +113,7 @@ impl Window {
         }
         let slope = self.gradient.and_then(|gradient| significant(gradient, least, late, 0.0));
         let slope = slope.filter(|&slope| slope > params.tolerated(weights));
-        let penalty = params.gamma * test.rate.mbps() * loss;
-        Some(weights.utility(test.rate, slope.unwrap_or(0.0), penalty))
+        Some(params.utility(weights, test.rate, slope.unwrap_or(0.0), loss))
     }
 }
 
