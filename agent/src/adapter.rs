@@ -104,7 +104,7 @@ impl AgentFlow {
             stand_in
         });
         self.line.algorithm = spec.name;
-        self.log_choice(now, create.algorithm.as_str());
+        self.log_choice(now, asked);
         let number = context.number.get();
         context.number.set(number + 1);
         let init_cwnd = Bounds::DEFAULT.cwnd(create.init_cwnd.into(), create.mss);

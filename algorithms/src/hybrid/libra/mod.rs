@@ -27,6 +27,8 @@
 //!   what the path ever delivered;
 //! - the classic law is told of what happens in every stage, since its filters would age otherwise; its rate counts in
 //!   the exploration only;
+//! - the classic law goes on undisturbed while x_prev is near its own rate: what it remembers of its last decreases is what
+//!   makes flows alike;
 //! - stages are as long as on a path of 10 ms where the path is shorter.
 
 mod exploration;

@@ -3,7 +3,7 @@
 //! ```text
 //! u(x) = α·x^t − β·x·max(0, dRTT/dt) − γ·x·L        Libra eq. 1, x in Mbps
 //! ```
-//! Deviation: a slope counts where it is more than noise, and what rose is still there late in the window; with β of
+//! Deviation: a slope counts above a tolerance, and where what rose is still there late in the window; with β of
 //! 900 a slope of a thousandth outweighs all that 48 Mbps earn.
 
 use super::super::interval::{Loss, significant};
