@@ -149,3 +149,47 @@ fn request<T: DeserializeOwned>(path: &Path, request: &str) -> Result<T, Failure
         .with_context(|| format!("{}: not an answer of this version", path.display()))
         .map_err(Failure::Run)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow_key::{FlowKey, Peer};
+    use anole_datapath::wire::{AlgorithmName, CreateMessage};
+    use anole_model::Time;
+
+    #[test]
+    fn a_preference_reaches_the_flow_that_is_meant_once() {
+        let shared = Shared::default();
+        let begin = |key: FlowKey| {
+            let create = CreateMessage::without_addresses(10_000, 1000, AlgorithmName::NONE);
+            shared.begin(Time::ZERO, key, "c-libra", create);
+        };
+        begin((Peer(1), 7));
+        assert_eq!(obey("prefer 7 la-1", &shared), Ok(()));
+        assert_eq!(shared.take_preference((Peer(1), 7)), Some(Preference::La1));
+        assert_eq!(shared.take_preference((Peer(1), 7)), None);
+        let refusal = |request| obey(request, &shared).unwrap_err();
+        assert!(refusal("prefer 8 la-1").contains("no flow has the id 8"));
+        assert!(refusal("prefer 7 fast").contains("known are default, th-1"));
+        assert!(refusal("prefer x la-1").contains("no flow's id"));
+        assert!(refusal("stop").contains("known are status, prefer"));
+        begin((Peer(2), 7));
+        assert!(refusal("prefer 7 la-1").contains("several datapaths"));
+    }
+
+    #[test]
+    fn a_request_is_answered_with_why_it_is_refused() {
+        let (client, agents) = UnixStream::pair().unwrap();
+        let shared = Shared::default();
+        let thread = {
+            let shared = shared.clone();
+            std::thread::spawn(move || answer_one(agents, &shared))
+        };
+        let mut client = client;
+        client.write_all(b"prefer 1 la-1\n").unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert!(thread.join().unwrap().is_ok());
+        assert!(serde_json::from_str::<Option<String>>(&text).unwrap().is_some(), "{text}");
+    }
+}
