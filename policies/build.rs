@@ -24,7 +24,7 @@ fn list(root: &str, folder: &str, extension: &str, include: &str) -> String {
     let entries = fs::read_dir(&folder).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect();
-    paths.sort();
+    paths.sort_by(|a, b| a.file_stem().cmp(&b.file_stem()));
     let entry = |path: &std::path::PathBuf| {
         let stem = path.file_stem()?.to_str()?;
         Some(format!("    ({stem:?}, {include}!({:?})),\n", path.to_str()?))

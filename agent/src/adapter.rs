@@ -12,7 +12,7 @@
 use crate::flow_key::FlowKey;
 use crate::flow_table;
 use crate::logging::{Tally, Throttle, panic_text};
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::shared::{AgentClock, Shared};
 use crate::stats::{FlowLine, Stats, seconds};
 use anole_algorithms::FlowInfo;
@@ -96,14 +96,15 @@ pub struct AgentFlow {
 impl AgentFlow {
     fn start(&mut self, now: Time, create: &CreateMessage) {
         let context = Rc::clone(&self.context);
-        let spec = context.plan.choose(create.algorithm.as_str()).unwrap_or_else(|(stand_in, error)| {
+        let (asked, preference) = plan::asked(create.algorithm.as_str());
+        let spec = context.plan.choose(asked).unwrap_or_else(|(stand_in, error)| {
             if let Some(due) = context.tally.borrow_mut().count(now, "unknown algorithm asked for") {
                 tracing::warn!(%error, using = stand_in.name, total = due.total, "flow asks for what is not there");
             }
             stand_in
         });
         self.line.algorithm = spec.name;
-        self.log_choice(now, create.algorithm.as_str());
+        self.log_choice(now, asked);
         let number = context.number.get();
         context.number.set(number + 1);
         let init_cwnd = Bounds::DEFAULT.cwnd(create.init_cwnd.into(), create.mss);
@@ -115,7 +116,10 @@ impl AgentFlow {
             Ok(Err(error)) => return self.fail(&error.to_string()),
             Err(panic) => return self.fail(panic_text(&*panic)),
         }
-        self.answer(|session| session.start(now));
+        self.answer(|session| {
+            session.prefer(preference);
+            session.start(now)
+        });
     }
 
     /// Tells of a flow that asks for another algorithm than --alg, and which of the two runs.
@@ -215,7 +219,13 @@ impl portus::Flow for AgentFlow {
         else {
             return;
         };
-        self.answer(|session| session.on_report(now, program, &values));
+        let preference = self.context.shared.take_preference(self.key);
+        self.answer(|session| {
+            if let Some(preference) = preference {
+                session.prefer(preference);
+            }
+            session.on_report(now, program, &values)
+        });
     }
 
     fn close(&mut self) {

@@ -47,6 +47,19 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Tells the running agent what a flow's application prefers from now on.
+    Prefer {
+        /// The flow's id, as `status` shows it.
+        flow: u32,
+        /// default, th-1 or th-2 (throughput), la-1 or la-2 (low delay).
+        preference: anole_algorithms::Preference,
+        /// How its datapaths reach the agent that is told [default: unix]
+        #[arg(long, value_enum)]
+        ipc: Option<IpcKind>,
+        /// Its Unix socket [default: as for the agent]
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+    },
     /// Checks a fold program: compiles it, measures it against the limits, finds the pitfalls.
     Check {
         /// The program.

@@ -1,4 +1,9 @@
-//! The agent's control socket: whoever connects is told, as one JSON object, what the agent does, and is disconnected.
+//! The agent's control socket: a request of one line, an answer of one JSON object, and the client is disconnected.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `status`, or nothing within 200 ms | a [`Status`]: what the agent does |
+//! | `prefer FLOW PREFERENCE` | `null`, or a text that says why not: what that flow's application prefers from now on |
 //!
 //! A thread of its own takes connections and writes answers; the agent's thread fills a [`Status`] between two
 //! datagrams when one is asked for, so that nothing waits for a client that does not read.
@@ -6,17 +11,26 @@
 use crate::flow_table::FlowStatus;
 use crate::ipc::socket_path::{self, Place, SocketError};
 use crate::shared::Shared;
+use anole_algorithms::{Preference, UnknownPreference};
 use anole_cli::Failure;
 use anyhow::{Context, anyhow};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
+/// The request for a status.
+const STATUS: &str = "status";
 /// How long a client may take to read, and the agent to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a request is waited for: whoever only reads wants the status.
+const REQUEST_PATIENCE: Duration = Duration::from_millis(200);
+/// No request is longer, bytes.
+const MAX_REQUEST: u64 = 256;
 
 /// What an agent tells of itself and its flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,14 +91,46 @@ impl Drop for Control {
 
 fn answer_one(mut client: UnixStream, shared: &Shared) -> anyhow::Result<()> {
     client.set_write_timeout(Some(PATIENCE))?;
-    let (asker, answer) = mpsc::channel();
-    shared.ask_status(asker);
-    client.write_all(&serde_json::to_vec(&answer.recv_timeout(PATIENCE)?)?)?;
+    client.set_read_timeout(Some(REQUEST_PATIENCE))?;
+    let mut request = String::new();
+    // A client that says nothing runs into the time.
+    let _ = BufReader::new((&client).take(MAX_REQUEST)).read_line(&mut request);
+    let answer = match request.trim() {
+        "" | STATUS => {
+            let (asker, answer) = mpsc::channel();
+            shared.ask_status(asker);
+            serde_json::to_vec(&answer.recv_timeout(PATIENCE)?)?
+        }
+        other => serde_json::to_vec(&obey(other, shared).err())?,
+    };
+    client.write_all(&answer)?;
     Ok(())
 }
 
-/// Asks the agent whose control socket is at `path`.
+/// Carries out a request; an error says why not.
+fn obey(request: &str, shared: &Shared) -> Result<(), String> {
+    let words: Vec<&str> = request.split_whitespace().collect();
+    let ["prefer", flow, preference] = words[..] else {
+        return Err(format!("unknown request {request:?}; known are status, prefer FLOW PREFERENCE"));
+    };
+    let flow = flow.parse().map_err(|_| format!("{flow} is no flow's id; `anole-ccp status` lists them"))?;
+    shared.prefer(flow, preference.parse().map_err(|error: UnknownPreference| error.to_string())?)
+}
+
+/// Asks the agent whose control socket is at `path` what it does.
 pub fn ask(path: &Path) -> Result<Status, Failure> {
+    request(path, STATUS)
+}
+
+/// Tells that agent what the application of a flow prefers from now on.
+pub fn prefer(path: &Path, flow: u32, preference: Preference) -> Result<(), Failure> {
+    match request::<Option<String>>(path, &format!("prefer {flow} {preference}"))? {
+        None => Ok(()),
+        Some(refusal) => Err(Failure::Run(anyhow!(refusal))),
+    }
+}
+
+fn request<T: DeserializeOwned>(path: &Path, request: &str) -> Result<T, Failure> {
     let at = || format!("no agent answers at {}", path.display());
     let client = UnixStream::connect(path);
     let mut client = client
@@ -95,10 +141,55 @@ pub fn ask(path: &Path) -> Result<Status, Failure> {
     let mut text = Vec::new();
     client
         .set_read_timeout(Some(2 * PATIENCE))
+        .and_then(|()| client.write_all(format!("{request}\n").as_bytes()))
         .and_then(|()| client.read_to_end(&mut text))
         .with_context(at)
         .map_err(Failure::Run)?;
     serde_json::from_slice(&text)
-        .with_context(|| format!("{}: not a status of this version", path.display()))
+        .with_context(|| format!("{}: not an answer of this version", path.display()))
         .map_err(Failure::Run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow_key::{FlowKey, Peer};
+    use anole_datapath::wire::{AlgorithmName, CreateMessage};
+    use anole_model::Time;
+
+    #[test]
+    fn a_preference_reaches_the_flow_that_is_meant_once() {
+        let shared = Shared::default();
+        let begin = |key: FlowKey| {
+            let create = CreateMessage::without_addresses(10_000, 1000, AlgorithmName::NONE);
+            shared.begin(Time::ZERO, key, "c-libra", create);
+        };
+        begin((Peer(1), 7));
+        assert_eq!(obey("prefer 7 la-1", &shared), Ok(()));
+        assert_eq!(shared.take_preference((Peer(1), 7)), Some(Preference::La1));
+        assert_eq!(shared.take_preference((Peer(1), 7)), None);
+        let refusal = |request| obey(request, &shared).unwrap_err();
+        assert!(refusal("prefer 8 la-1").contains("no flow has the id 8"));
+        assert!(refusal("prefer 7 fast").contains("known are default, th-1"));
+        assert!(refusal("prefer x la-1").contains("no flow's id"));
+        assert!(refusal("stop").contains("known are status, prefer"));
+        begin((Peer(2), 7));
+        assert!(refusal("prefer 7 la-1").contains("several datapaths"));
+    }
+
+    #[test]
+    fn a_request_is_answered_with_why_it_is_refused() {
+        let (client, agents) = UnixStream::pair().unwrap();
+        let shared = Shared::default();
+        let thread = {
+            let shared = shared.clone();
+            std::thread::spawn(move || answer_one(agents, &shared))
+        };
+        let mut client = client;
+        client.write_all(b"prefer 1 la-1\n").unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert!(thread.join().unwrap().is_ok());
+        assert!(serde_json::from_str::<Option<String>>(&text).unwrap().is_some(), "{text}");
+    }
 }

@@ -150,6 +150,11 @@ impl FlowTable {
         self.0.remove(&key);
     }
 
+    /// The flows.
+    pub fn keys(&self) -> impl Iterator<Item = FlowKey> {
+        self.0.keys().copied()
+    }
+
     /// Every flow, in the order of datapaths and ids, with its datapath's name still to be filled in.
     pub fn rows(&self, now: Time) -> Vec<(FlowKey, FlowStatus)> {
         let mut rows: Vec<_> = self.0.iter().map(|(&key, row)| (key, row.status(now, key))).collect();

@@ -60,6 +60,10 @@ fn start(cli: Cli) -> Result<(), Failure> {
         Some(Command::Status { ipc, socket, json }) => {
             show::status(&run::control_path(ipc.unwrap_or(cli::IpcKind::Unix), socket), json)
         }
+        Some(Command::Prefer { flow, preference, ipc, socket }) => {
+            let path = run::control_path(ipc.unwrap_or(cli::IpcKind::Unix), socket);
+            control::prefer(&path, flow, preference)
+        }
         None => {
             let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config)?;
             run::run(cli.options.or(file)).map_err(|failure| match (failure, &cli.config) {

@@ -1,7 +1,7 @@
 //! What the agent runs for which flow, settled before the first datagram.
 
 use anole_algorithms::learned::{self, Policies, PolicyError};
-use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Slot, Slots, Spec};
+use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Preference, Slot, Slots, Spec};
 use anole_model::names::{did_you_mean, nearest};
 use anole_model::seed::derive;
 use anole_programs::Program;
@@ -70,6 +70,13 @@ fn flag(reason: &BuildError) -> &'static str {
         | BuildError::NoSlot { slot: Slot::Policy, .. } => "--policy",
         BuildError::Parameter(_) => "--param",
     }
+}
+
+/// What a datapath asks for with `NAME`, `NAME:PREFERENCE` or `:PREFERENCE`: an algorithm, or none, and what the flow's
+/// application prefers. A text with an unknown preference is the name of an algorithm that does not exist.
+pub fn asked(text: &str) -> (&str, Preference) {
+    let hint = text.split_once(':').and_then(|(name, preference)| Some((name, preference.parse().ok()?)));
+    hint.unwrap_or((text, Preference::Default))
 }
 
 /// A flow for trial builds.
@@ -183,6 +190,14 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_datapath_may_ask_for_a_preference() {
+        assert_eq!(asked("c-libra:la-1"), ("c-libra", Preference::La1));
+        assert_eq!(asked(":th-2"), ("", Preference::Th2));
+        assert_eq!(asked("cubic"), ("cubic", Preference::Default));
+        assert_eq!(asked("cubic:fast"), ("cubic:fast", Preference::Default));
+    }
 
     fn wish(alg: &str) -> Wish {
         Wish { alg: alg.to_string(), seed: 1, ..Wish::default() }

@@ -5,10 +5,11 @@
 use crate::control::Status;
 use crate::flow_key::{FlowKey, Peer};
 use crate::flow_table::{FlowStatus, FlowTable};
+use anole_algorithms::Preference;
 use anole_datapath::wire::{CreateMessage, Message};
 use anole_model::Time;
 use anole_programs::{Commands, Installed, Program};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Instant;
 
@@ -51,6 +52,8 @@ struct Inner {
     failed: HashSet<FlowKey>,
     /// What each flow does.
     flows: FlowTable,
+    /// What applications prefer from their flows' next report on.
+    preferences: HashMap<FlowKey, Preference>,
     /// Who waits for a status.
     askers: Vec<mpsc::Sender<Status>>,
     /// Why the agent has to end.
@@ -75,6 +78,25 @@ impl Shared {
     /// True when it had been announced before and not ended.
     pub fn begin(&self, now: Time, flow: FlowKey, algorithm: &'static str, create: CreateMessage) -> bool {
         self.inner().flows.begin(now, flow, algorithm, create)
+    }
+    /// The application of the flow with this id prefers this from its next report on. An error says which flow is meant
+    /// is not clear, and why.
+    pub fn prefer(&self, flow: u32, preference: Preference) -> Result<(), String> {
+        let mut inner = self.inner();
+        let keys: Vec<FlowKey> = inner.flows.keys().filter(|(_, id)| *id == flow).collect();
+        match keys[..] {
+            [key] => {
+                inner.preferences.insert(key, preference);
+                Ok(())
+            }
+            [] => Err(format!("no flow has the id {flow}; `anole-ccp status` lists them")),
+            _ => Err(format!("flows of several datapaths have the id {flow}")),
+        }
+    }
+    /// What the application of this flow prefers from now on, if that has changed.
+    pub fn take_preference(&self, flow: FlowKey) -> Option<Preference> {
+        let mut inner = self.inner();
+        if inner.preferences.is_empty() { None } else { inner.preferences.remove(&flow) }
     }
     /// Somebody wants to know what the agent does.
     pub fn ask_status(&self, asker: mpsc::Sender<Status>) {
@@ -143,6 +165,7 @@ impl Shared {
     pub fn forget(&self, flow: FlowKey) {
         let mut inner = self.inner();
         inner.failed.remove(&flow);
+        inner.preferences.remove(&flow);
         inner.flows.end(flow);
     }
     /// The agent has to end, and this is why.

@@ -11,6 +11,7 @@ mod explain;
 mod hybrid;
 pub mod learned;
 mod offload;
+mod preference;
 mod registry;
 pub mod session;
 mod slots;
@@ -19,8 +20,9 @@ mod telemetry;
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
 pub use explain::{Explanation, Judged};
-pub use hybrid::rule_names;
+pub use hybrid::{libra_utility, rule_names};
 pub use learned::{FlowPolicy, Observation, Watch};
+pub use preference::{Preference, UnknownPreference};
 pub use registry::{Build, BuildError, Builder, Spec, all, build, find};
 pub use session::Session;
 pub use slots::{Slot, Slots};
@@ -61,6 +63,11 @@ pub trait Algorithm: Send {
     /// A report arrived. Reports of a program that is no longer the current one are passed on too, and
     /// have to be ignored. Commands may be empty.
     fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands);
+
+    /// What the application prefers from now on. False of algorithms to which that means nothing.
+    fn prefer(&mut self, _preference: Preference) -> bool {
+        false
+    }
 
     /// Why it does since the last report what it does; `None` where that report changed nothing, and of
     /// algorithms that explain nothing.

@@ -117,8 +117,16 @@ impl Spec {
 }
 
 /// The rows that are written by hand: hybrids, and laws whose half per ACK is a fold program.
-const BY_HAND: [Spec; 4] =
-    [hybrid::anole::SPEC, offload::bbr::SPEC, offload::cubic::SPEC, offload::reno::SPEC];
+const BY_HAND: [Spec; 8] = [
+    hybrid::anole::SPEC,
+    hybrid::libra::B_LIBRA,
+    hybrid::libra::C_LIBRA,
+    hybrid::libra::CL_LIBRA,
+    hybrid::libra::LIBRA,
+    offload::bbr::SPEC,
+    offload::cubic::SPEC,
+    offload::reno::SPEC,
+];
 
 /// Every algorithm, by name: those by hand, every other law, and those of the policies' schemas.
 pub fn all() -> &'static [Spec] {

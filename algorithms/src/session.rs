@@ -5,7 +5,7 @@
 //! counts, and keeps the rule that every report is answered: a datapath takes an agent that is silent for 500 ms
 //! for lost, so an algorithm without anything to say is spoken for by an empty message.
 
-use crate::{Algorithm, Commands, Explanation, Metrics, Program, Report};
+use crate::{Algorithm, Commands, Explanation, Metrics, Preference, Program, Report};
 use anole_model::{Dur, Time};
 
 /// A report may go without an answer while the last one is younger than this: a fifth of the datapath's default
@@ -98,6 +98,11 @@ impl Session {
             }
             None => Ok(()),
         }
+    }
+
+    /// What the application prefers from now on. False where that means nothing to the algorithm.
+    pub fn prefer(&mut self, preference: Preference) -> bool {
+        self.algorithm.prefer(preference)
     }
 
     /// Why the flow does since the last report what it does; see [`Algorithm::explain`]. Told once.

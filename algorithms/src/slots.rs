@@ -96,7 +96,7 @@ mod tests {
         let refusal = |slots: Slots, algorithm| slots.check(algorithm).err().unwrap().to_string();
         assert_eq!(
             refusal(slots(Some("reno"), None), "cubic"),
-            "cubic takes no rule-based candidate (\"reno\"); leave it out, or run one that does: anole"
+            "cubic takes no rule-based candidate (\"reno\"); leave it out, or run one that does: anole, libra"
         );
         let policy = refusal(slots(None, Some("libra")), "native");
         assert!(

@@ -34,6 +34,21 @@ fn vegas() {
 }
 
 #[test]
+fn c_libra() {
+    check("c-libra", "c-libra", None, Path::normal(), 15.0);
+}
+
+#[test]
+fn b_libra() {
+    check("b-libra", "b-libra", None, Path::normal(), 15.0);
+}
+
+#[test]
+fn cl_libra_with_the_rule_for_a_policy() {
+    check("cl-libra", "cl-libra", Some("delay-target"), Path::normal(), 15.0);
+}
+
+#[test]
 fn anole() {
     check("anole", "anole", None, Path::normal(), 15.0);
 }

@@ -97,6 +97,6 @@ mod tests {
         assert_eq!((reno.report("lost"), reno.report("Report.lost")), (Some(1), None));
         let pacing: Vec<_> =
             ALL.iter().filter(|program| program.paces()).map(|program| program.name).collect();
-        assert_eq!(pacing, ["anole-cycle", "bbr", "orca", "ramp", "spine"]);
+        assert_eq!(pacing, ["anole-cycle", "bbr", "libra-cycle", "orca", "ramp", "spine"]);
     }
 }

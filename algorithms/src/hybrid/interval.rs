@@ -48,7 +48,7 @@ pub(super) struct MonitorInterval {
 }
 
 /// No round-trip time is longer than this; a larger figure is no measurement.
-const MAX_RTT_US: u64 = 60_000_000;
+pub(super) const MAX_RTT_US: u64 = 60_000_000;
 
 /// Of the rise that a slope claims for the whole interval, this share has to be there for good late in it: half of
 /// what there is by then.
@@ -96,9 +96,8 @@ impl MonitorInterval {
     /// The slope where it is more than noise, and not of a disturbance that has passed.
     /// It has to exceed `z` standard errors.
     pub fn significant_gradient(&self, z: f64) -> Option<f64> {
-        let (gradient, (_, least)) = (self.gradient?, self.rtt?);
-        let lasts = (self.late_rtt - least).as_secs_f64() >= LASTING_SHARE * gradient.rise();
-        (gradient.is_significant(z) && lasts).then_some(gradient.slope)
+        let (_, least) = self.rtt?;
+        significant(self.gradient?, least, self.late_rtt, z)
     }
 
     /// The loss since the last report.
@@ -112,6 +111,13 @@ impl MonitorInterval {
         let packets = self.covered / u64::from(mss.max(1));
         Loss { lost: self.missed, sent: self.missed.saturating_add(packets) }
     }
+}
+
+/// The slope where it exceeds `z` standard errors, and what rose from the smallest round-trip time `least` is still
+/// there in the smallest of those late in the interval, `late`.
+pub(super) fn significant(gradient: Gradient, least: Dur, late: Dur, z: f64) -> Option<f64> {
+    let lasts = (late - least).as_secs_f64() >= LASTING_SHARE * gradient.rise();
+    (gradient.is_significant(z) && lasts).then_some(gradient.slope)
 }
 
 /// Packets lost of packets sent.

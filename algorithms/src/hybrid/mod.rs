@@ -6,7 +6,9 @@
 pub(crate) mod anole;
 mod confidence;
 mod interval;
+pub(crate) mod libra;
 mod slot;
 mod utility;
 
+pub use libra::utility as libra_utility;
 pub use slot::rule_names;

@@ -42,6 +42,16 @@ impl RuleSlot {
         self.law.control().rate_over(srtt)
     }
 
+    /// True while it grows exponentially.
+    pub fn in_slow_start(&self) -> bool {
+        self.law.in_slow_start()
+    }
+
+    /// The window that it proposes, bytes.
+    pub fn cwnd(&self) -> u64 {
+        self.law.control().cwnd
+    }
+
     /// Goes on from another rate and the window that carries it.
     pub fn resume(&mut self, now: Time, rate: Rate, cwnd: u64) {
         self.law.resume(now, Control { cwnd, rate: Some(rate) });

@@ -21,6 +21,9 @@ mod report;
 mod spec;
 mod watch;
 
+pub(crate) use monitor::Monitor;
+pub(crate) use report::{Reader, Sample};
+
 pub use anole_policies::{Observation, Policies, PolicyError, Shipped};
 pub use choice::{DEFAULT, names, proposer};
 pub use fault::FaultKind;

@@ -22,7 +22,7 @@ const RECENT: Dur = Dur::from_millis(5_000);
 
 /// The monitor interval that is open, and what is known of the path.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Monitor {
+pub(crate) struct Monitor {
     mss: u32,
     srtt: Option<Dur>,
     rtt_var: Dur,

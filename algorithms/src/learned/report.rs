@@ -22,7 +22,7 @@ const SUMS: [&str; 6] = ["n", "sum_t", "sum_rtt", "sum_tt", "sum_trtt", "sum_rtt
 
 /// One report, of whichever program.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// Bytes acknowledged.
     pub acked: u64,
     /// Packets found lost, and one for the marks of a report, as the datapath tells programs that read no ECN.
@@ -47,7 +47,7 @@ pub(super) struct Sample {
 
 /// Reads the reports of one program.
 #[derive(Clone, Debug)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     program: &'static Program,
     required: [Option<usize>; REQUIRED.len()],
     elapsed: Option<usize>,

@@ -8,6 +8,7 @@
 pub mod control;
 mod engine;
 pub mod histogram;
+pub mod ideal;
 mod late;
 pub mod link;
 mod pilot;

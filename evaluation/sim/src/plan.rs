@@ -4,7 +4,8 @@ use crate::late::late;
 use crate::scenario::{FlowSpec, INITIAL_WINDOW_PACKETS, Places, Scenario};
 use crate::streams::Stream;
 use anole_algorithms::learned::{Policies, Shipped};
-use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Program, Slot, Slots};
+use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Preference, Program, Slot, Slots};
+use anole_model::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -88,6 +89,8 @@ pub struct FlowPlan {
     /// Its name, as in results.
     pub alg: String,
     runs: Runs,
+    /// What the application prefers, from when on, in order of time.
+    preferences: Vec<(Time, Preference)>,
 }
 
 impl FlowPlan {
@@ -103,6 +106,11 @@ impl FlowPlan {
             }
         }
         self
+    }
+
+    /// What the application prefers at `now`.
+    pub(crate) fn preference(&self, now: Time) -> Option<Preference> {
+        self.preferences.iter().rev().find(|&&(from, _)| from <= now).map(|&(_, preference)| preference)
     }
 
     /// A new instance; `None` for a flow that the datapath governs by itself.
@@ -183,7 +191,7 @@ pub fn plan(
         let Choice { alg, classic, policy } = runs;
         let alg = alg.unwrap_or_default();
         if alg == NATIVE {
-            return Ok(FlowPlan { alg, runs: Runs::Native });
+            return Ok(FlowPlan { alg, runs: Runs::Native, preferences: Vec::new() });
         }
         if alg.starts_with("quic:") || alg.starts_with("linux:") {
             return Err(FlowPlanError::TransportOnly(alg));
@@ -199,7 +207,7 @@ pub fn plan(
         let choice = if flow.under_test { choice } else { &nothing };
         anole_algorithms::build(&alg, &build)
             .map_err(|reason| FlowPlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
-        Ok(FlowPlan { alg, runs: Runs::Known(build) })
+        Ok(FlowPlan { alg, runs: Runs::Known(build), preferences: flow.preferences.clone() })
     });
     plans.collect()
 }
@@ -218,6 +226,7 @@ pub fn plan_custom(
             true => FlowPlan {
                 alg: custom.name.clone(),
                 runs: Runs::Custom(custom.clone(), Stream::Algorithm(index).seed(seed)),
+                preferences: flow.preferences.clone(),
             },
             false => plan,
         });

@@ -131,6 +131,7 @@ fn flow(alg: &str, start_s: f64, stop_s: f64) -> FlowSpec {
         ecn: false,
         classic: None,
         policy: None,
+        preferences: Vec::new(),
         places: Places::default(),
     }
 }

@@ -69,6 +69,12 @@ pub fn govern(
             scenario.name
         )));
     }
+    if scenario.flows.iter().any(|flow| !flow.preferences.is_empty()) {
+        return Err(usage(format!(
+            "scenario \"{}\" has preferences, which only `anole-eval sim` knows; leave them out, and tell the agent with `anole-ccp prefer`",
+            scenario.name
+        )));
+    }
     let algs: Vec<String> = resolved.iter().filter_map(|runs| runs.alg.clone()).collect();
     check_names(scenario, choice, &resolved, loader, seed)?;
     let mut agents: Vec<AgentSpec> = Vec::new();

@@ -182,6 +182,9 @@ impl Agent {
     /// Lets a session act and sends its answer; one that errs is over, as it is with the agent process.
     fn answer(&mut self, now: Time, sid: u32, act: impl for<'a> FnOnce(&'a mut Session) -> Reply<'a>) {
         let Some((flow, session)) = self.sessions.get_mut(&sid) else { return };
+        if let Some(preference) = self.plans[*flow].preference(now) {
+            session.prefer(preference);
+        }
         let message = act(session).map(|commands| self.installed.message(sid, commands?));
         self.explained[*flow].extend(session.explain());
         match message {

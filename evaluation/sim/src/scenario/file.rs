@@ -169,6 +169,7 @@ settable_table! {
         classic: String,
         policy: String,
         preference: String,
+        preference_at: Vec<(f64, String)>,
     }
     alternatives
 }

@@ -17,6 +17,7 @@ pub use error::{MAX_FILE_BYTES, ScenarioError};
 pub use shipped::{UnknownScenario, names, shipped};
 
 use crate::link::{Aggregation, Capacity, CrossTraffic, Impairments, Lte, QueueKind};
+use anole_algorithms::Preference;
 use anole_model::{Dur, Rate, Time};
 use std::collections::BTreeMap;
 
@@ -161,6 +162,8 @@ pub struct FlowSpec {
     pub classic: Option<String>,
     /// Learned slot of the algorithm.
     pub policy: Option<String>,
+    /// What its application prefers, from when on, in order of time.
+    pub preferences: Vec<(Time, Preference)>,
     /// Where these names were given.
     pub places: Places,
 }

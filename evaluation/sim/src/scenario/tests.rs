@@ -159,7 +159,12 @@ fn every_mistake_names_its_line_and_the_way_out() {
         ),
         ("under_test = true", "count = 0", "t.toml:14: count = 0"),
         ("alg = \"anole\"", "", "t.toml:12: alg = \"…\" in [[flow]] is missing"),
-        ("under_test = true", "preference = \"th-1\"", "t.toml:14: preference \"th-1\": no algorithm"),
+        ("under_test = true", "preference = \"fast\"", "t.toml:14: unknown preference \"fast\"; known are"),
+        (
+            "under_test = true",
+            "preference_at = [[2.0, \"th-1\"], [1.0, \"la-1\"]]",
+            "t.toml:14: preference_at is not in order of time",
+        ),
         ("duration_s = 30.0", "duration_s = 0", "t.toml:2: duration_s = 0 is outside"),
         ("duration_s = 30.0", "", "t.toml:1: duration_s is missing"),
         ("duration_s = 30.0", "duration_s = 30.0\nwarmup_s = 30", "t.toml:3: warmup_s = 30 leaves nothing"),

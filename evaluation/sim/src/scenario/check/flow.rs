@@ -3,6 +3,7 @@
 use super::{Check, MAX_MBPS, MAX_SECONDS, Result, millis, span_of, span_or};
 use crate::scenario::file::RawFlow;
 use crate::scenario::{App, Drawn, FlowSpec, Places, Scenario};
+use anole_algorithms::{Preference, UnknownPreference};
 use anole_model::{Dur, Rate, Time};
 use std::ops::Range;
 use toml::Spanned;
@@ -41,13 +42,7 @@ impl Check<'_> {
             );
             return Err(self.origin.error(span, message));
         }
-        if let Some(preference) = raw.preference.as_ref().filter(|p| p.get_ref() != "default") {
-            let message = format!(
-                "preference \"{}\": no algorithm of this version takes one; write \"default\" or leave it out",
-                preference.get_ref()
-            );
-            return Err(self.origin.error(preference.span(), message));
-        }
+        let preferences = self.preferences(&raw)?;
         let path = self.path(scenario, raw.path.clone())?;
         let extra_delay =
             millis(self.or(&raw.extra_delay_ms, "extra_delay_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?);
@@ -71,6 +66,7 @@ impl Check<'_> {
                 ecn: raw.ecn.as_ref().is_some_and(|e| *e.get_ref()),
                 classic: raw.classic.as_ref().map(|s| s.get_ref().clone()),
                 policy: raw.policy.as_ref().map(|s| s.get_ref().clone()),
+                preferences: preferences.clone(),
                 places: places.clone(),
             });
         }
@@ -104,6 +100,29 @@ impl Check<'_> {
         }
         let any = arrivals_per_s.is_some() || bytes_up_to.is_some();
         Ok(any.then_some(Drawn { first, arrivals_per_s, bytes_up_to }))
+    }
+
+    /// What the application prefers, from when on.
+    fn preferences(&self, raw: &RawFlow) -> Result<Vec<(Time, Preference)>> {
+        let parse = |text: &str, span: Range<usize>| {
+            text.parse().map_err(|error: UnknownPreference| self.origin.error(span, error.to_string()))
+        };
+        let mut preferences = Vec::new();
+        if let Some(first) = &raw.preference {
+            preferences.push((Time::ZERO, parse(first.get_ref(), first.span())?));
+        }
+        for later in raw.preference_at.iter() {
+            for (at_s, text) in later.get_ref() {
+                let at = Spanned::new(later.span(), *at_s);
+                let at = Time::from_secs_f64(self.within(&at, "preference_at", 0.0, MAX_SECONDS)?);
+                if preferences.last().is_some_and(|&(before, _)| at < before) {
+                    let message = "preference_at is not in order of time";
+                    return Err(self.origin.error(later.span(), message));
+                }
+                preferences.push((at, parse(text, later.span())?));
+            }
+        }
+        Ok(preferences)
     }
 
     fn app(&self, raw: &RawFlow, stop_s: f64, table: &Range<usize>) -> Result<Option<App>> {

@@ -1,0 +1,48 @@
+//! The constants of Libra, each with its source; "Libra" is Du et al., CoNEXT 2021.
+
+use super::super::utility::Weights;
+use crate::Preference;
+use anole_laws::parameters;
+use anole_model::Rate;
+
+parameters! {
+    /// What a user may change.
+    pub struct Params {
+        // Utility.
+        t = 0.9, 0.1..=1.0, "Exponent of the rate in the utility (Libra eq. 1).";
+        alpha = 1.0, 0.001..=1000.0, "Weight of the rate (Libra eq. 1).";
+        beta = 900.0, 0.0..=100000.0, "Weight of the delay gradient (Libra eq. 1).";
+        gamma = 11.35, 0.0..=10000.0, "Weight of the loss rate (Libra eq. 1).";
+        tolerance = 0.025, 0.0..=1.0, "Slope that does not count, at the default preference; in proportion to alpha over beta (chosen: a slope of a thousandth cancels what any rate earns, so that the factors of the preferences alone change nothing; with 0.025 each is told from the next, and the default queues 2 ms).";
+        // Cycle.
+        explore_rtts = 0.0, 0.0..=16.0, "k: round trips of exploration and of exploitation; 0: 3 over BBR, else 1 (Libra §4.3).";
+        interval_rtts = 0.5, 0.1..=4.0, "Length of an evaluation interval, round trips (Libra §7).";
+        diverge = 0.3, 0.01..=10.0, "th_1: distance of the candidates that ends the exploration, share of the base rate (Libra §4.3).";
+        keep_epoch = 0.3, 0.0..=1.0, "The classic law goes on undisturbed while the base rate is this near to its own (chosen: th_1; what a law remembers of its last decreases is what makes flows alike, and with 0.2 CUBIC keeps too little of it, with 0.5 the rate in its explorations is too low).";
+    }
+}
+
+/// The utility of a rate by equation 1 with the default weights; `slope` is that of the round-trip time, s/s, and `loss` a
+/// share.
+pub fn utility(rate: Rate, slope: f64, loss: f64) -> f64 {
+    let params = Params::default();
+    params.utility(&params.weights(Preference::Default), rate, slope, loss)
+}
+
+impl Params {
+    /// Equation 1.
+    pub fn utility(&self, weights: &Weights, rate: Rate, slope: f64, loss: f64) -> f64 {
+        weights.utility(rate, slope, self.gamma * rate.mbps() * loss)
+    }
+
+    /// Slope of the round-trip time that does not count.
+    pub fn tolerated(&self, weights: &Weights) -> f64 {
+        self.tolerance * (weights.alpha / self.alpha) * (self.beta / weights.beta.max(f64::MIN_POSITIVE))
+    }
+
+    /// Weights of the utility of a flow with this preference.
+    pub fn weights(&self, preference: Preference) -> Weights {
+        let (rate, delay) = preference.factors();
+        Weights { t: self.t, alpha: self.alpha * rate, beta: self.beta * delay }
+    }
+}
