@@ -1,8 +1,9 @@
 //! Whether round trips go as forecast: the round-trip time follows the window, down to the base.
 //!
 //! A number of steady rounds says that the path may be simple; a trial says whether it is: with the window cut by a
-//! quarter for two round trips, a flow that has the path for itself sees its queue gone and no more than that. A queue
-//! that stays, or a round-trip time below the base, is another flow's doing.
+//! quarter for two round trips, a flow that has the path for itself sees its queue gone and no more than that, and with
+//! the window back it sees the queue again. A queue that stays, one that does not come back, or a round-trip time below
+//! the base is another flow's doing.
 
 /// A round-trip time that differs by more than this share from the forecast is a surprise …
 const SURPRISE: f64 = 0.1;
@@ -10,7 +11,7 @@ const SURPRISE: f64 = 0.1;
 const TRIAL_SURPRISE: f64 = 0.03;
 /// What a trial leaves of the window.
 pub(super) const TRIAL: f64 = 0.75;
-/// Round trips of a trial: the second one tells about the first.
+/// Round trips of each half of a trial: the second one tells about the first.
 const TRIAL_ROUNDS: u32 = 2;
 
 /// A trial under way.
@@ -19,6 +20,19 @@ struct Trial {
     /// The window before, bytes, and the round-trip time, s.
     before: (f64, f64),
     rounds: u32,
+    /// The window is back.
+    back: bool,
+}
+
+/// What a round of a trial told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Told {
+    /// Nothing yet.
+    Nothing,
+    /// The cut went as forecast: the window before it, bytes, is due again.
+    Back(f64),
+    /// The trial is over: the window before, bytes, and whether all went as forecast.
+    Over(f64, bool),
 }
 
 /// What has been forecast, and how it went.
@@ -60,25 +74,33 @@ impl Forecast {
     /// Begins a trial with this window, bytes.
     pub fn try_out(&mut self, cwnd: f64) {
         let rtt = self.last.map_or(0.0, |(_, rtt)| rtt);
-        self.trial = Some(Trial { before: (cwnd, rtt), rounds: 0 });
+        self.trial = Some(Trial { before: (cwnd, rtt), rounds: 0, back: false });
     }
 
     pub fn is_in_trial(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// A round of the trial is over: the window to go back to and whether all went as forecast, at its end.
-    pub fn judge(&mut self, rtt: f64, base: f64, congested: bool) -> Option<(f64, bool)> {
-        let mut trial = self.trial?;
+    /// Takes a round of a trial.
+    pub fn judge(&mut self, rtt: f64, base: f64, congested: bool) -> Told {
+        let Some(trial) = &mut self.trial else { return Told::Nothing };
         trial.rounds += 1;
-        self.trial = Some(trial);
         if trial.rounds <= TRIAL_ROUNDS && !congested {
-            return None;
+            return Told::Nothing;
         }
-        let expected = base.max(trial.before.1 * TRIAL);
-        let near = rtt < expected * (1.0 + TRIAL_SURPRISE) && rtt > base * (1.0 - TRIAL_SURPRISE);
+        let (cwnd, before) = trial.before;
+        let near = if trial.back {
+            (before * (1.0 - SURPRISE)..=before * (1.0 + SURPRISE)).contains(&rtt)
+        } else {
+            rtt < base.max(before * TRIAL) * (1.0 + TRIAL_SURPRISE)
+        };
+        let well = near && !congested && rtt > base * (1.0 - TRIAL_SURPRISE);
+        if well && !trial.back {
+            (trial.back, trial.rounds) = (true, 0);
+            return Told::Back(cwnd);
+        }
         self.forget();
-        Some((trial.before.0, near && !congested))
+        Told::Over(cwnd, well)
     }
 }
 
@@ -86,13 +108,21 @@ impl Forecast {
 mod tests {
     use super::*;
 
-    fn trial(before_ms: f64, after_ms: f64, congested: bool) -> Option<(f64, bool)> {
+    /// A trial at 50 ms of base: a round-trip time before it, under the cut, with the window back; whether it was lossy.
+    fn trial(rtts_ms: [f64; 3], congested: bool) -> Told {
         let mut forecast = Forecast::default();
-        forecast.saw(100.0, before_ms, 50.0, true);
+        forecast.saw(100.0, rtts_ms[0], 50.0, true);
         forecast.try_out(100.0);
-        assert!(congested || forecast.judge(before_ms, 50.0, false).is_none());
-        assert!(congested || forecast.judge(after_ms, 50.0, false).is_none());
-        forecast.judge(after_ms, 50.0, congested)
+        let mut told = Told::Nothing;
+        for (round, rtt_ms) in [0, 0, 1, 1, 1, 2].into_iter().map(|at| rtts_ms[at]).enumerate() {
+            told = forecast.judge(rtt_ms, 50.0, congested && round == 1);
+            match told {
+                Told::Over(..) => break,
+                Told::Back(cwnd) => assert_eq!((round, cwnd), (2, 100.0)),
+                Told::Nothing => {}
+            }
+        }
+        told
     }
 
     #[test]
@@ -108,10 +138,15 @@ mod tests {
 
     #[test]
     fn a_trial_is_passed_by_the_own_queue_alone() {
-        assert_eq!(trial(54.0, 50.0, false), Some((100.0, true)));
-        assert_eq!(trial(80.0, 60.5, false), Some((100.0, true)));
-        assert_eq!(trial(80.0, 70.0, false), Some((100.0, false)), "a queue that stays");
-        assert_eq!(trial(54.0, 47.0, false), Some((100.0, false)), "a base that was none");
-        assert_eq!(trial(54.0, 50.0, true), Some((100.0, false)));
+        assert_eq!(trial([54.0, 50.0, 54.0], false), Told::Over(100.0, true));
+        assert_eq!(trial([80.0, 60.5, 80.0], false), Told::Over(100.0, true));
+        for (rtts_ms, why) in [
+            ([80.0, 70.0, 80.0], "a queue that stays"),
+            ([80.0, 60.5, 62.0], "a queue that does not come back"),
+            ([54.0, 47.0, 54.0], "a base that was none"),
+        ] {
+            assert_eq!(trial(rtts_ms, false), Told::Over(100.0, false), "{why}");
+        }
+        assert_eq!(trial([54.0, 50.0, 54.0], true), Told::Over(100.0, false));
     }
 }

@@ -27,7 +27,7 @@ mod forecast;
 use crate::{Control, Cubic, Episode, Feedback, Law, Spec, parameters};
 use anole_model::{Bounds, Dur, Time};
 use base::{Base, Cuts};
-use forecast::{Forecast, TRIAL};
+use forecast::{Forecast, TRIAL, Told};
 
 parameters! {
     /// What a user may change.
@@ -310,11 +310,13 @@ impl Law for Track {
         let Some(rtt) = seen.min_rtt.filter(|rtt| !rtt.is_zero()) else { return };
         if self.forecast.is_in_trial() {
             self.base.watch_floor(now, rtt);
-            if let Some((cwnd, well)) =
-                self.forecast.judge(rtt.as_secs_f64(), self.base.secs(), seen.congested())
-            {
-                (self.cwnd, self.tried) = (cwnd, Some(well));
-                self.base.forget_cuts();
+            match self.forecast.judge(rtt.as_secs_f64(), self.base.secs(), seen.congested()) {
+                Told::Nothing => {}
+                Told::Back(cwnd) => self.cwnd = cwnd,
+                Told::Over(cwnd, well) => {
+                    (self.cwnd, self.tried) = (cwnd, Some(well));
+                    self.base.forget_cuts();
+                }
             }
             return self.keep_bounds();
         }
