@@ -13,8 +13,6 @@
 /// What confidence is judged by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Thresholds {
-    /// θ: shortfall in utility that costs nothing.
-    pub theta: f64,
     /// η_off: below, a candidate is deprecated.
     pub off: f64,
     /// η_on: above, it is activated again.
@@ -23,6 +21,8 @@ pub(super) struct Thresholds {
     pub step: f64,
 }
 
+/// θ: shortfall in utility that costs no confidence (Anole eq. 11 leaves it open).
+const THETA: f64 = 0.1;
 /// Largest loss of confidence in one evaluation: from 1 it takes three to fall below 0.6.
 const MIN_FACTOR: f64 = 0.8;
 
@@ -55,7 +55,7 @@ impl Confidence {
         if !self.active {
             return;
         }
-        self.eta = (self.eta * (share + thresholds.theta).max(MIN_FACTOR)).min(1.0);
+        self.eta = (self.eta * (share + THETA).max(MIN_FACTOR)).min(1.0);
         if self.eta < thresholds.off {
             self.eta = thresholds.off;
             self.active = false;
@@ -77,7 +77,7 @@ impl Confidence {
 mod tests {
     use super::*;
 
-    const THRESHOLDS: Thresholds = Thresholds { theta: 0.1, off: 0.6, on: 0.8, step: 0.1 };
+    const THRESHOLDS: Thresholds = Thresholds { off: 0.6, on: 0.8, step: 0.1 };
 
     #[test]
     fn poor_thrice_is_deprecated_and_returns_after_three_recoveries() {

@@ -50,6 +50,8 @@ pub(super) struct MonitorInterval {
 /// No round-trip time is longer than this; a larger figure is no measurement.
 pub(super) const MAX_RTT_US: u64 = 60_000_000;
 
+/// Standard errors that a slope has to exceed: false alarms stay below one in 300 windows.
+pub(super) const Z: f64 = 3.0;
 /// Of the rise that a slope claims for the whole interval, this share has to be there for good late in it: half of
 /// what there is by then.
 const LASTING_SHARE: f64 = 0.25;
@@ -94,10 +96,9 @@ impl MonitorInterval {
     }
 
     /// The slope where it is more than noise, and not of a disturbance that has passed.
-    /// It has to exceed `z` standard errors.
-    pub fn significant_gradient(&self, z: f64) -> Option<f64> {
+    pub fn significant_gradient(&self) -> Option<f64> {
         let (_, least) = self.rtt?;
-        significant(self.gradient?, least, self.late_rtt, z)
+        significant(self.gradient?, least, self.late_rtt, Z)
     }
 
     /// The loss since the last report.
@@ -138,8 +139,6 @@ impl Loss {
 mod tests {
     use super::*;
 
-    const Z: f64 = 3.0;
-
     #[test]
     fn an_interval_without_acks_has_no_round_trip_time() {
         let mut values = [0; 16];
@@ -172,11 +171,11 @@ mod tests {
         // For 12 ms nothing moves; what waited arrives at once.
         let stall = seen(|t| 50.0 + if t < 17.0 { 0.0 } else { 29.0 - t });
         assert!(stall.gradient.unwrap().slope > 0.0 && stall.gradient.unwrap().is_significant(Z));
-        assert_eq!(stall.significant_gradient(Z), None);
+        assert_eq!(stall.significant_gradient(), None);
         let queue = seen(|t| 50.0 + 0.1 * t);
-        assert!((queue.significant_gradient(Z).unwrap() - 0.1).abs() < 0.01);
+        assert!((queue.significant_gradient().unwrap() - 0.1).abs() < 0.01);
         let draining = seen(|t| 55.0 - 0.1 * t);
-        assert!((draining.significant_gradient(Z).unwrap() + 0.1).abs() < 0.01);
+        assert!((draining.significant_gradient().unwrap() + 0.1).abs() < 0.01);
     }
 
     #[test]

@@ -19,6 +19,9 @@ use super::{Anole, Stage};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::Commands;
 
+/// Largest step, packets per two round trips: unbounded doubling would fill any buffer.
+const LARGEST_VELOCITY: f64 = 16.0;
+
 /// Direction and velocity of the steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Acceleration {
@@ -41,8 +44,7 @@ impl Acceleration {
         let ahead = rtt.as_secs_f64() * (1.0 + 2.0 * gradient.clamp(-0.5, 0.5));
         let target = TargetQueue::of(rate, path.min_rtt(), mss, params).target;
         let up = ahead <= (path.min_rtt() + target).as_secs_f64();
-        self.velocity =
-            if self.up == Some(up) { (self.velocity * 2.0).min(params.velocity_max) } else { 1.0 };
+        self.velocity = if self.up == Some(up) { (self.velocity * 2.0).min(LARGEST_VELOCITY) } else { 1.0 };
         self.up = Some(up);
         let step =
             Rate::from_bytes_per_s(self.velocity * f64::from(mss) / path.srtt().as_secs_f64().max(1e-6));
@@ -65,7 +67,7 @@ impl Anole {
         let thresholds = self.params.thresholds();
         self.rule.confidence.recover(&thresholds);
         self.learned.confidence.recover(&thresholds);
-        let gradient = window.significant_gradient(self.params.z).unwrap_or(0.0);
+        let gradient = window.significant_gradient().unwrap_or(0.0);
         self.verdict = self.judge(window, self.rate);
         if self.rule.confidence.is_active() && self.learned.confidence.is_active() {
             self.resume_rule(now, self.rate);
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_velocity_doubles_up_to_its_bound_and_resets_at_a_turn() {
-        let params = Params { velocity_max: 4.0, fill: 1.0, ..Params::default() };
+        let params = Params { fill: 1.0, ..Params::default() };
         let mut path = Path::new();
         path.saw_rtt(Time::ZERO, Dur::from_millis(100), Dur::from_millis(100));
         let rate = Rate::from_bytes_per_s(1e6);
@@ -100,8 +102,8 @@ mod tests {
         };
         // The queue aimed at is 7 ms: the root of the 50 packets sent in 50 ms.
         assert_eq!(
-            [moved(100, 0.0), moved(107, 0.0), moved(105, 0.0), moved(105, 0.0)],
-            [1.0, 2.0, 4.0, 4.0]
+            [100, 107, 105, 105, 105, 105].map(|rtt_ms| moved(rtt_ms, 0.0)),
+            [1.0, 2.0, 4.0, 8.0, 16.0, 16.0]
         );
         assert_eq!([moved(108, 0.0), moved(108, 0.0), moved(100, 0.0)], [-1.0, -2.0, 1.0]);
         // 105 ms growing by a twentieth per unit of time will be 115 ms two round trips on.

@@ -55,6 +55,8 @@ pub(super) struct Choice {
 
 /// The largest correction of an inferred rate towards its standing queue, share of the rate.
 const MAX_CORRECTION: f64 = 0.05;
+/// Largest climb in one cycle, share of the rate: one test of the high rate.
+const LARGEST_CLIMB: f64 = 0.25;
 
 /// A queue below this share of the one aimed at is empty.
 const EMPTY_SHARE: f64 = 0.5;
@@ -122,7 +124,7 @@ pub(super) fn decide(
     if acceptable && !measured {
         return candidate;
     }
-    let Some(rate) = infer(&ascending, current, path, params) else { return keep };
+    let Some(rate) = infer(&ascending, current, path) else { return keep };
     if acceptable && earned >= (1.0 - params.margin) * params.weights().earnings(rate) {
         return candidate;
     }
@@ -137,8 +139,7 @@ fn mean_queue(all: &[Verdict]) -> f64 {
 /// Eq. 10: r + γ·du/dr, γ doubled with every climb in a row, the step bounded.
 fn climb(from: Rate, climbs: u32, params: &Params) -> Rate {
     let gamma = params.gamma_mbps * f64::from(1u32 << climbs.min(16));
-    let step =
-        (gamma * params.weights().slope(from)).min(params.climb_max * from.mbps().max(params.gamma_mbps));
+    let step = (gamma * params.weights().slope(from)).min(LARGEST_CLIMB * from.mbps().max(params.gamma_mbps));
     from + Rate::from_mbps(step)
 }
 

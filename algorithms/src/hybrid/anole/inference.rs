@@ -19,7 +19,6 @@
 //! gradients whose difference is not, a C below what the path has delivered or above what was ever sent
 //! into it, a negative R.
 
-use super::params::Params;
 use super::path::Path;
 use super::verdict::Verdict;
 use anole_model::Rate;
@@ -43,6 +42,8 @@ const TOLERANCE: f64 = 0.1;
 /// C may be this many times what the flow itself ever had delivered: ten flows share a path in the
 /// paper's largest case.
 const MAX_FLOWS: f64 = 20.0;
+/// Rates closer than this share are not worth an inference: gradients cannot tell them apart.
+const CLOSE: f64 = 0.02;
 
 /// Which situation three (or fewer) rates in ascending order are in. `None` without any.
 pub(super) fn situation(ascending: &[Verdict]) -> Option<(Situation, usize)> {
@@ -63,7 +64,7 @@ pub(super) fn situation(ascending: &[Verdict]) -> Option<(Situation, usize)> {
 
 /// The optimal rate when the rates in `ascending` order fared as they did, and `current` is in force.
 /// In situation IV there is nothing to infer: the answer is the highest rate, to climb from.
-pub(super) fn infer(ascending: &[Verdict], current: Rate, path: &mut Path, params: &Params) -> Option<Rate> {
+pub(super) fn infer(ascending: &[Verdict], current: Rate, path: &mut Path) -> Option<Rate> {
     let (situation, h) = situation(ascending)?;
     let last = ascending.len() - 1;
     let above = match situation {
@@ -74,11 +75,11 @@ pub(super) fn infer(ascending: &[Verdict], current: Rate, path: &mut Path, param
     };
     let below = above.saturating_sub(1);
     let (low, high) = (ascending[below].rate, ascending[above].rate);
-    let near = high.bytes_per_s() - low.bytes_per_s() < params.close * high.bytes_per_s();
+    let near = high.bytes_per_s() - low.bytes_per_s() < CLOSE * high.bytes_per_s();
     if situation != Situation::BelowAll && near && !ascending[h].congested() {
         return Some(ascending[h].rate);
     }
-    if let Some((capacity, others)) = solve(&ascending[above..], path, params) {
+    if let Some((capacity, others)) = solve(&ascending[above..], path) {
         path.infer_capacity(capacity);
         return Some(capacity * share(current, others));
     }
@@ -104,11 +105,11 @@ fn share(x: Rate, others: Rate) -> f64 {
 }
 
 /// C and R from the two rates furthest apart that met a growing queue.
-fn solve(above: &[Verdict], path: &Path, params: &Params) -> Option<(Rate, Rate)> {
+fn solve(above: &[Verdict], path: &Path) -> Option<(Rate, Rate)> {
     let rising = || above.iter().filter(|v| v.significant && v.gradient > 0.0);
     let (low, high) = (rising().next()?, rising().next_back()?);
     let (dx, dd) = (high.rate.bytes_per_s() - low.rate.bytes_per_s(), high.gradient - low.gradient);
-    if dx < params.close * high.rate.bytes_per_s() || dd <= 0.0 {
+    if dx < CLOSE * high.rate.bytes_per_s() || dd <= 0.0 {
         return None;
     }
     let capacity = dx / dd;
@@ -122,6 +123,7 @@ fn solve(above: &[Verdict], path: &Path, params: &Params) -> Option<(Rate, Rate)
 
 #[cfg(test)]
 mod tests {
+    use super::super::params::Params;
     use super::*;
     use anole_model::Dur;
 
@@ -138,7 +140,7 @@ mod tests {
 
     fn infer_mbps(rates: &[(f64, f64)], current: f64, path: &mut Path) -> f64 {
         let verdicts: Vec<_> = rates.iter().map(|&(x, d)| judged(x, d)).collect();
-        infer(&verdicts, Rate::from_mbps(current), path, &Params::default()).unwrap().mbps()
+        infer(&verdicts, Rate::from_mbps(current), path).unwrap().mbps()
     }
 
     #[test]
@@ -191,10 +193,10 @@ mod tests {
     fn without_a_usable_gradient_the_middle_is_taken_and_close_rates_are_not_split() {
         let queued = |mbps| Verdict { utility: -1.0, ..judged(mbps, 0.0) };
         let verdicts = [judged(30.0, 0.0), judged(40.0, 0.0), queued(50.0)];
-        let x = infer(&verdicts, Rate::from_mbps(40.0), &mut path(40.0), &Params::default()).unwrap();
+        let x = infer(&verdicts, Rate::from_mbps(40.0), &mut path(40.0)).unwrap();
         assert_eq!(x.mbps(), 45.0);
         let close = [judged(30.0, 0.0), judged(49.9, 0.0), queued(50.0)];
-        let x = infer(&close, Rate::from_mbps(40.0), &mut path(40.0), &Params::default()).unwrap();
+        let x = infer(&close, Rate::from_mbps(40.0), &mut path(40.0)).unwrap();
         assert_eq!(x.mbps(), 49.9);
     }
 }

@@ -3,7 +3,7 @@
 //! Above capacity packets that find no room in the queue are dropped instead of delayed, so that loss in excess of the
 //! path's own tells what a delay gradient would have told.
 
-use super::super::interval::Loss;
+use super::super::interval::{Loss, Z};
 
 /// What is left of the counts of late after a report.
 const RECENT: f64 = 0.85;
@@ -70,13 +70,13 @@ impl OwnLoss {
             .then_some(excess.min(MAX_EXCESS))
     }
 
-    /// The same in a window, by z times the error that a window of this size has on a path that loses nothing for the
+    /// The same in a window, by [`Z`] times the error that a window of this size has on a path that loses nothing for the
     /// rate's sake.
-    pub fn excess(&self, loss: Loss, z: f64) -> Option<f64> {
+    pub fn excess(&self, loss: Loss) -> Option<f64> {
         let own = self.share().max(LEAST_OWN_LOSS);
         let error = (own * (1.0 - own) / loss.sent.max(1) as f64).sqrt();
         let excess = loss.share() - self.share();
-        (excess > (z * error).max(MIN_EXCESS)).then_some(excess.min(MAX_EXCESS))
+        (excess > (Z * error).max(MIN_EXCESS)).then_some(excess.min(MAX_EXCESS))
     }
 
     /// True when no more is lost than the path loses anyway.
@@ -102,19 +102,19 @@ mod tests {
         let own = after(100, 50);
         assert!(
             own.is_usual(Loss { lost: 60, sent: 1000 })
-                && own.excess(Loss { lost: 60, sent: 1000 }, 3.0).is_none()
+                && own.excess(Loss { lost: 60, sent: 1000 }).is_none()
         );
-        let excess = own.excess(Loss { lost: 250, sent: 1000 }, 3.0).unwrap();
+        let excess = own.excess(Loss { lost: 250, sent: 1000 }).unwrap();
         assert!((excess - 0.2).abs() < 1e-3, "{excess}");
         let broken = after(100, 900);
-        assert!(broken.excess(Loss { lost: 900, sent: 1000 }, 3.0).is_some());
+        assert!(broken.excess(Loss { lost: 900, sent: 1000 }).is_some());
     }
 
     #[test]
     fn a_few_packets_prove_no_excess() {
         let own = OwnLoss::default();
-        assert_eq!(own.excess(Loss { lost: 1, sent: 20 }, 3.0), None);
-        assert!(own.excess(Loss { lost: 50, sent: 500 }, 3.0).is_some());
-        assert_eq!(own.excess(Loss::default(), 3.0), None);
+        assert_eq!(own.excess(Loss { lost: 1, sent: 20 }), None);
+        assert!(own.excess(Loss { lost: 50, sent: 500 }).is_some());
+        assert_eq!(own.excess(Loss::default()), None);
     }
 }

@@ -68,8 +68,8 @@ impl Verdict {
     ) -> Option<Verdict> {
         let (_, least) = interval.rtt?;
         let ratio = least.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-        let growth = interval.significant_gradient(params.z);
-        let gradient = match path.own_loss.excess(interval.loss(mss), params.z) {
+        let growth = interval.significant_gradient();
+        let gradient = match path.own_loss.excess(interval.loss(mss)) {
             Some(excess) => Some(growth.unwrap_or(0.0).max(0.0) + excess / (1.0 - excess)),
             None => growth,
         };

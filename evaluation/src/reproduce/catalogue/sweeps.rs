@@ -218,17 +218,12 @@ macro_rules! sweeps {
 
 sweeps! {
     mu "anole-sweep-mu" [0.05, 0.1, 0.2, 0.4, 0.8], [&THROUGHPUT, &DELAY, &POWER];
-    z "anole-sweep-z" [0.0, 1.0, 2.0, 3.0, 4.0, 6.0], [&BURSTS, &DELAY, &POWER];
     margin "anole-sweep-margin" [0.0, 0.02, 0.05, 0.1, 0.2], [&LOW, &POWER];
-    close "anole-sweep-close" [0.0, 0.01, 0.02, 0.05, 0.1], [&THROUGHPUT, &DELAY, &POWER];
     gamma_mbps "anole-sweep-gamma" [0.25, 0.5, 1.0, 2.0, 4.0], [&REACH, &STEP_DELAY, &POWER];
-    climb_max "anole-sweep-climb" [0.05, 0.1, 0.25, 0.5, 1.0], [&REACH, &STEP_DELAY, &POWER];
     fill "anole-sweep-fill" [0.0, 0.4, 0.8, 1.0, 1.5, 2.0], [&THROUGHPUT, &DELAY, &JAIN, &POWER];
     backoff "anole-sweep-backoff" [0.0, 0.05, 0.1, 0.2, 0.3], [&JAIN, &UNFAIR, &BESIDE, &POWER];
     low_test "anole-sweep-low-test" [0.5, 0.65, 0.8, 0.9, 0.95], [&LOW, &UNFAIR, &LOSSY, &POWER];
     high_test "anole-sweep-high-test" [1.05, 1.1, 1.25, 1.5, 2.0], [&HIGH, &REACH, &USED, &POWER];
-    theta "anole-sweep-theta" [0.0, 0.05, 0.1, 0.2, 0.4], [&LOW, &HIGH, &POWER];
-    velocity_max "anole-sweep-velocity" [1.0, 4.0, 16.0, 64.0, 256.0], [&LOW, &HIGH, &POWER];
     ramp_gain "anole-sweep-ramp" [0.05, 0.1, 0.25, 0.5, 1.0], [&REACH, &STEP_DELAY, &BURST_DELAY];
     keep_epoch "anole-sweep-epoch" [0.0, 0.05, 0.1, 0.2, 0.4], [&THROUGHPUT, &DELAY, &POWER];
 }
