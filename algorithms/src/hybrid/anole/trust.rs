@@ -25,7 +25,7 @@ const YIELDED: f64 = 0.5;
 const EFFECT: f64 = 0.5;
 /// A drain that is repeated should shorten the queue by this share of what it promised: where flows share a queue each
 /// drains its own part.
-const DRAINS: f64 = 0.05;
+const DRAINS: f64 = 0.02;
 /// A queue of this share of the tolerated one (µ) is short.
 const SHORT: f64 = 0.5;
 /// Steady round trips after which a trial is made, at first and at most.
