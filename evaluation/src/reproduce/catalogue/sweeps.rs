@@ -87,8 +87,6 @@ const DELAY: Probe =
     Probe { what: "p95 one-way delay", unit: "ms", setting: normal, policy: None, measure: owd_p95 };
 const LOSSY: Probe =
     Probe { what: "throughput, 2 % loss", unit: "Mbps", setting: lossy, policy: None, measure: throughput };
-const BURSTS: Probe =
-    Probe { what: "throughput, bursts", unit: "Mbps", setting: bursts, policy: None, measure: throughput };
 const BURST_DELAY: Probe =
     Probe { what: "p95 one-way delay, bursts", unit: "ms", setting: bursts, policy: None, measure: owd_p95 };
 const REACH: Probe = Probe {
