@@ -49,23 +49,23 @@ pub struct Status {
 
 /// A control socket that somebody listens at; dropped, it is gone.
 #[derive(Debug)]
-pub struct Control {
+pub struct ControlSocket {
     listener: UnixListener,
     _place: Place,
 }
 
-impl Control {
+impl ControlSocket {
     /// Binds the socket of the agent whose datapaths connect to `socket`; nobody answers there yet.
-    pub fn beside(socket: &Place) -> Result<Control, SocketError> {
+    pub fn beside(socket: &Place) -> Result<ControlSocket, SocketError> {
         let (place, listener) = socket_path::bind_beside(socket, |path| UnixListener::bind(path))?;
-        Ok(Control { listener, _place: place })
+        Ok(ControlSocket { listener, _place: place })
     }
 
     /// Binds the socket of the one agent of this host's kernel for this kind of IPC; another is refused.
-    pub fn of_host(ipc: &str) -> Result<Control, SocketError> {
+    pub fn of_host(ipc: &str) -> Result<ControlSocket, SocketError> {
         let path = socket_path::host_control(ipc);
         let (place, listener) = socket_path::claim(&path, |path| UnixListener::bind(path))?;
-        Ok(Control { listener, _place: place })
+        Ok(ControlSocket { listener, _place: place })
     }
 
     /// Answers from now on, out of what the agent's thread leaves in `shared`.
@@ -82,7 +82,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         use std::os::fd::AsRawFd;
         let _ = nix::sys::socket::shutdown(self.listener.as_raw_fd(), nix::sys::socket::Shutdown::Both);
@@ -153,7 +153,7 @@ fn request<T: DeserializeOwned>(path: &Path, request: &str) -> Result<T, Failure
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow_key::{FlowKey, Peer};
+    use crate::flow_key::{DatapathId, FlowKey};
     use anole_datapath::wire::{AlgorithmName, CreateMessage};
     use anole_model::Time;
 
@@ -164,16 +164,16 @@ mod tests {
             let create = CreateMessage::without_addresses(10_000, 1000, AlgorithmName::NONE);
             shared.begin(Time::ZERO, key, "c-libra", create);
         };
-        begin((Peer(1), 7));
+        begin((DatapathId(1), 7));
         assert_eq!(obey("prefer 7 la-1", &shared), Ok(()));
-        assert_eq!(shared.take_preference((Peer(1), 7)), Some(Preference::La1));
-        assert_eq!(shared.take_preference((Peer(1), 7)), None);
+        assert_eq!(shared.take_preference((DatapathId(1), 7)), Some(Preference::La1));
+        assert_eq!(shared.take_preference((DatapathId(1), 7)), None);
         let refusal = |request| obey(request, &shared).unwrap_err();
         assert!(refusal("prefer 8 la-1").contains("no flow has the id 8"));
         assert!(refusal("prefer 7 fast").contains("known are default, th-1"));
         assert!(refusal("prefer x la-1").contains("no flow's id"));
         assert!(refusal("stop").contains("known are status, prefer"));
-        begin((Peer(2), 7));
+        begin((DatapathId(2), 7));
         assert!(refusal("prefer 7 la-1").contains("several datapaths"));
     }
 

@@ -2,12 +2,12 @@
 
 /// A datapath, as portus knows it. The default stands for the agent itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Peer(pub u32);
+pub struct DatapathId(pub u32);
 
-impl Peer {
+impl DatapathId {
     /// The agent itself: the first READY comes from it, so that it sees what portus would install.
-    pub const SELF: Peer = Peer(0);
+    pub const SELF: DatapathId = DatapathId(0);
 }
 
 /// A flow of a datapath.
-pub type FlowKey = (Peer, u32);
+pub type FlowKey = (DatapathId, u32);

@@ -197,11 +197,11 @@ pub fn peer(create: &CreateMessage) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow_key::Peer;
+    use crate::flow_key::DatapathId;
     use anole_datapath::wire::AlgorithmName;
     use anole_programs::reno;
 
-    const FLOW: FlowKey = (Peer(1), 7);
+    const FLOW: FlowKey = (DatapathId(1), 7);
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Dur::from_millis(ms)

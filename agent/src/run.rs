@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::cli::{IpcKind, LogFormat, LogLevel, Options};
-use crate::control::Control;
+use crate::control::ControlSocket;
 use crate::ipc::bpf::{Bpf, Selection};
 use crate::ipc::netlink::{self, Netlink};
 use crate::ipc::socket_path::{self, SocketError, default_socket};
@@ -13,7 +13,7 @@ use crate::plan::{Plan, Wish};
 use crate::shared::{AgentClock, Shared};
 use crate::stats::Stats;
 use anole_cli::Failure;
-use anole_inference::{Loader, Serving, Settings};
+use anole_inference::{BackendSettings, Loader, Serving};
 use anyhow::{Context, anyhow};
 use portus::ipc::BackendBuilder;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -83,7 +83,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         params: options.param.into_iter().collect(),
         seed: options.seed.unwrap_or(DEFAULT_SEED),
     };
-    let settings = Settings {
+    let settings = BackendSettings {
         backend: options.backend,
         torch_library: options.torch_library,
         policy_server: options.policy_server,
@@ -111,7 +111,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
     match place {
         Place::Unix(path) => {
             let transport = Unix::bind(&path).map_err(|error| Failure::Usage(error.into()))?;
-            let control = Control::beside(transport.place()).map_err(|error| Failure::Usage(error.into()))?;
+            let control =
+                ControlSocket::beside(transport.place()).map_err(|error| Failure::Usage(error.into()))?;
             let stats = begin(&path.display().to_string())?;
             serve(transport, Some(&control), plan, stats)
         }
@@ -135,8 +136,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
 }
 
 /// The control socket of the host's one agent of this kind. Without a folder for it the agent runs all the same.
-fn host_control(ipc: &str) -> Result<Option<Control>, Failure> {
-    match Control::of_host(ipc) {
+fn host_control(ipc: &str) -> Result<Option<ControlSocket>, Failure> {
+    match ControlSocket::of_host(ipc) {
         Ok(control) => Ok(Some(control)),
         Err(SocketError::Taken { holder, .. }) => Err(Failure::Usage(anyhow!(
             "--ipc {ipc}: another agent ({holder}) serves this host's kernel; stop it (anole-ccp status --ipc {ipc} \
@@ -167,7 +168,7 @@ fn create_stats(path: &Path) -> Result<Stats, Failure> {
 /// Runs portus over a transport until a signal.
 fn serve<T: Transport>(
     transport: T,
-    control: Option<&Control>,
+    control: Option<&ControlSocket>,
     plan: Plan,
     stats: Stats,
 ) -> Result<(), Failure> {
@@ -185,7 +186,7 @@ fn serve<T: Transport>(
 /// Runs portus over a transport until `stop` is set.
 pub fn serve_until<T: Transport>(
     transport: T,
-    control: Option<&Control>,
+    control: Option<&ControlSocket>,
     plan: Plan,
     stats: Stats,
     stop: Arc<AtomicBool>,

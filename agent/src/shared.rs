@@ -3,7 +3,7 @@
 //! Both run in portus's one thread; portus asks for `Send` of the endpoint, hence the lock.
 
 use crate::control::Status;
-use crate::flow_key::{FlowKey, Peer};
+use crate::flow_key::{DatapathId, FlowKey};
 use crate::flow_table::{FlowStatus, FlowTable};
 use anole_algorithms::Preference;
 use anole_datapath::wire::{CreateMessage, Message};
@@ -103,7 +103,7 @@ impl Shared {
         self.inner().askers.push(asker);
     }
     /// Tells everybody who has asked; `name` is how a datapath is shown.
-    pub fn answer_askers(&self, now: Time, ipc: &str, name: impl Fn(Peer) -> String) {
+    pub fn answer_askers(&self, now: Time, ipc: &str, name: impl Fn(DatapathId) -> String) {
         let inner = &mut *self.inner();
         if inner.askers.is_empty() {
             return;

@@ -3,7 +3,7 @@
 
 use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Program, Report, Spec};
 use anole_laws::regression::Sums;
-use anole_laws::{Feedback, Law, Spec as LawSpec};
+use anole_laws::{Feedback, Law, LawSpec};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::rate_hold::{self, control};
 

@@ -41,8 +41,8 @@ pub struct FlowInfo {
 
 impl FlowInfo {
     /// The same for a law.
-    pub fn of_law(self, seed: u64) -> anole_laws::Flow {
-        anole_laws::Flow { mss: self.mss, init_cwnd: self.init_cwnd, seed }
+    pub fn of_law(self, seed: u64) -> anole_laws::FlowStart {
+        anole_laws::FlowStart { mss: self.mss, init_cwnd: self.init_cwnd, seed }
     }
 }
 

@@ -131,7 +131,7 @@ const BY_HAND: [Spec; 8] = [
 /// Every algorithm, by name: those by hand, every other law, and those of the policies' schemas.
 pub fn all() -> &'static [Spec] {
     static ALL: LazyLock<Vec<Spec>> = LazyLock::new(|| {
-        let by_hand = |law: &&anole_laws::Spec| BY_HAND.iter().any(|spec| spec.name == law.name);
+        let by_hand = |law: &&anole_laws::LawSpec| BY_HAND.iter().any(|spec| spec.name == law.name);
         let laws = anole_laws::ALL.iter().filter(|law| !by_hand(law)).map(alone::spec);
         let learned = anole_policies::schema::builtins().iter().map(learned::spec);
         let mut all: Vec<Spec> = BY_HAND.into_iter().chain(laws).chain(learned).collect();

@@ -2,7 +2,7 @@
 
 use crate::output::{self, VERSION};
 use anole_algorithms::Slots;
-use anole_inference::{Backend, Loader, Serving, Settings};
+use anole_inference::{Backend, BackendSettings, Loader, Serving};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{self, MAX_FILE_BYTES, Scenario};
@@ -45,7 +45,7 @@ pub struct PolicyArgs {
 impl PolicyArgs {
     /// Finds policies for simulations, and for checking what an agent will be asked for.
     pub fn loader(&self) -> Result<Arc<Loader>> {
-        let settings = Settings {
+        let settings = BackendSettings {
             backend: self.backend,
             torch_library: self.torch_library.clone(),
             policy_server: self.policy_server.clone(),

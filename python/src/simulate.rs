@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Failure, Made};
 use crate::scenario::Scenario;
-use anole_inference::{Loader, Serving, Settings};
+use anole_inference::{BackendSettings, Loader, Serving};
 use anole_policies::Policies;
 use anole_sim::plan::{Choice, FlowPlan, plan, plan_custom};
 use anole_sim::result::{FlowResult, RunResult, Series};
@@ -74,7 +74,7 @@ pub fn simulate(
     let custom = own.map(|made| made.custom(&failure));
     let (named, filled) = (policy.clone(), classic.clone());
     let done = py.detach(|| -> Result<Option<RunResult>, Refused> {
-        let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate).map_err(refused)?);
+        let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(refused)?);
         let policies: Arc<dyn Policies> = loader.clone();
         let plans: Vec<FlowPlan> = match &custom {
             Some(custom) => plan_custom(&scenario, custom, &policies, seed).map_err(refused)?,

@@ -1,6 +1,6 @@
 //! Messages that wait for room in a datapath's socket.
 
-use crate::flow_key::Peer;
+use crate::flow_key::DatapathId;
 use anole_model::{Dur, Time};
 use std::collections::{HashMap, VecDeque};
 
@@ -30,7 +30,7 @@ pub enum Attempt {
 /// Queues of the datapaths whose sockets are full, each in order.
 #[derive(Default)]
 pub struct Backlog {
-    queues: HashMap<Peer, Queue>,
+    queues: HashMap<DatapathId, Queue>,
 }
 
 impl Backlog {
@@ -40,12 +40,12 @@ impl Backlog {
     }
 
     /// True when messages wait for this datapath, so that new ones have to join them.
-    pub fn holds(&self, peer: Peer) -> bool {
+    pub fn holds(&self, peer: DatapathId) -> bool {
         self.queues.contains_key(&peer)
     }
 
     /// Lets a message wait; false when there is no room here either.
-    pub fn push(&mut self, now: Time, peer: Peer, message: Vec<u8>) -> bool {
+    pub fn push(&mut self, now: Time, peer: DatapathId, message: Vec<u8>) -> bool {
         let queue =
             self.queues.entry(peer).or_insert_with(|| Queue { progress: now, messages: VecDeque::new() });
         let room = queue.messages.len() < MAX_WAITING;
@@ -56,12 +56,16 @@ impl Backlog {
     }
 
     /// Nothing waits for this datapath any more.
-    pub fn forget(&mut self, peer: Peer) {
+    pub fn forget(&mut self, peer: DatapathId) {
         self.queues.remove(&peer);
     }
 
     /// Tries to send what waits; returns the messages given up and the datapaths that are gone.
-    pub fn flush(&mut self, now: Time, mut send: impl FnMut(Peer, &[u8]) -> Attempt) -> (u64, Vec<Peer>) {
+    pub fn flush(
+        &mut self,
+        now: Time,
+        mut send: impl FnMut(DatapathId, &[u8]) -> Attempt,
+    ) -> (u64, Vec<DatapathId>) {
         let (mut lost, mut gone) = (0, Vec::new());
         self.queues.retain(|&peer, queue| {
             while let Some(message) = queue.messages.front() {
@@ -91,7 +95,7 @@ impl Backlog {
 mod tests {
     use super::*;
 
-    const PEER: Peer = Peer::SELF;
+    const PEER: DatapathId = DatapathId::SELF;
 
     fn ms(millis: u64) -> Time {
         Time::ZERO + Dur::from_millis(millis)
@@ -105,7 +109,7 @@ mod tests {
         }
         assert!(!backlog.push(ms(0), PEER, vec![255]));
         let mut taken = Vec::new();
-        let three = |_: Peer, message: &[u8]| {
+        let three = |_: DatapathId, message: &[u8]| {
             if taken.len() == 3 {
                 return Attempt::NoRoom;
             }

@@ -17,7 +17,7 @@ mod peers;
 pub mod socket_path;
 pub mod unix;
 
-use crate::flow_key::Peer;
+use crate::flow_key::DatapathId;
 use crate::logging::Tally;
 use crate::shared::{AgentClock, Shared};
 use anole_datapath::wire::{self, Message};
@@ -134,7 +134,7 @@ impl<T: Transport> Endpoint<T> {
         running: Arc<AtomicBool>,
     ) -> Endpoint<T> {
         let mut peers = Peers::new();
-        peers.deliveries.push_back((Peer::SELF, Message::Ready(0)));
+        peers.deliveries.push_back((DatapathId::SELF, Message::Ready(0)));
         let state = State {
             peers,
             // One byte more than the largest datagram, so that a larger one is seen to be larger.
@@ -147,7 +147,7 @@ impl<T: Transport> Endpoint<T> {
     }
 
     /// The next message for portus, or an empty read when it has to look at its own flag.
-    fn next(&self, out: &mut [u8]) -> (usize, Peer) {
+    fn next(&self, out: &mut [u8]) -> (usize, DatapathId) {
         let state = &mut *self.state.borrow_mut();
         loop {
             self.send_answers(state);
@@ -165,7 +165,7 @@ impl<T: Transport> Endpoint<T> {
             if self.stop.load(Ordering::SeqCst) {
                 self.running.store(false, Ordering::SeqCst);
                 state.tally.summary();
-                return (0, Peer::SELF);
+                return (0, DatapathId::SELF);
             }
             let now = self.clock.now();
             self.tell_status(state, now);
@@ -173,13 +173,13 @@ impl<T: Transport> Endpoint<T> {
             self.flush(state, now);
             state.peers.sweep(now);
             if state.peers.deliveries.is_empty() && !self.receive(state, now) {
-                return (0, Peer::SELF);
+                return (0, DatapathId::SELF);
             }
         }
     }
 
     /// Leaves for the adapter what portus will not tell it.
-    fn tell_the_flow(&self, peer: Peer, message: Message<'static>) {
+    fn tell_the_flow(&self, peer: DatapathId, message: Message<'static>) {
         match message {
             Message::Create(sid, mut create) => {
                 if T::NETWORK_ORDER {
@@ -250,7 +250,7 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    fn post(&self, state: &mut State<T::Addr>, peer: Peer, message: Vec<u8>) {
+    fn post(&self, state: &mut State<T::Addr>, peer: DatapathId, message: Vec<u8>) {
         // Whoever waits for room keeps its order.
         let attempt =
             if state.backlog.holds(peer) { Attempt::NoRoom } else { self.attempt(state, peer, &message) };
@@ -279,7 +279,7 @@ impl<T: Transport> Endpoint<T> {
 
     /// Sends to whoever may be thought to read: who has spoken since, or anybody while there is plenty of room. What
     /// datapaths that have stopped do not read takes room from all.
-    fn attempt(&self, state: &mut State<T::Addr>, peer: Peer, message: &[u8]) -> Attempt {
+    fn attempt(&self, state: &mut State<T::Addr>, peer: DatapathId, message: &[u8]) -> Attempt {
         let Some(addr) = state.peers.addr(peer) else { return Attempt::Gone };
         if !state.peers.is_owed(peer) && !self.transport.has_room() {
             return Attempt::NoRoom;
@@ -331,15 +331,15 @@ impl<T: Transport> Endpoint<T> {
 }
 
 impl<T: Transport> portus::ipc::Ipc for Endpoint<T> {
-    type Addr = Peer;
+    type Addr = DatapathId;
 
     fn name() -> String {
         T::NAME.to_string()
     }
 
-    fn send(&self, message: &[u8], to: &Peer) -> portus::Result<()> {
+    fn send(&self, message: &[u8], to: &DatapathId) -> portus::Result<()> {
         let state = &mut *self.state.borrow_mut();
-        if *to == Peer::SELF {
+        if *to == DatapathId::SELF {
             self.install(state, message);
         } else {
             self.post(state, *to, message.to_vec());
@@ -347,7 +347,7 @@ impl<T: Transport> portus::ipc::Ipc for Endpoint<T> {
         Ok(())
     }
 
-    fn recv(&self, out: &mut [u8]) -> portus::Result<(usize, Peer)> {
+    fn recv(&self, out: &mut [u8]) -> portus::Result<(usize, DatapathId)> {
         Ok(self.next(out))
     }
 

@@ -15,7 +15,7 @@
 //! flow is then created as if new, with the window of RFC 6928.
 
 use super::guard::Refusal;
-use crate::flow_key::{FlowKey, Peer};
+use crate::flow_key::{DatapathId, FlowKey};
 use anole_algorithms::session::HEARTBEAT;
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Message};
 use anole_model::{Dur, Time};
@@ -71,13 +71,13 @@ struct Stranger {
 }
 
 /// A message for portus.
-pub type Delivery = (Peer, Message<'static>);
+pub type Delivery = (DatapathId, Message<'static>);
 
 /// The table.
 pub struct Peers<A> {
-    peers: HashMap<Peer, PeerState<A>>,
-    by_addr: HashMap<A, Peer>,
-    free: Vec<Peer>,
+    peers: HashMap<DatapathId, PeerState<A>>,
+    by_addr: HashMap<A, DatapathId>,
+    free: Vec<DatapathId>,
     flows: HashMap<FlowKey, FlowState>,
     strangers: HashMap<FlowKey, Stranger>,
     /// Number of values that each installed program reports, by its id.
@@ -88,7 +88,7 @@ pub struct Peers<A> {
     /// Messages that portus has not seen yet.
     pub deliveries: VecDeque<Delivery>,
     /// Datapaths that were forgotten; nothing that waits for them may reach who has the id next.
-    pub forgotten: Vec<Peer>,
+    pub forgotten: Vec<DatapathId>,
 }
 
 impl<A: Clone + Eq + Hash> Peers<A> {
@@ -109,17 +109,17 @@ impl<A: Clone + Eq + Hash> Peers<A> {
     }
 
     /// Where a datapath is; `None` once it is gone.
-    pub fn addr(&self, peer: Peer) -> Option<&A> {
+    pub fn addr(&self, peer: DatapathId) -> Option<&A> {
         self.peers.get(&peer).map(|state| &state.addr)
     }
 
     /// Whether a datapath has sent more than it was sent: one that has stopped has not.
-    pub fn is_owed(&self, peer: Peer) -> bool {
+    pub fn is_owed(&self, peer: DatapathId) -> bool {
         self.peers.get(&peer).is_some_and(|state| state.owed > 0)
     }
 
     /// A message went out to a datapath.
-    pub fn sent(&mut self, peer: Peer) {
+    pub fn sent(&mut self, peer: DatapathId) {
         if let Some(state) = self.peers.get_mut(&peer) {
             state.owed = state.owed.saturating_sub(1);
         }
@@ -158,7 +158,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         }
     }
 
-    fn peer(&mut self, now: Time, addr: &A, announces: bool) -> Result<Peer, Refusal> {
+    fn peer(&mut self, now: Time, addr: &A, announces: bool) -> Result<DatapathId, Refusal> {
         if let Some(&peer) = self.by_addr.get(addr) {
             if let Some(state) = self.peers.get_mut(&peer) {
                 state.last_heard = now;
@@ -171,7 +171,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
             self.forget(silent.ok_or(Refusal::TooManyPeers)?);
         }
         // Ids start at 1 and are used again, since portus never forgets one.
-        let peer = self.free.pop().unwrap_or(Peer(self.peers.len() as u32 + 1));
+        let peer = self.free.pop().unwrap_or(DatapathId(self.peers.len() as u32 + 1));
         let assumed = (!announces).then_some(now);
         self.peers.insert(peer, PeerState { addr: addr.clone(), last_heard: now, owed: 1, assumed });
         self.by_addr.insert(addr.clone(), peer);
@@ -286,7 +286,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
     }
 
     /// The datapath's socket is gone: its flows are closed.
-    pub fn forget(&mut self, peer: Peer) {
+    pub fn forget(&mut self, peer: DatapathId) {
         self.close_flows_of(peer);
         if let Some(state) = self.peers.remove(&peer) {
             self.by_addr.remove(&state.addr);
@@ -295,7 +295,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         }
     }
 
-    fn close_flows_of(&mut self, peer: Peer) {
+    fn close_flows_of(&mut self, peer: DatapathId) {
         let keys: Vec<FlowKey> = self.flows.keys().filter(|key| key.0 == peer).copied().collect();
         for key in keys {
             self.close_flow(key);
@@ -346,9 +346,9 @@ mod tests {
     fn a_datapath_that_did_not_announce_itself_is_announced() {
         let mut peers = table();
         peers.admit(ms(0), &A, create(1)).unwrap();
-        assert_eq!(taken(&mut peers), [(Peer(1), Message::Ready(1)), (Peer(1), create(1))]);
+        assert_eq!(taken(&mut peers), [(DatapathId(1), Message::Ready(1)), (DatapathId(1), create(1))]);
         peers.admit(ms(0), &B, Message::Ready(77)).unwrap();
-        assert_eq!(taken(&mut peers), [(Peer(2), Message::Ready(77))]);
+        assert_eq!(taken(&mut peers), [(DatapathId(2), Message::Ready(77))]);
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!((taken(&mut peers), peers.flow_count()), (vec![], 1));
         peers.admit(ms(200), &A, Message::Ready(5)).unwrap();
         let end = Message::Measure { sid: 1, uid: 0, values: vec![] };
-        assert_eq!(taken(&mut peers), [(Peer(1), end), (Peer(1), Message::Ready(5))]);
+        assert_eq!(taken(&mut peers), [(DatapathId(1), end), (DatapathId(1), Message::Ready(5))]);
         assert_eq!(peers.flow_count(), 0);
     }
 
@@ -373,10 +373,10 @@ mod tests {
         peers.admit(ms(10), &A, report(1)).unwrap();
         peers.admit(ms(20), &A, report(1)).unwrap();
         peers.admit(ms(30), &A, report(2)).unwrap();
-        peers.answered((Peer(1), 2));
+        peers.answered((DatapathId(1), 2));
         assert_eq!(peers.next_due(), Some(ms(110)));
         assert_eq!(peers.next_unanswered(ms(109)), None);
-        assert_eq!(peers.next_unanswered(ms(110)), Some((Peer(1), 1)));
+        assert_eq!(peers.next_unanswered(ms(110)), Some((DatapathId(1), 1)));
         assert_eq!(peers.next_unanswered(ms(500)), None);
     }
 
@@ -385,10 +385,10 @@ mod tests {
         let mut peers = table();
         peers.admit(ms(0), &A, create(1)).unwrap();
         peers.admit(ms(10), &A, report(1)).unwrap();
-        peers.answered((Peer(1), 1));
+        peers.answered((DatapathId(1), 1));
         peers.admit(ms(50), &A, report(1)).unwrap();
         assert_eq!(peers.next_unanswered(ms(110)), None, "the first report was answered");
-        assert_eq!(peers.next_unanswered(ms(150)), Some((Peer(1), 1)));
+        assert_eq!(peers.next_unanswered(ms(150)), Some((DatapathId(1), 1)));
     }
 
     #[test]
@@ -398,11 +398,11 @@ mod tests {
         for at in [0, 1000, 1999] {
             peers.admit(ms(at), &A, old(4)).unwrap();
         }
-        assert_eq!(taken(&mut peers), [(Peer(1), Message::Ready(1))]);
+        assert_eq!(taken(&mut peers), [(DatapathId(1), Message::Ready(1))]);
         peers.admit(ms(2000), &A, old(4)).unwrap();
         let adopted = taken(&mut peers);
         assert!(
-            matches!(&adopted[..], [(Peer(1), Message::Create(4, c))] if c.mss == 1448 && c.init_cwnd == 14480)
+            matches!(&adopted[..], [(DatapathId(1), Message::Create(4, c))] if c.mss == 1448 && c.init_cwnd == 14480)
         );
         // A single stray report, and one after a long silence, adopt nothing.
         peers.admit(ms(2000), &A, old(5)).unwrap();
@@ -411,7 +411,7 @@ mod tests {
         // The same for a known flow that runs a program which this agent never installed.
         peers.admit(ms(10_000), &A, old(4)).unwrap();
         peers.admit(ms(12_000), &A, old(4)).unwrap();
-        assert!(matches!(&taken(&mut peers)[..], [(Peer(1), Message::Create(4, _))]));
+        assert!(matches!(&taken(&mut peers)[..], [(DatapathId(1), Message::Create(4, _))]));
     }
 
     #[test]
@@ -431,13 +431,13 @@ mod tests {
         peers.admit(ms(200_000), &A, create(2)).unwrap();
         taken(&mut peers);
         peers.sweep(ms(300_001));
-        assert!(matches!(&taken(&mut peers)[..], [(Peer(1), Message::Measure { sid: 1, .. })]));
-        peers.forget(Peer(1));
-        assert!(matches!(&taken(&mut peers)[..], [(Peer(1), Message::Measure { sid: 2, .. })]));
-        assert_eq!(peers.addr(Peer(1)), None);
+        assert!(matches!(&taken(&mut peers)[..], [(DatapathId(1), Message::Measure { sid: 1, .. })]));
+        peers.forget(DatapathId(1));
+        assert!(matches!(&taken(&mut peers)[..], [(DatapathId(1), Message::Measure { sid: 2, .. })]));
+        assert_eq!(peers.addr(DatapathId(1)), None);
         // Its id is used again, and portus is told that somebody new has it.
         peers.admit(ms(300_002), &B, create(1)).unwrap();
-        assert_eq!(taken(&mut peers), [(Peer(1), Message::Ready(1)), (Peer(1), create(1))]);
+        assert_eq!(taken(&mut peers), [(DatapathId(1), Message::Ready(1)), (DatapathId(1), create(1))]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! ```
 //! A congestion event is a loss, an ECN mark or a timeout.
 
-use crate::{Control, Episode, Feedback, Flow, Law, Spec, parameters};
+use crate::{Control, Episode, Feedback, FlowStart, Law, LawSpec, parameters};
 use anole_model::{Bounds, Dur, Time};
 
 parameters! {
@@ -20,7 +20,7 @@ parameters! {
 }
 
 /// AIMD in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "aimd",
     summary: "Adds a segment per round trip, halves on loss: the example of docs/first-algorithm.md",
     source: "Chiu and Jain, Computer Networks and ISDN Systems 1989",
@@ -31,7 +31,7 @@ pub const SPEC: Spec = Spec {
 /// AIMD's window.
 #[derive(Clone, Debug)]
 pub struct Aimd {
-    flow: Flow,
+    flow: FlowStart,
     params: Params,
     /// Congestion window, bytes.
     cwnd: f64,
@@ -42,7 +42,7 @@ pub struct Aimd {
 
 impl Aimd {
     /// Slow start from the flow's initial window.
-    pub fn new(flow: Flow, params: Params) -> Aimd {
+    pub fn new(flow: FlowStart, params: Params) -> Aimd {
         let episode = Episode::default();
         let mut aimd = Aimd { flow, params, cwnd: 0.0, slow_start: true, rtt: Dur::ZERO, episode };
         aimd.set_cwnd(f64::from(flow.init_cwnd));

@@ -14,7 +14,7 @@
 //! Deviations: the smallest round-trip time of a report stands for its ACKs, which is what "all above" needs; a decrease
 //! before anything was acknowledged leaves ssthresh where it is, as after a timeout.
 
-use crate::{Control, Cubic, Feedback, Law, Spec, parameters};
+use crate::{Control, Cubic, Feedback, Law, LawSpec, parameters};
 use anole_model::{Dur, Time};
 
 parameters! {
@@ -25,7 +25,7 @@ parameters! {
 }
 
 /// C2TCP in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "c2tcp",
     summary: "CUBIC that starts over when the round-trip time stays above twice the smallest: for cellular links",
     source: "Abbasloo, Xu and Chao, IEEE JSAC 2019",

@@ -15,11 +15,11 @@
 //! round-trip time is that of the samples that feedback names, the last of each report.
 
 use crate::regression::Sums;
-use crate::{Control, Feedback, Law, Reno, Spec, params};
+use crate::{Control, Feedback, Law, LawSpec, Reno, params};
 use anole_model::{Bounds, Dur, Time};
 
 /// Illinois in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "illinois",
     summary: "AIMD whose steps depend on the queueing delay: ten packets per round trip on an empty queue",
     source: "Liu, Başar and Srikant, VALUETOOLS 2006",

@@ -4,11 +4,11 @@
 //! [`Control`]: a window, and a pacing rate where the law has one of its own. The same value serves alone, as the
 //! rule-based candidate of a hybrid, as an arm that a selector chooses, and as the fallback inside a datapath.
 //!
-//! A law is one file or folder here and one line in [`ALL`]: its [`Spec`] names it, its parameters and its source.
+//! A law is one file or folder here and one line in [`ALL`]: its [`LawSpec`] names it, its parameters and its source.
 //! What laws share stands beside them: [`Episode`] (which losses belong to one congestion event), [`HyStart`],
 //! [`filter`] and [`regression`].
 //!
-//! Laws are pure: time is an argument, randomness comes from the seed in [`Flow`].
+//! Laws are pure: time is an argument, randomness comes from the seed in [`FlowStart`].
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// Every law, by name.
-pub const ALL: &[Spec] = &[
+pub const ALL: &[LawSpec] = &[
     aimd::SPEC,
     pcc::allegro::SPEC,
     bbr::SPEC,
@@ -62,13 +62,13 @@ pub const ALL: &[Spec] = &[
 ];
 
 /// The law with this name.
-pub fn find(name: &str) -> Option<&'static Spec> {
+pub fn find(name: &str) -> Option<&'static LawSpec> {
     ALL.iter().find(|spec| spec.name == name)
 }
 
 /// What a law knows of its flow at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct FlowStart {
     /// Maximum segment size, bytes.
     pub mss: u32,
     /// Window at the start, bytes.
@@ -100,7 +100,7 @@ pub trait Law: Debug + Send {
 
 /// A law as a registry knows it.
 #[derive(Clone, Copy, Debug)]
-pub struct Spec {
+pub struct LawSpec {
     /// Name.
     pub name: &'static str,
     /// One line.
@@ -110,11 +110,11 @@ pub struct Spec {
     /// Parameters.
     pub parameters: &'static [Parameter],
     /// Builds the law of a flow, in slow start. Parameters that are not named keep their defaults.
-    pub build: Builder,
+    pub build: LawBuilder,
 }
 
 /// Makes a law for a flow, with these parameters.
-pub type Builder = fn(Flow, &BTreeMap<String, f64>) -> Result<Box<dyn Law>, ParameterError>;
+pub type LawBuilder = fn(FlowStart, &BTreeMap<String, f64>) -> Result<Box<dyn Law>, ParameterError>;
 
 #[cfg(test)]
 mod tests {
@@ -123,9 +123,9 @@ mod tests {
     use anole_model::{Dur, Rate};
     use proptest::prelude::*;
 
-    const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
+    const FLOW: FlowStart = FlowStart { mss: 1000, init_cwnd: 10_000, seed: 1 };
 
-    fn build(spec: &Spec) -> Box<dyn Law> {
+    fn build(spec: &LawSpec) -> Box<dyn Law> {
         (spec.build)(FLOW, &BTreeMap::new()).unwrap()
     }
 
@@ -200,7 +200,7 @@ mod tests {
             seed in any::<u64>(),
             steps in proptest::collection::vec((feedback(), any::<bool>()), 0..80),
         ) {
-            let mut law = (law.build)(Flow { mss, init_cwnd, seed }, &BTreeMap::new()).unwrap();
+            let mut law = (law.build)(FlowStart { mss, init_cwnd, seed }, &BTreeMap::new()).unwrap();
             let mut now = Time::ZERO;
             for ((wait, seen), resume) in steps {
                 now += Dur::from_micros(wait);

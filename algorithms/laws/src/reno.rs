@@ -10,11 +10,11 @@
 //! Deviations: no inflation of the window during fast recovery, because the transports here count bytes in flight; a
 //! congestion event is measured in time ([`Episode`]).
 
-use crate::{Control, Episode, Feedback, Law, Spec, params};
+use crate::{Control, Episode, Feedback, Law, LawSpec, params};
 use anole_model::{Dur, Time};
 
 /// Reno in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "reno",
     summary: "Additive increase, halving on loss: the baseline of TCP",
     source: "RFC 5681",

@@ -15,7 +15,7 @@
 //! every other; there is no finer retransmission clock, which is the transport's matter; rounds of one or two samples
 //! grow like Reno, as in Linux, since delayed ACKs may be all they show.
 
-use crate::{Control, Feedback, Law, Reno, Spec, parameters};
+use crate::{Control, Feedback, Law, LawSpec, Reno, parameters};
 use anole_model::{Bounds, Dur, Time};
 
 parameters! {
@@ -28,7 +28,7 @@ parameters! {
 }
 
 /// Vegas in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "vegas",
     summary: "Keeps two to four packets in the queue: the first delay-based algorithm",
     source: "Brakmo and Peterson, IEEE JSAC 1995",

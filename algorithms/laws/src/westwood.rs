@@ -12,11 +12,11 @@
 //! Deviations: a congestion event is measured in time; Linux sets the window at the end of a recovery, here it is set at
 //! its start.
 
-use crate::{Control, Feedback, Law, Reno, Spec, params};
+use crate::{Control, Feedback, Law, LawSpec, Reno, params};
 use anole_model::{Bounds, Dur, Rate, Time};
 
 /// Westwood+ in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "westwood",
     summary: "Reno whose decrease goes to measured bandwidth times smallest round-trip time (Westwood+)",
     source: "Grieco and Mascolo, ACM CCR 2004",

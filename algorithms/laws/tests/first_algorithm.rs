@@ -4,11 +4,11 @@
 #![allow(clippy::disallowed_methods, reason = "a test reads the page and the file")]
 
 use anole_laws::aimd::{Aimd, Params};
-use anole_laws::{Control, Feedback, Flow, Law};
+use anole_laws::{Control, Feedback, FlowStart, Law};
 use anole_model::{Dur, Time};
 use std::fs;
 
-const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
+const FLOW: FlowStart = FlowStart { mss: 1000, init_cwnd: 10_000, seed: 1 };
 const RTT: Dur = Dur::from_millis(50);
 
 #[test]

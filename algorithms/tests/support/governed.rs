@@ -4,7 +4,7 @@
 use anole_algorithms::session::Reply;
 use anole_algorithms::{Algorithm, FlowInfo, Session};
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Message, decode, encode};
-use anole_datapath::{AckSample, Control, Datapath, Flow, FlowId};
+use anole_datapath::{AckSample, Datapath, Flow, FlowId, InForce};
 use anole_model::{Bounds, Dur, Time};
 use anole_programs::Installed;
 
@@ -31,7 +31,7 @@ impl Governed {
     }
 
     /// What is in force after this ACK, loss or timeout.
-    pub fn on_ack(&mut self, now: Time, sample: &AckSample) -> Control {
+    pub fn on_ack(&mut self, now: Time, sample: &AckSample) -> InForce {
         let control = self.datapath.on_ack(now, self.flow, sample, &mut self.outbox).unwrap();
         for bytes in std::mem::take(&mut self.outbox) {
             if let Ok((Message::Measure { uid, values, .. }, _)) = decode(&bytes) {

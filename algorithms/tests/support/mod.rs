@@ -7,7 +7,7 @@ mod governed;
 
 use anole_algorithms::learned::{Policies, Shipped};
 use anole_algorithms::{Algorithm, Build, FlowInfo, Telemetry};
-use anole_datapath::{AckSample, Control};
+use anole_datapath::{AckSample, InForce};
 use anole_model::{Dur, Rate, Time};
 use governed::Governed;
 use rand::{RngExt, SeedableRng};
@@ -55,7 +55,7 @@ pub struct World {
     counter: u64,
     /// When the link has sent everything that is queued.
     free_at: Time,
-    control: Control,
+    control: InForce,
     in_flight: u32,
     next_send: Time,
     send_scheduled: bool,
@@ -92,7 +92,7 @@ impl World {
             events: BinaryHeap::new(),
             counter: 0,
             free_at: Time::ZERO,
-            control: Control { cwnd: FLOW.init_cwnd, rate: 0 },
+            control: InForce { cwnd: FLOW.init_cwnd, rate: 0 },
             in_flight: 0,
             next_send: Time::ZERO,
             send_scheduled: false,

@@ -45,7 +45,7 @@ use layout::{
 use libbpf_rs::Link;
 use map::{Mapping, Ring};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use object::Installed;
+use object::Registered;
 use programs::Programs;
 use std::fmt;
 use std::os::fd::AsFd;
@@ -78,7 +78,7 @@ pub struct DatapathStats {
 
 /// The registered datapath.
 pub struct BpfDatapath {
-    installed: Installed,
+    installed: Registered,
     agent: Mapping,
     mailboxes: Mapping,
     ring: Ring,

@@ -64,7 +64,7 @@ impl Maps {
 
 /// The registered datapath.
 #[derive(Debug)]
-pub struct Installed {
+pub struct Registered {
     pub maps: Maps,
     pub kernel: KernelFacts,
     /// Where the machine is in a flow's storage.
@@ -105,7 +105,7 @@ fn unregister(map: &MapHandle) {
     let _ = map.delete(&0u32.to_ne_bytes());
 }
 
-impl Installed {
+impl Registered {
     /// The congestion control for an algorithm; anole_ccp for none.
     pub fn control_name(&self, algorithm: Option<&str>) -> Result<String, Error> {
         match algorithm {
@@ -120,7 +120,7 @@ impl Installed {
 
 /// Registers the datapath under its own name and one for each of `algorithms`, or takes over what an earlier
 /// agent left in `directory`.
-pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error> {
+pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Registered, Error> {
     libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
     let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
@@ -128,7 +128,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
     let names = algorithms.iter().map(ToString::to_string).collect();
     if !is_bpf_fs(directory) {
         let (maps, registrations, offsets) = load(&kernel, &algorithms, None)?;
-        return Ok(Installed {
+        return Ok(Registered {
             maps,
             kernel,
             offsets,
@@ -167,7 +167,7 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Installed, Error
         let loaded = load(&kernel, &algorithms, Some(&ours)).inspect_err(|_| retire(&ours))?;
         (loaded.0, loaded.2)
     };
-    Ok(Installed {
+    Ok(Registered {
         maps,
         kernel,
         offsets,

@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::generate::{Lookup, Place, generate};
 use crate::layout::{FoldProgram, MAX_PROGRAMS};
-use crate::object::Installed;
+use crate::object::Registered;
 use libbpf_rs::libbpf_sys::{
     BPF_PROG_TYPE_STRUCT_OPS, bpf_insn, bpf_prog_load, bpf_prog_load_opts, bpf_prog_type,
 };
@@ -47,7 +47,7 @@ impl Programs {
     /// Adds a program to the kernel's table.
     pub fn install(
         &mut self,
-        kernel: &Installed,
+        kernel: &Registered,
         program: Box<FoldProgram>,
         mode: Mode,
     ) -> Result<Mode, Error> {
@@ -73,7 +73,7 @@ impl Programs {
     }
 }
 
-fn jump_to_generated(kernel: &Installed, program: &FoldProgram, slot: u32) -> Mode {
+fn jump_to_generated(kernel: &Registered, program: &FoldProgram, slot: u32) -> Mode {
     let place = Place {
         state_map: kernel.maps.flows.as_fd().as_raw_fd(),
         lookup: Lookup::Socket,
@@ -89,7 +89,7 @@ fn jump_to_generated(kernel: &Installed, program: &FoldProgram, slot: u32) -> Mo
 }
 
 /// Loads byte code as a program for cong_control; `None` where the verifier refuses it.
-fn load(kernel: &Installed, code: &[bpf_insn]) -> Option<OwnedFd> {
+fn load(kernel: &Registered, code: &[bpf_insn]) -> Option<OwnedFd> {
     let options = bpf_prog_load_opts {
         sz: size_of::<bpf_prog_load_opts>() as u64,
         attach_btf_id: kernel.kernel.ops_id,

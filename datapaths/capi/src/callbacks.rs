@@ -1,7 +1,7 @@
 //! The transport's functions, as an outbox, a clock and a log.
 
 use crate::types::{AnoleConfig, AnoleGovernor, AnoleLogLevel};
-use anole_datapath::{Control, Outbox, SendError};
+use anole_datapath::{InForce, Outbox, SendError};
 use anole_model::Time;
 use core::ffi::{c_char, c_int, c_void};
 use std::ffi::CString;
@@ -40,7 +40,7 @@ impl Callbacks {
     }
 
     /// Tells a transport what differs from what it was `told`.
-    pub(crate) fn obey(&self, implementation: *mut c_void, told: Control, control: Control) {
+    pub(crate) fn obey(&self, implementation: *mut c_void, told: InForce, control: InForce) {
         if control.cwnd != told.cwnd {
             (self.set_cwnd)(self.context, implementation, control.cwnd);
         }

@@ -7,7 +7,7 @@
 //!  transport (C)                 this crate                            anole_datapath
 //!  anole_invoke(conn, prims) ──► handle: one call at a time, ────────► Flow::on_ack
 //!                                panics end here                          │
-//!  set_cwnd, set_rate, governor ◄── table: what changed since ◄───────────┤ Control, Governor
+//!  set_cwnd, set_rate, governor ◄── table: what changed since ◄───────────┤ InForce, Governor
 //!  send_msg ◄─────────────────────── callbacks: Outbox ◄──────────────────┘ CREATE, MEASURE
 //!  anole_read_msg(bytes) ──────────────────────────────────────────────► ProgramTable::receive
 //! ```

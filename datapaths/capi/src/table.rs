@@ -5,7 +5,7 @@ use crate::types::{AnoleConnectionInfo, AnoleGovernor, AnoleLogLevel, AnoleStatu
 use anole::InProcess;
 use anole_datapath::wire::{self, CreateMessage, Message};
 use anole_datapath::{
-    AckSample, Control, FlowConfig, FlowStats, Governor, Outbox, ProgramTable, ReceiveError,
+    AckSample, FlowConfig, FlowStats, Governor, InForce, Outbox, ProgramTable, ReceiveError,
 };
 use anole_model::{Bounds, Dur};
 use core::ffi::c_void;
@@ -39,17 +39,17 @@ struct Connection {
     flow: Flow,
     implementation: *mut c_void,
     /// What the transport was told.
-    told: Control,
+    told: InForce,
     governor: Governor,
 }
 
 enum Flow {
     Agent(anole_datapath::Flow),
-    InProcess(anole::Flow),
+    InProcess(anole::InProcessFlow),
 }
 
 impl Flow {
-    fn state(&self) -> (Control, Governor) {
+    fn state(&self) -> (InForce, Governor) {
         match self {
             Flow::Agent(flow) => (flow.control(), flow.governor()),
             Flow::InProcess(flow) => (flow.control(), flow.governor()),
@@ -100,7 +100,7 @@ impl Table {
             }
         };
         // Nothing was told yet: a window of 0 is none.
-        let (told, governor) = (Control::default(), Governor::Fallback);
+        let (told, governor) = (InForce::default(), Governor::Fallback);
         let mut connection = Box::new(Connection { flow, implementation, told, governor });
         connection.tell(&self.callbacks);
         self.connections.insert(sid, connection);

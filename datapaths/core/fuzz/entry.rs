@@ -1,7 +1,7 @@
 //! What must hold for any bytes from outside. Shared by the fuzz targets and by `tests/malformed.rs`.
 
 use anole_datapath::wire::{self, AlgorithmName, CreateMessage, Install, Message};
-use anole_datapath::{AckSample, Control, Datapath, FlowId, Outbox, SendError};
+use anole_datapath::{AckSample, Datapath, FlowId, InForce, Outbox, SendError};
 use anole_model::{Bounds, Dur, Time};
 
 const MSS: u32 = 1448;
@@ -25,7 +25,7 @@ fn datapath() -> (Datapath, FlowId) {
     (datapath, flow)
 }
 
-fn check(control: Option<Control>) {
+fn check(control: Option<InForce>) {
     let control = control.expect("the flow is open");
     assert!(control.cwnd >= 2 * MSS && control.cwnd <= Bounds::DEFAULT.max_cwnd_bytes);
     assert!(control.rate == 0 || control.rate >= Bounds::DEFAULT.min_rate_bytes_per_s);

@@ -1,7 +1,7 @@
 //! A table of flows and programs with one owner.
 
 use crate::wire::{self, CreateMessage, Message, WireError};
-use crate::{AckSample, Control, Flow, FlowConfig, FlowMessage, Outbox, ProgramError, ValidProgram};
+use crate::{AckSample, Flow, FlowConfig, FlowMessage, InForce, Outbox, ProgramError, ValidProgram};
 use anole_model::{Bounds, Dur, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -228,7 +228,7 @@ impl Datapath {
         id: FlowId,
         sample: &AckSample,
         out: &mut impl Outbox,
-    ) -> Option<Control> {
+    ) -> Option<InForce> {
         Some(self.flows.get_mut(&id)?.on_ack(now, sample, out))
     }
 

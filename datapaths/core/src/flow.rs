@@ -47,7 +47,7 @@ use crate::loss_window::LossWindow;
 use crate::register::RegisterKind;
 use crate::vm::{Abort, Limits, Machine};
 use crate::wire::{self, CreateMessage, MAX_MEASURE_BYTES};
-use crate::{AckSample, Control, FlowMessage, Mail, Outbox};
+use crate::{AckSample, FlowMessage, InForce, Mail, Outbox};
 use anole_laws::{Cubic, Law};
 use anole_model::{Bounds, Dur, Time};
 
@@ -112,7 +112,7 @@ pub struct Flow {
     fallback: Cubic,
     governor: Governor,
     /// What the governor asks for, within the bounds.
-    asked: Control,
+    asked: InForce,
     /// What limits the window after a timeout, while the agent governs and has not answered it.
     loss_window: Option<LossWindow>,
     mail: Mail,
@@ -142,7 +142,7 @@ impl Flow {
             machine: Machine::new(),
             fallback: Cubic::new(config.create.mss, cwnd),
             governor: Governor::Fallback,
-            asked: Control { cwnd, rate: 0 },
+            asked: InForce { cwnd, rate: 0 },
             loss_window: None,
             mail: Mail::default(),
             now,
@@ -164,7 +164,7 @@ impl Flow {
     }
 
     /// Takes what one ACK, loss detection or timeout tells; returns what to obey from now on.
-    pub fn on_ack(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) -> Control {
+    pub fn on_ack(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) -> InForce {
         self.now = self.now.max(now);
         let now = self.now;
         self.stats.acks += 1;
@@ -204,15 +204,15 @@ impl Flow {
     }
 
     /// What the transport has to obey now.
-    pub fn control(&self) -> Control {
+    pub fn control(&self) -> InForce {
         match self.loss_window {
-            Some(limit) => Control { cwnd: self.bounded(self.asked.cwnd.min(limit.window)), ..self.asked },
+            Some(limit) => InForce { cwnd: self.bounded(self.asked.cwnd.min(limit.window)), ..self.asked },
             None => self.asked,
         }
     }
 
     /// What the governor asks for. The transport gets less of it after a timeout.
-    pub fn asked(&self) -> Control {
+    pub fn asked(&self) -> InForce {
         self.asked
     }
 
@@ -339,7 +339,7 @@ impl Flow {
         }
         self.fallback.on_feedback(now, &sample.feedback());
         let cwnd = self.config.bounds.cwnd(self.fallback.cwnd(), self.config.create.mss);
-        self.asked = Control { cwnd, rate: 0 };
+        self.asked = InForce { cwnd, rate: 0 };
         if now >= self.next_create {
             self.announce(now, out);
         }

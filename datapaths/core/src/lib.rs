@@ -45,5 +45,5 @@ pub use register::{
     CWND_INDEX, IMPLICIT_REGISTERS, MAX_CONTROL_REGISTERS, MAX_LOCAL_REGISTERS, MAX_REPORT_REGISTERS,
     MAX_TMP_REGISTERS, PRIMITIVES, RATE_INDEX, RegisterKind,
 };
-pub use sample::{AckSample, Control, Outbox, SendError};
+pub use sample::{AckSample, InForce, Outbox, SendError};
 pub use vm::Abort;

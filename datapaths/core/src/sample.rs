@@ -63,7 +63,7 @@ impl AckSample {
 
 /// What the transport has to obey until the next call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Control {
+pub struct InForce {
     /// Congestion window, bytes; always within the flow's bounds.
     pub cwnd: u32,
     /// Pacing rate, bytes/s, within the flow's bounds; 0 leaves pacing to the transport.

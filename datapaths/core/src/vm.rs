@@ -29,7 +29,7 @@ use crate::mail::Mail;
 use crate::marks::Marks;
 use crate::program::{Instruction, Op, ValidProgram};
 use crate::register::{RegisterFile, RegisterKind, Slot};
-use crate::{AckSample, Control};
+use crate::{AckSample, InForce};
 use anole_model::{Bounds, Time};
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Machine {
         mail: &mut Mail,
         sample: &AckSample,
         limits: &Limits,
-        control: &mut Control,
+        control: &mut InForce,
         report: impl FnOnce(u32, &[u64]) -> bool,
     ) -> Result<(), Abort> {
         let now_us = now.as_micros();
@@ -136,7 +136,7 @@ impl Machine {
 
 /// Hands the window and the rate to the transport, within the bounds; 0 leaves them as they are.
 #[inline(always)]
-fn obey(registers: &RegisterFile, limits: &Limits, control: &mut Control) {
+fn obey(registers: &RegisterFile, limits: &Limits, control: &mut InForce) {
     let (cwnd, rate) = (registers.get(Slot::CWND), registers.get(Slot::RATE));
     if cwnd != 0 {
         control.cwnd = limits.bounds.cwnd(cwnd, limits.mss);

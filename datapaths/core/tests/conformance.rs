@@ -1,7 +1,7 @@
 //! Recorded conversations with third-party agents, played again (see `transcripts/README.md`).
 
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
-use anole_datapath::{AckSample, Control, Datapath, FlowId, Governor};
+use anole_datapath::{AckSample, Datapath, FlowId, Governor, InForce};
 use anole_model::{Bounds, Dur, Time};
 
 /// What a conversation led to.
@@ -109,7 +109,7 @@ impl Replay {
         self.datapath.on_ack(self.now, self.flow, &sample, &mut self.out);
         let control = self.datapath.flow(self.flow).ok_or("the flow is not open")?.asked();
         self.outcome.largest_rate = self.outcome.largest_rate.max(control.rate);
-        let expected = Control { cwnd: cwnd as u32, rate: rate as u32 };
+        let expected = InForce { cwnd: cwnd as u32, rate: rate as u32 };
         if control == expected { Ok(()) } else { Err(format!("the runtime decides {control:?}")) }
     }
 }

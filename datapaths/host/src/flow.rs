@@ -2,7 +2,7 @@
 
 use crate::shared::{Mailbox, Port, Shared};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
-use anole_datapath::{AckSample, Control, Flow, FlowConfig, FlowStats, Governor};
+use anole_datapath::{AckSample, Flow, FlowConfig, FlowStats, Governor, InForce};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ pub struct FlowOptions {
     pub remote: Option<SocketAddr>,
 }
 
-/// A flow of a transport: tell it of every ACK, loss and timeout, obey the [`Control`] it returns.
+/// A flow of a transport: tell it of every ACK, loss and timeout, obey the [`InForce`] it returns.
 ///
 /// A clone is the same flow for the agent (a transport that probes a new path copies its controller
 /// and drops one of the two later): both get every message, and the agent hears of the end when the last
@@ -66,7 +66,7 @@ impl HostFlow {
     }
 
     /// Takes what one ACK, loss detection or timeout tells; returns what to obey from now on.
-    pub fn on_ack(&mut self, now: Instant, sample: &AckSample) -> Control {
+    pub fn on_ack(&mut self, now: Instant, sample: &AckSample) -> InForce {
         let shared = &*self.port.shared;
         let now = shared.clock.time(now);
         let flow = &mut self.flow;
@@ -80,7 +80,7 @@ impl HostFlow {
     }
 
     /// What the transport has to obey now.
-    pub fn control(&self) -> Control {
+    pub fn control(&self) -> InForce {
         self.flow.control()
     }
 

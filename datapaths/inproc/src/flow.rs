@@ -5,7 +5,7 @@ use anole_algorithms::session::{Reply, Session};
 use anole_algorithms::{FlowInfo, Metrics};
 use anole_datapath::wire::{self, AlgorithmName, CreateMessage, Message};
 use anole_datapath::{
-    AckSample, Control, FlowConfig, FlowMessage, FlowStats, Governor, Outbox, ProgramTable, SendError,
+    AckSample, FlowConfig, FlowMessage, FlowStats, Governor, InForce, Outbox, ProgramTable, SendError,
     ValidProgram,
 };
 use anole_model::{Dur, Time};
@@ -31,8 +31,8 @@ static PROGRAMS: LazyLock<(Installed, ProgramTable)> = LazyLock::new(|| {
     (installed, table)
 });
 
-/// A flow of a transport: tell it of every ACK, loss and timeout, obey the [`Control`] it returns.
-pub struct Flow {
+/// A flow of a transport: tell it of every ACK, loss and timeout, obey the [`InForce`] it returns.
+pub struct InProcessFlow {
     flow: anole_datapath::Flow,
     inbox: Inbox,
     /// Locked by nobody: it makes a flow `Sync`, as some transports ask.
@@ -42,20 +42,20 @@ pub struct Flow {
     now: Time,
 }
 
-impl Flow {
-    pub(crate) fn start(governed_by: InProcess, now: Time, mss: u32, init_cwnd: u32) -> Flow {
+impl InProcessFlow {
+    pub(crate) fn start(governed_by: InProcess, now: Time, mss: u32, init_cwnd: u32) -> InProcessFlow {
         let create = CreateMessage::without_addresses(init_cwnd, mss, AlgorithmName::NONE);
         let bounds = governed_by.bounds();
         let config = FlowConfig { sid: SID, create, bounds, agent_timeout: PATIENCE };
         let mut inbox = Inbox::default();
         let flow = anole_datapath::Flow::start(config, now, &mut inbox);
-        let mut flow = Flow { flow, inbox, session: Mutex::new(None), governed_by, mss, now };
+        let mut flow = InProcessFlow { flow, inbox, session: Mutex::new(None), governed_by, mss, now };
         flow.decide(now);
         flow
     }
 
     /// Takes what one ACK, loss detection or timeout tells; returns what to obey from now on. Time never goes back.
-    pub fn on_ack(&mut self, now: Time, sample: &AckSample) -> Control {
+    pub fn on_ack(&mut self, now: Time, sample: &AckSample) -> InForce {
         self.now = self.now.max(now);
         let control = self.flow.on_ack(self.now, sample, &mut self.inbox);
         if self.inbox.waits() {
@@ -71,12 +71,12 @@ impl Flow {
     }
 
     /// A new flow of the same algorithm that begins with this one's window: for another path of the same connection.
-    pub fn successor(&self) -> Flow {
-        Flow::start(self.governed_by.clone(), self.now, self.mss, self.control().cwnd)
+    pub fn successor(&self) -> InProcessFlow {
+        InProcessFlow::start(self.governed_by.clone(), self.now, self.mss, self.control().cwnd)
     }
 
     /// What the transport has to obey now.
-    pub fn control(&self) -> Control {
+    pub fn control(&self) -> InForce {
         self.flow.control()
     }
 
@@ -174,9 +174,9 @@ impl Outbox for Inbox {
     }
 }
 
-impl fmt::Debug for Flow {
+impl fmt::Debug for InProcessFlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Flow")
+        f.debug_struct("InProcessFlow")
             .field("algorithm", &self.governed_by.algorithm())
             .field("governor", &self.governor())
             .field("control", &self.control())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  the transport's thread
-//!  Flow::on_ack(now, sample)
+//!  InProcessFlow::on_ack(now, sample)
 //!    ├ anole_datapath::Flow     the fold program per ACK; CUBIC where there is no decision
 //!    │    └ a report (once a round trip or so)
 //!    └ anole_algorithms::Session   the decision, at once: no socket, no wake-up, no thread
@@ -33,7 +33,7 @@ pub mod noq;
 mod settings;
 
 pub use anole_algorithms::{BuildError, Metrics};
-pub use anole_datapath::{AckSample, Control, FlowStats, Governor};
+pub use anole_datapath::{AckSample, FlowStats, Governor, InForce};
 pub use anole_model::{Bounds, Dur, Time};
-pub use flow::Flow;
+pub use flow::InProcessFlow;
 pub use settings::{InProcess, Settings};

@@ -1,7 +1,7 @@
 //! A congestion controller for the QUIC stack [noq](https://docs.rs/noq).
 
-use crate::{Flow, InProcess, Settings};
-use anole_datapath::{AckSample, Control};
+use crate::{InProcess, InProcessFlow, Settings};
+use anole_datapath::{AckSample, InForce};
 use anole_model::{Dur, Time};
 use anole_noq::{PathController, PathFlow, initial_window};
 use noq_proto::congestion::{Controller, ControllerFactory};
@@ -35,12 +35,12 @@ impl ControllerFactory for Factory {
 /// A flow on the stack's clock.
 #[derive(Debug)]
 struct OnClock {
-    flow: Flow,
+    flow: InProcessFlow,
     epoch: Instant,
 }
 
 impl PathFlow for OnClock {
-    fn on_ack(&mut self, now: Instant, sample: &AckSample) -> Control {
+    fn on_ack(&mut self, now: Instant, sample: &AckSample) -> InForce {
         let nanos = now.saturating_duration_since(self.epoch).as_nanos();
         let since = Dur::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         self.flow.on_ack(Time::ZERO + since, sample)
@@ -50,7 +50,7 @@ impl PathFlow for OnClock {
         self.flow.set_mss(mss);
     }
 
-    fn control(&self) -> Control {
+    fn control(&self) -> InForce {
         self.flow.control()
     }
 

@@ -1,6 +1,6 @@
 //! What flows are governed by.
 
-use crate::Flow;
+use crate::InProcessFlow;
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Spec, find};
 use anole_model::seed::derive;
 use anole_model::{Bounds, Time};
@@ -60,8 +60,8 @@ impl InProcess {
     }
 
     /// Starts a flow; `mss` and `init_cwnd` are in bytes.
-    pub fn start(&self, now: Time, mss: u32, init_cwnd: u32) -> Flow {
-        Flow::start(self.clone(), now, mss, init_cwnd)
+    pub fn start(&self, now: Time, mss: u32, init_cwnd: u32) -> InProcessFlow {
+        InProcessFlow::start(self.clone(), now, mss, init_cwnd)
     }
 
     /// The algorithm's name.

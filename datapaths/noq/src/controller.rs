@@ -19,7 +19,7 @@
 //! connection is limited by its window or pacing and 0 while the application has nothing to send.
 //! QUIC never delivers out of order in the sense of `Ack.bytes_misordered`, which stays 0.
 
-use anole_datapath::{AckSample, Control};
+use anole_datapath::{AckSample, InForce};
 use anole_datapath_host::{Packets, RateSample};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerMetrics};
@@ -30,13 +30,13 @@ use std::time::{Duration, Instant};
 /// The flow of one path, whoever decides over it.
 pub trait PathFlow: Debug + Send + Sync + 'static {
     /// Takes what one ACK, loss detection or timeout tells; returns what to obey from now on.
-    fn on_ack(&mut self, now: Instant, sample: &AckSample) -> Control;
+    fn on_ack(&mut self, now: Instant, sample: &AckSample) -> InForce;
 
     /// The segment size has changed (path-MTU discovery).
     fn set_mss(&mut self, mss: u32);
 
     /// What the transport has to obey now.
-    fn control(&self) -> Control;
+    fn control(&self) -> InForce;
 
     /// A flow for the path to which the connection migrates. One of the two is dropped later.
     fn migrated(&self) -> Self;
@@ -58,7 +58,7 @@ pub fn seen(now: Instant) -> Instant {
 /// The controller of one path: tells its flow of every ACK and loss, and obeys it.
 #[derive(Debug)]
 pub struct PathController<F> {
-    control: Control,
+    control: InForce,
     flow: F,
     packets: Packets,
     /// What has been told since the last sample.
@@ -222,13 +222,13 @@ mod tests {
     }
 
     impl PathFlow for HostFlow {
-        fn on_ack(&mut self, now: Instant, sample: &AckSample) -> Control {
+        fn on_ack(&mut self, now: Instant, sample: &AckSample) -> InForce {
             HostFlow::on_ack(self, now, sample)
         }
         fn set_mss(&mut self, mss: u32) {
             HostFlow::set_mss(self, mss);
         }
-        fn control(&self) -> Control {
+        fn control(&self) -> InForce {
             HostFlow::control(self)
         }
         fn migrated(&self) -> HostFlow {

@@ -2,7 +2,7 @@
 
 use crate::meter::Meter;
 use anole_datapath::wire::AlgorithmName;
-use anole_datapath::{AckSample, Control};
+use anole_datapath::{AckSample, InForce};
 use anole_datapath_host::{FlowOptions, Host, HostFlow};
 use anole_noq::{PathController, PathFlow, initial_window};
 use noq_proto::congestion::{Controller, ControllerFactory};
@@ -43,7 +43,7 @@ struct CcpFlow {
 }
 
 impl PathFlow for CcpFlow {
-    fn on_ack(&mut self, now: Instant, sample: &AckSample) -> Control {
+    fn on_ack(&mut self, now: Instant, sample: &AckSample) -> InForce {
         let control = self.flow.on_ack(now, sample);
         self.meter.note_flow(self.flow.sid(), self.flow.governor(), &self.flow.stats());
         control
@@ -53,7 +53,7 @@ impl PathFlow for CcpFlow {
         self.flow.set_mss(mss);
     }
 
-    fn control(&self) -> Control {
+    fn control(&self) -> InForce {
         self.flow.control()
     }
 

@@ -13,7 +13,7 @@ use crate::pacer::Pacer;
 use crate::scoreboard::{Acked, Scoreboard, Sent};
 use crate::segment::Segment;
 use anole_datapath::wire::AlgorithmName;
-use anole_datapath::{AckSample, Control};
+use anole_datapath::{AckSample, InForce};
 use anole_datapath_host::{FlowOptions, Host, HostFlow, RateSample};
 use anole_transfer::Reading;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ pub struct Governance {
 #[derive(Debug)]
 struct Governed {
     flow: HostFlow,
-    control: Control,
+    control: InForce,
     board: Scoreboard,
     pacer: Pacer,
     rates: RateSample,

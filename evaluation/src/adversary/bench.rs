@@ -1,6 +1,6 @@
 //! Runs cases: one scenario, the algorithms under test and the references, each once.
 
-use super::family::{Family, Head, Runs, loss, utilization};
+use super::family::{Family, Runs, ScenarioHead, loss, utilization};
 use crate::options::usage;
 use anole_algorithms::learned::Policies;
 use anole_sim::AgentScript;
@@ -32,15 +32,15 @@ impl Contestant {
     }
 
     /// The parts of a scenario file that this algorithm is to run.
-    pub fn head(&self, name: String, comment: String, source: String, seed: u64) -> Head {
+    pub fn head(&self, name: String, comment: String, source: String, seed: u64) -> ScenarioHead {
         let Choice { alg, policy, .. } = self.choice.clone();
-        Head { name, comment, source, seed, alg: alg.unwrap_or_default(), policy }
+        ScenarioHead { name, comment, source, seed, alg: alg.unwrap_or_default(), policy }
     }
 }
 
 /// What one algorithm did on a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figures {
+pub struct CaseFigures {
     pub alg: String,
     pub utilization: f64,
     pub loss_rate: f64,
@@ -50,12 +50,12 @@ pub struct Figures {
     pub fct_s: Option<f64>,
 }
 
-impl Figures {
+impl CaseFigures {
     /// Of the links, and of the last flow under test: the one that a family singles out.
-    fn of(label: &str, scenario: &Scenario, run: &RunResult) -> Figures {
+    fn of(label: &str, scenario: &Scenario, run: &RunResult) -> CaseFigures {
         let last = scenario.flows.iter().rposition(|flow| flow.under_test).unwrap_or(0);
         let flow = &run.flows[last];
-        Figures {
+        CaseFigures {
             alg: label.to_string(),
             utilization: utilization(run),
             loss_rate: loss(run),
@@ -136,10 +136,10 @@ impl Bench {
     }
 
     /// What everyone did on a case, the algorithm under test first.
-    pub fn figures(&self, case: &Case, tested: &Contestant) -> Vec<Figures> {
+    pub fn figures(&self, case: &Case, tested: &Contestant) -> Vec<CaseFigures> {
         let others = self.against.iter().filter(|other| other.label != tested.label);
         let all = std::iter::once(tested).chain(others);
-        all.map(|who| Figures::of(&who.label, &case.scenario, &case.runs[&who.label])).collect()
+        all.map(|who| CaseFigures::of(&who.label, &case.scenario, &case.runs[&who.label])).collect()
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Family {
     /// What the score is.
     pub score: &'static str,
     /// The scenario, as the text of its file.
-    pub text: fn(&[f64], &Head) -> String,
+    pub text: fn(&[f64], &ScenarioHead) -> String,
     /// The score of a run.
     pub judge: fn(&Runs<'_>) -> f64,
 }
@@ -70,7 +70,7 @@ pub fn ratio(a: f64, b: f64) -> f64 {
 }
 
 /// The parts of a scenario's text that are the same in every family.
-pub struct Head {
+pub struct ScenarioHead {
     pub name: String,
     /// First line, a comment; may be empty.
     pub comment: String,
@@ -81,10 +81,10 @@ pub struct Head {
     pub policy: Option<String>,
 }
 
-impl Head {
+impl ScenarioHead {
     /// Everything above the links.
     pub fn top(&self, duration_s: f64, warmup_s: f64) -> String {
-        let Head { name, comment, source, seed, .. } = self;
+        let ScenarioHead { name, comment, source, seed, .. } = self;
         let comment: String = comment.lines().map(|line| format!("# {line}\n")).collect();
         format!(
             "{comment}name = \"{name}\"\nsource = \"{source}\"\nduration_s = {}\nwarmup_s = {}\nseed = {seed}\n",

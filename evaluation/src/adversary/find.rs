@@ -1,7 +1,7 @@
 //! A find: a link on which an algorithm misses its target with several seeds, made as plain as it can be, as a
 //! scenario file.
 
-use super::bench::{Bench, Contestant, Figures, parse};
+use super::bench::{Bench, CaseFigures, Contestant, parse};
 use super::family::Family;
 use super::search::Tried;
 use anyhow::Result;
@@ -29,7 +29,7 @@ pub struct Find {
     /// The family's numbers, by name.
     pub values: Vec<(&'static str, f64)>,
     /// What everyone did with the first seed.
-    pub figures: Vec<Figures>,
+    pub figures: Vec<CaseFigures>,
     /// The scenario.
     #[serde(skip)]
     pub text: String,
@@ -119,7 +119,7 @@ fn write(
     let case = bench.run(parse(&text(String::new()), &name)?, seed, std::slice::from_ref(tested))?;
     let figures = bench.figures(&case, tested);
     let score = median(scores.clone());
-    let told: Vec<String> = figures.iter().map(Figures::line).collect();
+    let told: Vec<String> = figures.iter().map(CaseFigures::line).collect();
     let comment = format!(
         "{}: score {score:.3}, floor {}; seeds from {seed} on: {}\nscore: {}\n{}",
         tested.label,

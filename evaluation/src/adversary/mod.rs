@@ -13,7 +13,7 @@ mod search;
 use crate::options::usage;
 use crate::{output, pool};
 use anole_algorithms::learned::Policies;
-use anole_inference::{Loader, Serving, Settings};
+use anole_inference::{BackendSettings, Loader, Serving};
 use anyhow::{Context, Result, bail};
 use bench::{Bench, Contestant};
 use family::Family;
@@ -85,7 +85,7 @@ struct Field {
 pub fn main(args: Args) -> Result<()> {
     let families = families(&args.family)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
-    let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate).map_err(usage)?);
+    let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
     let policies: Arc<dyn Policies> = Arc::clone(&loader) as Arc<dyn Policies>;
     let bench =
         Bench { policies, against: contestants(&args.against, "--against")?, cases: AtomicU64::new(0) };

@@ -8,7 +8,7 @@ use crate::emulate::govern::AgentSpec;
 use anole_datapath::AckSample;
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::{FlowOptions, Host, HostOptions};
-use anole_inference::Settings;
+use anole_inference::BackendSettings;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ fn measure(alg: &str, binary: &Path, folder: &Path, index: usize) -> Result<Vec<
         classic: None,
         policy: None,
         params: BTreeMap::new(),
-        policies: Settings::default(),
+        policies: BackendSettings::default(),
     };
     let agent = AgentProcess::start(binary, folder, None, index, &spec, 1)?;
     let host = Host::connect(&AgentProcess::socket(folder, index), HostOptions::default())

@@ -2,7 +2,7 @@
 
 use super::{Policy, leave_out, loader, percentile, print, processor_time};
 use crate::output;
-use anole_inference::{Backend, Serving, Settings};
+use anole_inference::{Backend, BackendSettings, Serving};
 use anole_policies::{Batch, Network};
 use anyhow::{Result, anyhow};
 use serde::Serialize;
@@ -35,8 +35,9 @@ struct Figure<'a> {
 
 /// Measures every policy with the embedded networks and, where the library is found, with LibTorch.
 pub fn run(policies: &[Policy], torch_library: Option<&Path>, json: bool) -> Result<()> {
-    let settings = Settings { torch_library: torch_library.map(Path::to_path_buf), ..Settings::default() };
-    let embedded = loader(Backend::Embedded, Serving::Immediate, Settings::default())?;
+    let settings =
+        BackendSettings { torch_library: torch_library.map(Path::to_path_buf), ..BackendSettings::default() };
+    let embedded = loader(Backend::Embedded, Serving::Immediate, BackendSettings::default())?;
     let torch = loader(Backend::Torch, Serving::Immediate, settings)?;
     let mut loaders = vec![(Backend::Embedded, embedded)];
     match (torch.torch(), torch_library) {

@@ -9,7 +9,7 @@ mod simulator;
 
 use crate::options::usage;
 use crate::output;
-use anole_inference::{Backend, Loader, Serving, Settings};
+use anole_inference::{Backend, BackendSettings, Loader, Serving};
 use anole_policies::file::{Origin, Tensor};
 use anole_policies::{Policies, PolicyFile, Schema, Shipped, schema};
 use anyhow::{Context, Result};
@@ -135,8 +135,8 @@ fn random_weights(schema: &Schema) -> Vec<u8> {
 }
 
 /// A loader of this backend.
-fn loader(backend: Backend, serving: Serving, settings: Settings) -> Result<Loader> {
-    Loader::new(Settings { backend: Some(backend), ..settings }, serving).map_err(usage)
+fn loader(backend: Backend, serving: Serving, settings: BackendSettings) -> Result<Loader> {
+    Loader::new(BackendSettings { backend: Some(backend), ..settings }, serving).map_err(usage)
 }
 
 /// Processor time of this thread.

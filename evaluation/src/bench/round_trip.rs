@@ -4,7 +4,7 @@
 use super::{Policy, leave_out, loader, percentile, print};
 use crate::options::usage;
 use crate::output;
-use anole_inference::{Backend, Loader, Serving, Settings};
+use anole_inference::{Backend, BackendSettings, Loader, Serving};
 use anole_model::{Dur, Time};
 use anole_policies::{InferenceSession, Policies};
 use anyhow::{Context, Result, anyhow, bail};
@@ -47,13 +47,13 @@ pub fn run(policy: &Policy, program: Option<&Path>, json: bool) -> Result<()> {
             "policy       backend   flows   p50 µs   p99 µs   absent | question to answer, 10 a second each",
         )?;
     }
-    let embedded = loader(Backend::Embedded, Serving::Threaded, Settings::default())?;
+    let embedded = loader(Backend::Embedded, Serving::Threaded, BackendSettings::default())?;
     measure_all(policy, Backend::Embedded, &embedded, json)?;
     let Some(program) = find(program)? else { return Ok(()) };
     let folder = policy.file.parent().context("the policy's file is in no folder")?;
     let socket = folder.join("policy.sock");
     let _server = Server::start(&program, &socket, folder)?;
-    let settings = Settings { policy_server: Some(socket), ..Settings::default() };
+    let settings = BackendSettings { policy_server: Some(socket), ..BackendSettings::default() };
     let server = loader(Backend::Server, Serving::Threaded, settings)?;
     measure_all(policy, Backend::Server, &server, json)
 }

@@ -5,7 +5,7 @@ mod page;
 
 use crate::options::usage;
 use crate::{emulate, output, table};
-use anole_inference::{Loader, Serving, Settings};
+use anole_inference::{BackendSettings, Loader, Serving};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
@@ -53,7 +53,7 @@ pub fn main(args: Args) -> Result<()> {
         "Four transfers of about {:.0} s each, real QUIC packets over an emulated link (seed {}).",
         args.duration_s, args.seed
     );
-    let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate)?);
+    let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate)?);
     let run = |scenario: &Scenario, alg: &str| -> Result<RunResult> {
         let choice = Choice { alg: Some(alg.to_string()), classic: None, policy: None };
         let bar = emulate::progress_bar(scenario.duration);

@@ -5,7 +5,7 @@ use super::bpf_fs::BpfFs;
 use super::govern::AgentSpec;
 use crate::options::usage;
 use anole_algorithms::Shares;
-use anole_inference::Settings;
+use anole_inference::BackendSettings;
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -109,7 +109,7 @@ impl AgentProcess {
                 command.args([flag, value]);
             }
         }
-        let Settings { backend, torch_library, policy_server } = &spec.policies;
+        let BackendSettings { backend, torch_library, policy_server } = &spec.policies;
         if let Some(backend) = backend {
             command.args(["--backend", backend.name()]);
         }

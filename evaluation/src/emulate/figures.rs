@@ -1,7 +1,7 @@
 //! From what was counted in a run to its result.
 
 use super::agent::ReportedFlow;
-use super::govern::Governed;
+use super::govern::GovernedFlows;
 use super::timeline::{FlowEnd, Notes, since_epoch};
 use anole_emulator::{Record, RoundTrip};
 use anole_model::{Dur, Rate, Time};
@@ -33,7 +33,13 @@ pub struct FlowExchange {
 }
 
 /// The result of a run, but for the time it took and what was asked for.
-pub fn result(scenario: &Scenario, governed: &Governed, seed: u64, epoch: Instant, raw: &Raw) -> RunResult {
+pub fn result(
+    scenario: &Scenario,
+    governed: &GovernedFlows,
+    seed: u64,
+    epoch: Instant,
+    raw: &Raw,
+) -> RunResult {
     let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
     let optimal = raw.record.possible_bytes.iter().copied().reduce(f64::min);
     let measured = raw.record.measured;
@@ -75,7 +81,7 @@ fn links(scenario: &Scenario, raw: &Raw) -> Vec<LinkResult> {
 
 fn flow_result(
     scenario: &Scenario,
-    governed: &Governed,
+    governed: &GovernedFlows,
     epoch: Instant,
     raw: &Raw,
     flow: usize,

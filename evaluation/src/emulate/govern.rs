@@ -2,7 +2,7 @@
 
 use super::DatapathKind;
 use crate::options::usage;
-use anole_inference::{Loader, Settings};
+use anole_inference::{BackendSettings, Loader};
 use anole_policies::Policies;
 use anole_sim::plan::{Choice, NATIVE, plan, resolve};
 use anole_sim::scenario::Scenario;
@@ -18,7 +18,7 @@ pub struct AgentSpec {
     pub classic: Option<String>,
     pub policy: Option<String>,
     pub params: BTreeMap<String, f64>,
-    pub policies: Settings,
+    pub policies: BackendSettings,
 }
 
 /// The stack's own congestion controls.
@@ -44,7 +44,7 @@ pub enum FlowGovernor {
 
 /// A scenario's flows with their governors.
 #[derive(Clone, Debug)]
-pub struct Governed {
+pub struct GovernedFlows {
     /// Algorithm of each flow, as in results.
     pub algs: Vec<String>,
     /// Governor of each flow.
@@ -61,7 +61,7 @@ pub fn govern(
     datapath: DatapathKind,
     loader: &Arc<Loader>,
     seed: u64,
-) -> Result<Governed> {
+) -> Result<GovernedFlows> {
     let resolved = resolve(scenario, choice).map_err(usage)?;
     if scenario.flows.iter().any(|flow| flow.app.is_some()) {
         return Err(usage(format!(
@@ -116,7 +116,7 @@ pub fn govern(
             }
         });
     }
-    Ok(Governed { algs, governors, agents })
+    Ok(GovernedFlows { algs, governors, agents })
 }
 
 /// Checks the names that the registry of algorithms knows; the transport's own stand in for nothing.
@@ -176,12 +176,12 @@ alg = "quic:cubic"
         Scenario::parse(SCENARIO, "two.toml", &[], &mut |_| Err("no traces".into())).unwrap()
     }
 
-    fn govern(scenario: &Scenario, choice: &Choice) -> Result<Governed> {
+    fn govern(scenario: &Scenario, choice: &Choice) -> Result<GovernedFlows> {
         govern_on(DatapathKind::Quic, scenario, choice)
     }
 
-    fn govern_on(datapath: DatapathKind, scenario: &Scenario, choice: &Choice) -> Result<Governed> {
-        let loader = Loader::new(Settings::default(), anole_inference::Serving::Immediate).unwrap();
+    fn govern_on(datapath: DatapathKind, scenario: &Scenario, choice: &Choice) -> Result<GovernedFlows> {
+        let loader = Loader::new(BackendSettings::default(), anole_inference::Serving::Immediate).unwrap();
         super::govern(scenario, choice, datapath, &Arc::new(loader), 1)
     }
 

@@ -7,7 +7,7 @@
 use super::AgentArgs;
 use super::agent::{CONGESTION_CONTROL, ReportedFlow, available};
 use super::figures::{self, FlowExchange, Raw};
-use super::govern::{FlowGovernor, Governed};
+use super::govern::{FlowGovernor, GovernedFlows};
 use super::outage::Agents;
 use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network};
 use crate::options::usage;
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// Finds out before any run whether it can be done.
-pub fn check(scenario: &Scenario, governed: &Governed, asked: &AgentArgs) -> Result<()> {
+pub fn check(scenario: &Scenario, governed: &GovernedFlows, asked: &AgentArgs) -> Result<()> {
     if !PACKET_BYTES.contains(&scenario.full_packet()) {
         let overhead = scenario.full_packet() - scenario.mss;
         return Err(usage(format!(
@@ -81,7 +81,7 @@ pub fn check(scenario: &Scenario, governed: &Governed, asked: &AgentArgs) -> Res
 /// Runs a scenario once.
 pub fn run(
     scenario: &Scenario,
-    governed: &Governed,
+    governed: &GovernedFlows,
     seed: u64,
     binary: Option<&Path>,
     asked: &AgentArgs,

@@ -4,7 +4,7 @@ use super::AgentArgs;
 use super::agent::ReportedFlow;
 use super::figures::{self, FlowExchange, Raw};
 use super::flood::Flood;
-use super::govern::{FlowGovernor, Governed, Stack};
+use super::govern::{FlowGovernor, GovernedFlows, Stack};
 use super::outage::Agents;
 use super::server::{IDLE_TIMEOUT, ServerThread};
 use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network, since_epoch};
@@ -32,7 +32,7 @@ const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 1200..=1472;
 /// Runs a scenario once.
 pub fn run(
     scenario: &Scenario,
-    governed: &Governed,
+    governed: &GovernedFlows,
     seed: u64,
     binary: Option<&Path>,
     asked: &AgentArgs,
@@ -232,7 +232,7 @@ fn exchange(reading: Option<Reading>, governor: &FlowGovernor, lines: &[Vec<Repo
     }
 }
 
-fn controls(governed: &Governed, hosts: &[Arc<Host>]) -> Result<Vec<CongestionControl>> {
+fn controls(governed: &GovernedFlows, hosts: &[Arc<Host>]) -> Result<Vec<CongestionControl>> {
     let native = Arc::new(Host::detached(HostOptions::default()));
     let flows = governed.governors.iter().zip(&governed.algs);
     flows

@@ -16,7 +16,7 @@ use crate::emulate::host::ProcessorTime;
 use crate::options::usage;
 use crate::output;
 use crate::pool;
-use anole_inference::{Loader, Serving, Settings};
+use anole_inference::{BackendSettings, Loader, Serving};
 use anole_model::Dur;
 use anole_sim::plan::Choice;
 use anyhow::{Context, Result, bail};
@@ -99,7 +99,7 @@ pub fn main(args: Args) -> Result<()> {
     }
     let mut experiments = chosen(&args.ids)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
-    let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate).map_err(usage)?);
+    let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
     let runner = Runner {
         quick: args.quick,
         seeds: args.seeds,

@@ -7,7 +7,7 @@ use crate::output::{self, VERSION};
 use crate::pool;
 use anole_algorithms::Slots;
 use anole_algorithms::learned::Policies;
-use anole_inference::{Loader, Serving, Settings};
+use anole_inference::{BackendSettings, Loader, Serving};
 use anole_sim::AgentScript;
 use anole_sim::plan::{Choice, FlowPlan, plan};
 use anole_sim::result::RunResult;
@@ -79,7 +79,7 @@ pub fn main(args: Args) -> Result<()> {
     let ranges = ranges(&args)?;
     let contestants = contestants(&args)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
-    let loader = Arc::new(Loader::new(Settings::default(), Serving::Immediate).map_err(usage)?);
+    let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
     let policies: Arc<dyn Policies> = Arc::clone(&loader) as Arc<dyn Policies>;
     let links: Vec<Scenario> = (0..u64::from(args.links))
         .map(|number| Scenario {

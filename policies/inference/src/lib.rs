@@ -26,4 +26,4 @@ mod threaded;
 mod torch;
 mod worker;
 
-pub use loader::{Backend, Loader, Serving, Settings, SettingsError};
+pub use loader::{Backend, BackendSettings, BackendSettingsError, Loader, Serving};

@@ -51,7 +51,7 @@ pub enum Serving {
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct BackendSettings {
     /// `--backend`; embedded if left out.
     pub backend: Option<Backend>,
     /// `--torch-library`.
@@ -63,7 +63,7 @@ pub struct Settings {
 /// Flags that do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct SettingsError(&'static str);
+pub struct BackendSettingsError(&'static str);
 
 /// Largest policy file, bytes: its tensors and its header.
 const MAX_FILE: u64 = (MAX_DATA + MAX_HEADER + 8) as u64;
@@ -74,7 +74,7 @@ const MAX_FILE: u64 = (MAX_DATA + MAX_HEADER + 8) as u64;
 pub struct Loader {
     backend: Backend,
     serving: Serving,
-    settings: Settings,
+    settings: BackendSettings,
     torch: OnceLock<Result<Arc<Torch>, String>>,
     local: Started<Arc<dyn Network>>,
     remote: Started<Arc<Remote>>,
@@ -88,19 +88,19 @@ type Found = Result<Arc<dyn Policy>, PolicyError>;
 
 impl Loader {
     /// Checks what was asked for; nothing is loaded yet.
-    pub fn new(settings: Settings, serving: Serving) -> Result<Loader, SettingsError> {
+    pub fn new(settings: BackendSettings, serving: Serving) -> Result<Loader, BackendSettingsError> {
         let backend = settings.backend.unwrap_or_default();
         match (backend, &settings.torch_library, &settings.policy_server) {
             (Backend::Server, _, None) => {
-                return Err(SettingsError(
+                return Err(BackendSettingsError(
                     "--backend server needs --policy-server PATH, the server's socket",
                 ));
             }
             (Backend::Embedded | Backend::Torch, _, Some(_)) => {
-                return Err(SettingsError("--policy-server goes with --backend server only"));
+                return Err(BackendSettingsError("--policy-server goes with --backend server only"));
             }
             (Backend::Embedded | Backend::Server, Some(_), _) => {
-                return Err(SettingsError("--torch-library goes with --backend torch only"));
+                return Err(BackendSettingsError("--torch-library goes with --backend torch only"));
             }
             _ => {}
         }
@@ -123,7 +123,7 @@ impl Loader {
     }
 
     /// What the user asked for.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &BackendSettings {
         &self.settings
     }
 

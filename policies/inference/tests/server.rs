@@ -3,7 +3,7 @@
 
 mod support;
 
-use anole_inference::{Backend, Loader, Serving, Settings};
+use anole_inference::{Backend, BackendSettings, Loader, Serving};
 use anole_model::{Dur, Time};
 use anole_policies::{InferenceSession, Policies, Policy};
 use std::path::{Path, PathBuf};
@@ -34,10 +34,10 @@ impl Place {
 }
 
 fn loader(socket: &Path, serving: Serving) -> Loader {
-    let settings = Settings {
+    let settings = BackendSettings {
         backend: Some(Backend::Server),
         policy_server: Some(socket.to_path_buf()),
-        ..Settings::default()
+        ..BackendSettings::default()
     };
     Loader::new(settings, serving).unwrap()
 }
@@ -228,9 +228,15 @@ fn what_cannot_be_served_is_refused_at_the_start() {
     let error = refused(loader(&place.socket(), Serving::Threaded));
     assert!(error.contains("spine") && error.contains("3 inputs"), "{error}");
     for (settings, flag) in [
-        (Settings { backend: Some(Backend::Server), ..Settings::default() }, "--policy-server"),
-        (Settings { policy_server: Some(place.socket()), ..Settings::default() }, "--backend server"),
-        (Settings { torch_library: Some(place.socket()), ..Settings::default() }, "--backend torch"),
+        (BackendSettings { backend: Some(Backend::Server), ..BackendSettings::default() }, "--policy-server"),
+        (
+            BackendSettings { policy_server: Some(place.socket()), ..BackendSettings::default() },
+            "--backend server",
+        ),
+        (
+            BackendSettings { torch_library: Some(place.socket()), ..BackendSettings::default() },
+            "--backend torch",
+        ),
     ] {
         let error = Loader::new(settings, Serving::Threaded).err().unwrap().to_string();
         assert!(error.contains(flag), "{error}");

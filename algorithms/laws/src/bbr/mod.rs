@@ -39,7 +39,7 @@ mod policer;
 mod recovery;
 pub mod v3;
 
-use crate::{Control, Feedback, Flow, Law, Spec, params};
+use crate::{Control, Feedback, FlowStart, Law, LawSpec, params};
 use anole_model::{Bounds, Dur, Rate, Time};
 use cycle::Cycle;
 use model::Model;
@@ -49,7 +49,7 @@ use rand_pcg::Pcg64Mcg;
 use recovery::Window;
 
 /// BBR in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "bbr",
     summary: "Paces at the measured bandwidth of the bottleneck, version 1",
     source: "Cardwell et al., ACM Queue 2016",
@@ -119,7 +119,7 @@ struct Plateau {
 /// BBR's model and stage.
 #[derive(Clone, Debug)]
 pub struct Bbr {
-    flow: Flow,
+    flow: FlowStart,
     model: Model,
     policer: Policer,
     window: Window,
@@ -135,7 +135,7 @@ pub struct Bbr {
 
 impl Bbr {
     /// Start-up from the initial window.
-    pub fn new(flow: Flow) -> Bbr {
+    pub fn new(flow: FlowStart) -> Bbr {
         Bbr {
             flow,
             model: Model::new(),

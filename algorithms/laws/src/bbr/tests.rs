@@ -2,7 +2,7 @@
 
 use super::*;
 
-const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
+const FLOW: FlowStart = FlowStart { mss: 1000, init_cwnd: 10_000, seed: 1 };
 const MS: Dur = Dur::from_millis(1);
 
 struct Bench {

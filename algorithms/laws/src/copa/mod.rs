@@ -24,7 +24,7 @@
 mod mode;
 mod path;
 
-use crate::{Control, Feedback, Flow, Law, Spec, parameters};
+use crate::{Control, Feedback, FlowStart, Law, LawSpec, parameters};
 use anole_model::{Bounds, Time};
 use mode::Mode;
 use path::Path;
@@ -38,7 +38,7 @@ parameters! {
 }
 
 /// Copa in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "copa",
     summary: "Aims at a rate that is the inverse of the queueing delay; competes with buffer-filling flows",
     source: "Arun and Balakrishnan, NSDI 2018",
@@ -79,7 +79,7 @@ impl Velocity {
 /// Copa's window.
 #[derive(Clone, Debug)]
 pub struct Copa {
-    flow: Flow,
+    flow: FlowStart,
     params: Params,
     /// Packets.
     cwnd: f64,
@@ -93,7 +93,7 @@ pub struct Copa {
 
 impl Copa {
     /// Slow start from the flow's initial window.
-    pub fn new(flow: Flow, params: Params) -> Copa {
+    pub fn new(flow: FlowStart, params: Params) -> Copa {
         let mut copa = Copa {
             flow,
             params,

@@ -3,7 +3,7 @@
 use super::*;
 use anole_model::Dur;
 
-const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
+const FLOW: FlowStart = FlowStart { mss: 1000, init_cwnd: 10_000, seed: 1 };
 
 fn at(ms: u64) -> Time {
     Time::from_micros(ms * 1000)

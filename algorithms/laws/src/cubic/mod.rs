@@ -30,7 +30,7 @@
 //! A fold program may grow the window per ACK in the datapath and leave the decreases to this law:
 //! [`Cubic::observe`] takes over the window that it reached, and [`Cubic::epoch`] is what it goes on with.
 
-use crate::{Control, Episode, Feedback, HyStart, Law, Spec, parameters};
+use crate::{Control, Episode, Feedback, HyStart, Law, LawSpec, parameters};
 use anole_model::{Dur, Time};
 
 parameters! {
@@ -44,7 +44,7 @@ parameters! {
 }
 
 /// CUBIC in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "cubic",
     summary: "Cubic growth around the window of the last loss: the default of Linux",
     source: "RFC 9438",

@@ -19,13 +19,13 @@
 
 use super::monitor::{Monitor, Outcome};
 use super::{Climb, Pace, REPORTS_PER_RTT};
-use crate::{Control, Feedback, Flow, Law, Spec, params};
+use crate::{Control, Feedback, FlowStart, Law, LawSpec, params};
 use anole_model::{Rate, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// Allegro in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "allegro",
     summary: "PCC Allegro: randomised trials of rates, judged by throughput and loss",
     source: "Dong et al., NSDI 2015",
@@ -92,7 +92,7 @@ fn utility(outcome: &Outcome) -> f64 {
 
 impl Allegro {
     /// Starts with the initial window per round trip.
-    pub fn new(flow: Flow) -> Allegro {
+    pub fn new(flow: FlowStart) -> Allegro {
         Allegro {
             pace: Pace::new(flow),
             base: Rate::ZERO,
@@ -238,7 +238,7 @@ impl Law for Allegro {
 mod tests {
     use super::*;
 
-    const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
+    const FLOW: FlowStart = FlowStart { mss: 1000, init_cwnd: 10_000, seed: 1 };
 
     fn outcome(mbps: f64, purpose: u8, loss: f64) -> Outcome {
         let throughput = Rate::from_mbps(mbps * (1.0 - loss));

@@ -9,7 +9,7 @@ mod monitor;
 pub mod vivace;
 
 use crate::bbr::NOMINAL_RTT;
-use crate::{Control, Feedback, Flow};
+use crate::{Control, Feedback, FlowStart};
 use anole_model::{Bounds, Dur, Rate};
 use monitor::Outcome;
 
@@ -31,14 +31,14 @@ const TIMEOUT_KEPT: f64 = 0.5;
 /// The rate in force, and the window that carries it.
 #[derive(Clone, Debug)]
 struct Pace {
-    flow: Flow,
+    flow: FlowStart,
     /// `None` before the first round-trip time.
     rate: Option<Rate>,
     rtt: Option<Dur>,
 }
 
 impl Pace {
-    fn new(flow: Flow) -> Pace {
+    fn new(flow: FlowStart) -> Pace {
         Pace { flow, rate: None, rtt: None }
     }
 

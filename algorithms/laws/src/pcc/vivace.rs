@@ -19,7 +19,7 @@
 
 use super::monitor::{Monitor, Outcome};
 use super::{Climb, Pace, REPORTS_PER_RTT};
-use crate::{Control, Feedback, Flow, Law, Spec, parameters};
+use crate::{Control, Feedback, FlowStart, Law, LawSpec, parameters};
 use anole_model::{Rate, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -36,7 +36,7 @@ parameters! {
 }
 
 /// Vivace in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "vivace",
     summary: "PCC Vivace: climbs the gradient of a utility of rate, delay gradient and loss",
     source: "Dong et al., NSDI 2018",
@@ -108,7 +108,7 @@ pub struct Vivace {
 
 impl Vivace {
     /// Starts with the initial window per round trip.
-    pub fn new(flow: Flow, params: Params) -> Vivace {
+    pub fn new(flow: FlowStart, params: Params) -> Vivace {
         Vivace {
             params,
             pace: Pace::new(flow),
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use anole_model::Dur;
 
-    const FLOW: Flow = Flow { mss: 1000, init_cwnd: 10_000, seed: 1 };
+    const FLOW: FlowStart = FlowStart { mss: 1000, init_cwnd: 10_000, seed: 1 };
 
     #[test]
     fn the_utility_is_that_of_the_paper() {

@@ -24,7 +24,7 @@
 mod base;
 mod forecast;
 
-use crate::{Control, Cubic, Episode, Feedback, Law, Spec, parameters};
+use crate::{Control, Cubic, Episode, Feedback, Law, LawSpec, parameters};
 use anole_model::{Bounds, Dur, Time};
 use base::{Base, Cuts};
 use forecast::{Forecast, TRIAL, Told};
@@ -37,7 +37,7 @@ parameters! {
 }
 
 /// Track in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "track",
     summary: "Keeps a short queue, and gives up what it believes of the path when a cut has no effect",
     source: "This project; growth as Copa's (NSDI 2018), limit CUBIC's (RFC 9438)",

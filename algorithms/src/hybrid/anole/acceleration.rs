@@ -11,7 +11,7 @@
 
 use super::super::interval::MonitorInterval;
 use super::decision::Choice;
-use super::params::Params;
+use super::params::AnoleParams;
 use super::path::Path;
 use super::probing::Probing;
 use super::target_queue::TargetQueue;
@@ -39,7 +39,7 @@ impl Acceleration {
         gradient: f64,
         path: &Path,
         mss: u32,
-        params: &Params,
+        params: &AnoleParams,
     ) -> Rate {
         let ahead = rtt.as_secs_f64() * (1.0 + 2.0 * gradient.clamp(-0.5, 0.5));
         let target = TargetQueue::of(rate, path.min_rtt(), mss, params).target;
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_velocity_doubles_up_to_its_bound_and_resets_at_a_turn() {
-        let params = Params { fill: 1.0, ..Params::default() };
+        let params = AnoleParams { fill: 1.0, ..AnoleParams::default() };
         let mut path = Path::new();
         path.saw_rtt(Time::ZERO, Dur::from_millis(100), Dur::from_millis(100));
         let rate = Rate::from_bytes_per_s(1e6);

@@ -18,7 +18,7 @@
 //! - a long queue is drained whichever way r was chosen, not only in situations I and II.
 
 use super::inference::infer;
-use super::params::Params;
+use super::params::AnoleParams;
 use super::path::Path;
 use super::verdict::Verdict;
 use anole_model::{Dur, Rate};
@@ -103,7 +103,7 @@ pub(super) fn decide(
     unmoved: u32,
     aim: Dur,
     path: &mut Path,
-    params: &Params,
+    params: &AnoleParams,
 ) -> Choice {
     let keep = Choice { rate: current, source: Source::Previous, climb: false };
     let (Some((candidate, source)), Some(best)) = (evidence.better_candidate(), evidence.best()) else {
@@ -137,14 +137,14 @@ fn mean_queue(all: &[Verdict]) -> f64 {
 }
 
 /// Eq. 10: r + γ·du/dr, γ doubled with every climb in a row, the step bounded.
-fn climb(from: Rate, climbs: u32, params: &Params) -> Rate {
+fn climb(from: Rate, climbs: u32, params: &AnoleParams) -> Rate {
     let gamma = params.gamma_mbps * f64::from(1u32 << climbs.min(16));
     let step = (gamma * params.weights().slope(from)).min(LARGEST_CLIMB * from.mbps().max(params.gamma_mbps));
     from + Rate::from_mbps(step)
 }
 
 /// The factor that brings the queue to the one aimed at by the next decision, N + 2 round trips from now.
-fn correction(aim: Dur, path: &Path, params: &Params) -> f64 {
+fn correction(aim: Dur, path: &Path, params: &AnoleParams) -> f64 {
     let target = aim.as_secs_f64();
     let horizon = (params.probing_rtts + 2.0) * path.srtt().as_secs_f64();
     1.0 + ((target - path.queue().as_secs_f64()) / horizon).clamp(-MAX_CORRECTION, MAX_CORRECTION)
@@ -157,7 +157,7 @@ mod tests {
 
     fn judged(mbps: f64, gradient: f64, ratio: f64) -> Option<Verdict> {
         let gradient = (gradient != 0.0).then_some(gradient);
-        Some(Verdict::new(Rate::from_mbps(mbps), gradient, ratio, 0.2, &Params::default()))
+        Some(Verdict::new(Rate::from_mbps(mbps), gradient, ratio, 0.2, &AnoleParams::default()))
     }
 
     fn path() -> Path {
@@ -175,7 +175,7 @@ mod tests {
             0,
             Dur::from_millis(5),
             &mut path(),
-            &Params::default(),
+            &AnoleParams::default(),
         )
     }
 
@@ -194,7 +194,7 @@ mod tests {
             previous: judged(48.0, 0.0, 1.0),
         };
         let step = |climbs| decide_at_48(evidence, climbs).rate.mbps() - 50.0;
-        assert!((step(0) - Params::default().weights().slope(Rate::from_mbps(50.0))).abs() < 1e-9);
+        assert!((step(0) - AnoleParams::default().weights().slope(Rate::from_mbps(50.0))).abs() < 1e-9);
         assert!((step(2) - 4.0 * step(0)).abs() < 1e-9);
         assert_eq!(step(12), 12.5);
         assert!(decide_at_48(evidence, 0).climb);

@@ -17,7 +17,7 @@
 
 use super::path::Path;
 use super::target_queue::TargetQueue;
-use super::{Anole, Choice, MonitorInterval, Params, Source, Stage};
+use super::{Anole, AnoleParams, Choice, MonitorInterval, Source, Stage};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::Commands;
 
@@ -67,7 +67,7 @@ pub(super) fn due(
     rtt: Dur,
     queue: TargetQueue,
     path: &Path,
-    params: &Params,
+    params: &AnoleParams,
 ) -> Option<(Reason, f64)> {
     let ratio = rtt.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
     if ratio > 1.0 + queue.tolerated {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_long_queue_is_drained_by_at_most_half() {
-        let (params, mut path) = (Params::default(), Path::new());
+        let (params, mut path) = (AnoleParams::default(), Path::new());
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
         let due_at = |rtt_ms| due(Time::ZERO, Dur::from_millis(rtt_ms), QUEUE, &path, &params);
         assert_eq!(due_at(60), None);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_stale_round_trip_time_is_confirmed() {
-        let (params, mut path) = (Params::default(), Path::new());
+        let (params, mut path) = (AnoleParams::default(), Path::new());
         path.saw_rtt(Time::ZERO, Dur::from_millis(55), Dur::from_millis(50));
         let later = Time::ZERO + Dur::from_secs_f64(11.0);
         assert_eq!(

@@ -4,7 +4,7 @@
 use super::super::confidence::Confidence;
 use super::super::interval::{MonitorInterval, Phase};
 use super::decision::{Choice, Evidence, Source, decide};
-use super::params::Params;
+use super::params::AnoleParams;
 use super::verdict::Verdict;
 use super::{Anole, CAP_GAIN, CYCLE_MASK, Stage};
 use anole_model::{Bounds, Dur, Rate, Time};
@@ -109,7 +109,7 @@ pub(super) fn register_us(span: Dur) -> u32 {
 }
 
 /// Brings a candidate's rate near enough to the rate in force to be tested without harm.
-pub(super) fn testable(candidate: Rate, current: Rate, params: &Params) -> Rate {
+pub(super) fn testable(candidate: Rate, current: Rate, params: &AnoleParams) -> Rate {
     candidate.clamp(current * params.low_test, current * params.high_test)
 }
 

@@ -123,13 +123,13 @@ fn solve(above: &[Verdict], path: &Path) -> Option<(Rate, Rate)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::params::Params;
+    use super::super::params::AnoleParams;
     use super::*;
     use anole_model::Dur;
 
     fn judged(mbps: f64, gradient: f64) -> Verdict {
         let significant = (gradient != 0.0).then_some(gradient);
-        Verdict::new(Rate::from_mbps(mbps), significant, 1.0, 0.2, &Params::default())
+        Verdict::new(Rate::from_mbps(mbps), significant, 1.0, 0.2, &AnoleParams::default())
     }
 
     fn path(top_mbps: f64) -> Path {

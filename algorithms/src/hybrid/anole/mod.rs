@@ -66,7 +66,7 @@ use anole_programs::{anole_cycle, ramp as ramp_program, rate_hold};
 use decision::{Choice, Evidence, Source};
 use drain::Drain;
 use evaluation::{Evaluation, gap_us, register_us};
-use params::Params;
+use params::AnoleParams;
 use path::Path;
 use probing::Probing;
 use ramp::{Patience, Ramp};
@@ -80,7 +80,7 @@ pub(crate) const SPEC: Spec = Spec {
     kind: "hybrid",
     summary: "The better of a rule-based and a learned rate, or an inferred one where both are poor",
     programs: &[&anole_cycle::PROGRAM, &ramp_program::PROGRAM, &rate_hold::PROGRAM],
-    parameters: Params::PARAMETERS,
+    parameters: AnoleParams::PARAMETERS,
     source: "Han et al., IEEE TC 2025, doi 10.1109/TC.2025.3566872",
     takes_classic: true,
     takes_policy: true,
@@ -100,7 +100,7 @@ const MIN_PACKETS_PER_RTT: f64 = 2.0;
 const LOST_AFTER_REPORTS: u32 = 4;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
-    let params = Params::with(&what.params)?;
+    let params = AnoleParams::with(&what.params)?;
     let rule = RuleSlot::build(what.classic.as_deref().unwrap_or(DEFAULT_RULE), what.flow, what.seed)?;
     let policy = what.policy.as_deref().unwrap_or(learned::DEFAULT);
     let policy = LearnedSlot::build(policy, &*what.policies, what.seed)?;
@@ -144,7 +144,7 @@ impl Stage {
 
 struct Anole {
     flow: FlowInfo,
-    params: Params,
+    params: AnoleParams,
     path: Path,
     rule: RuleSlot,
     learned: LearnedSlot,
@@ -172,7 +172,7 @@ struct Anole {
 }
 
 impl Anole {
-    fn new(flow: FlowInfo, params: Params, rule: RuleSlot, learned: LearnedSlot) -> Anole {
+    fn new(flow: FlowInfo, params: AnoleParams, rule: RuleSlot, learned: LearnedSlot) -> Anole {
         let path = Path::new();
         Anole {
             flow,

@@ -6,7 +6,7 @@ use anole_laws::parameters;
 
 parameters! {
     /// What a user may change.
-    pub struct Params {
+    pub struct AnoleParams {
         // Utility.
         t = 0.9, 0.1..=1.0, "Exponent of the rate in the utility (Anole §IV).";
         alpha = 1.0, 0.001..=1000.0, "Weight of the rate (Anole §IV).";
@@ -33,7 +33,7 @@ parameters! {
     }
 }
 
-impl Params {
+impl AnoleParams {
     /// Weights of the utility.
     pub fn weights(&self) -> Weights {
         Weights { t: self.t, alpha: self.alpha, beta: self.beta }

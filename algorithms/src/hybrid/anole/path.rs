@@ -6,7 +6,7 @@
 //! become longer, and what looked like a queue is none.
 
 use super::own_loss::OwnLoss;
-use super::params::Params;
+use super::params::AnoleParams;
 use anole_model::{Dur, Rate, Time};
 
 /// A round-trip time this near to the smallest one confirms it, share.
@@ -115,7 +115,7 @@ impl Path {
     }
 
     /// True when no window has confirmed the smallest round-trip time for too long.
-    pub fn min_rtt_is_stale(&self, now: Time, params: &Params) -> bool {
+    pub fn min_rtt_is_stale(&self, now: Time, params: &AnoleParams) -> bool {
         self.min_rtt.is_some_and(|(_, at)| now.since(at) > Dur::from_secs_f64(params.base_rtt_s))
     }
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_smallest_round_trip_time_goes_stale_unless_confirmed() {
-        let (params, mut path) = (Params::default(), Path::new());
+        let (params, mut path) = (AnoleParams::default(), Path::new());
         path.saw_rtt(at(0), ms(60), ms(50));
         path.saw_rtt(at(9), ms(60), ms(51));
         assert!(!path.min_rtt_is_stale(at(18), &params));

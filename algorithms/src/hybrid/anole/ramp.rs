@@ -9,7 +9,7 @@
 use super::decision::{Choice, Source};
 use super::drain::{self, Reason};
 use super::evaluation::gap_us;
-use super::params::Params;
+use super::params::AnoleParams;
 use super::path::Path;
 use super::target_queue::TargetQueue;
 use super::{Anole, Stage};
@@ -90,7 +90,14 @@ pub(super) struct Ramp {
 
 impl Ramp {
     /// Starts to grow from `cwnd` bytes by `gain` per round trip.
-    pub fn start(gain: f64, cwnd: u32, aim: Dur, path: &Path, params: &Params, out: &mut Commands) -> Ramp {
+    pub fn start(
+        gain: f64,
+        cwnd: u32,
+        aim: Dur,
+        path: &Path,
+        params: &AnoleParams,
+        out: &mut Commands,
+    ) -> Ramp {
         out.run(Self::program())
             .cwnd(cwnd)
             .set(control::GAIN_16, (gain * 16.0).round() as u32)
@@ -111,7 +118,7 @@ impl Ramp {
     }
 
     /// Sets what ends the ramp in the datapath, and the time between reports.
-    fn aim(&self, aim: Dur, path: &Path, params: &Params, out: &mut Commands) {
+    fn aim(&self, aim: Dur, path: &Path, params: &AnoleParams, out: &mut Commands) {
         let exit = match path.is_measured() {
             true => {
                 let min = path.min_rtt();
@@ -136,7 +143,7 @@ impl Ramp {
         seen: &ramp::Report,
         mss: u32,
         path: &mut Path,
-        params: &Params,
+        params: &AnoleParams,
         out: &mut Commands,
     ) -> bool {
         path.saw_rtt(now, Dur::from_micros(seen.rtt_us), Dur::from_micros(seen.min_rtt_us.min(seen.rtt_us)));

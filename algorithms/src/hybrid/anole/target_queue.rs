@@ -5,7 +5,7 @@
 //! flows converge; a queue of one length for all would leave their shares as they are, since eq. 7 gives way in
 //! proportion.
 
-use super::params::Params;
+use super::params::AnoleParams;
 use anole_model::{Dur, Rate};
 
 /// The time whose packets the standing queue is measured by, the same for every flow: flows with unequal
@@ -29,7 +29,7 @@ pub(super) struct TargetQueue {
 impl TargetQueue {
     /// That of a flow of this rate on a path of this smallest round-trip time: `fill`·√n packets, n those sent in
     /// [`REFERENCE`]; never more than µ of the smallest round-trip time, or a packet.
-    pub fn of(rate: Rate, min_rtt: Dur, mss: u32, params: &Params) -> TargetQueue {
+    pub fn of(rate: Rate, min_rtt: Dur, mss: u32, params: &AnoleParams) -> TargetQueue {
         let packet_s = f64::from(mss) / rate.bytes_per_s().max(1.0);
         let tolerable = (params.mu * min_rtt.as_secs_f64() / packet_s).max(1.0);
         let packets = (params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt()).min(tolerable);
@@ -47,7 +47,7 @@ mod tests {
     fn the_slower_the_flow_the_longer_its_queue() {
         let target = |mbps| {
             let queue =
-                TargetQueue::of(Rate::from_mbps(mbps), Dur::from_millis(50), 1250, &Params::default());
+                TargetQueue::of(Rate::from_mbps(mbps), Dur::from_millis(50), 1250, &AnoleParams::default());
             (queue.target.as_millis_f64() * 10.0).round() / 10.0
         };
         // 0.8 of the root of the 200, 50 and 5 packets sent in 50 ms, but no more than a fifth of the round trip.

@@ -55,7 +55,7 @@ impl Bench {
         let flow = FlowInfo { mss: MSS, init_cwnd: 10 * MSS };
         let rule = RuleSlot::build("reno", flow, 1).unwrap();
         let mut bench = Bench {
-            anole: Anole::new(flow, Params::default(), rule, learned),
+            anole: Anole::new(flow, AnoleParams::default(), rule, learned),
             now: Time::ZERO,
             out: Commands::default(),
         };
@@ -139,7 +139,7 @@ fn starts_in_slow_start_and_adopts_a_running_flow_gently() {
         let flow = FlowInfo { mss: MSS, init_cwnd: packets * MSS };
         let rule = RuleSlot::build("cubic", flow, 1).unwrap();
         let mut out = Commands::default();
-        Anole::new(flow, Params::default(), rule, LearnedSlot::new(None)).start(Time::ZERO, &mut out);
+        Anole::new(flow, AnoleParams::default(), rule, LearnedSlot::new(None)).start(Time::ZERO, &mut out);
         assert_eq!(out.program().map(|p| p.name), Some("ramp"));
         out.fields().iter().find(|(r, _)| r.name == "gain_16").unwrap().1
     };

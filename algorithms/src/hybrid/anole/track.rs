@@ -6,7 +6,7 @@
 
 use super::super::interval::Loss;
 use super::decision::{Choice, Source};
-use super::params::Params;
+use super::params::AnoleParams;
 use super::{Anole, Stage};
 use crate::{FlowInfo, alone};
 use anole_laws::{Feedback, Law, Track, track};
@@ -25,7 +25,7 @@ const FEWEST: f64 = 8.0;
 const INTERVAL_US: (u64, u64) = (1_000, 1_000_000);
 
 /// The law, with the queue that the flow aims at elsewhere.
-pub(super) fn new_track(flow: FlowInfo, params: &Params) -> Track {
+pub(super) fn new_track(flow: FlowInfo, params: &AnoleParams) -> Track {
     Track::new(flow.mss, flow.init_cwnd, track::Params { fill: params.fill })
 }
 

@@ -11,7 +11,7 @@
 //! utility, but without the term a flow on a buffer too small to show a delay would climb for ever.
 
 use super::super::interval::MonitorInterval;
-use super::params::Params;
+use super::params::AnoleParams;
 use super::path::Path;
 use anole_model::Rate;
 
@@ -41,7 +41,7 @@ impl Verdict {
         gradient: Option<f64>,
         rtt_ratio: f64,
         tolerated: f64,
-        params: &Params,
+        params: &AnoleParams,
     ) -> Verdict {
         let queue = if rtt_ratio > 1.0 + tolerated { params.lambda * rate.mbps() * rtt_ratio } else { 0.0 };
         let utility = params.weights().utility(rate, gradient.unwrap_or(0.0), queue);
@@ -64,7 +64,7 @@ impl Verdict {
         tolerated: f64,
         path: &Path,
         mss: u32,
-        params: &Params,
+        params: &AnoleParams,
     ) -> Option<Verdict> {
         let (_, least) = interval.rtt?;
         let ratio = least.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn judge(mbps: f64, gradient: f64, ratio: f64) -> Verdict {
-        Verdict::new(Rate::from_mbps(mbps), Some(gradient), ratio, 0.2, &Params::default())
+        Verdict::new(Rate::from_mbps(mbps), Some(gradient), ratio, 0.2, &AnoleParams::default())
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         let mut values = [0; 16];
         values[8] = u64::MAX;
         let interval = MonitorInterval::read(&values).unwrap();
-        let (params, path) = (Params::default(), Path::new());
+        let (params, path) = (AnoleParams::default(), Path::new());
         assert_eq!(Verdict::of(&interval, Rate::from_mbps(1.0), 0.2, &path, 1448, &params), None);
     }
 }

@@ -46,7 +46,7 @@ use anole_laws::Feedback;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::libra_cycle::{self, control};
 use exploration::Exploration;
-use params::Params;
+use params::LibraParams;
 pub use params::utility;
 use trial::Trial;
 use window::Window;
@@ -60,7 +60,7 @@ pub(crate) const LIBRA: Spec = Spec {
     kind: "hybrid",
     summary: SUMMARY,
     programs: &[&libra_cycle::PROGRAM],
-    parameters: Params::PARAMETERS,
+    parameters: LibraParams::PARAMETERS,
     source: "Du et al., CoNEXT 2021, doi 10.1145/3485983.3494840",
     takes_classic: true,
     takes_policy: true,
@@ -117,7 +117,7 @@ const LOST_AFTER_REPORTS: u32 = 4;
 const CYCLE_MASK: u32 = (1 << 20) - 1;
 
 fn build(classic: Option<&str>, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
-    let params = Params::with(&what.params)?;
+    let params = LibraParams::with(&what.params)?;
     let rule = classic.map(|name| RuleSlot::build(name, what.flow, what.seed)).transpose()?;
     let policy = what.policy.as_deref().unwrap_or(DEFAULT_POLICY);
     let learned = LearnedSlot::build(policy, &*what.policies, what.seed)?;
@@ -152,7 +152,7 @@ enum Stage {
 
 struct Libra {
     flow: FlowInfo,
-    params: Params,
+    params: LibraParams,
     /// k: round trips of exploration and exploitation.
     explore_rtts: f64,
     /// Of the utility, as the application prefers.
@@ -175,7 +175,7 @@ struct Libra {
 }
 
 impl Libra {
-    fn new(flow: FlowInfo, params: Params, rule: Option<RuleSlot>, learned: LearnedSlot) -> Libra {
+    fn new(flow: FlowInfo, params: LibraParams, rule: Option<RuleSlot>, learned: LearnedSlot) -> Libra {
         Libra {
             flow,
             params,

@@ -7,7 +7,7 @@ use anole_model::Rate;
 
 parameters! {
     /// What a user may change.
-    pub struct Params {
+    pub struct LibraParams {
         // Utility.
         t = 0.9, 0.1..=1.0, "Exponent of the rate in the utility (Libra eq. 1).";
         alpha = 1.0, 0.001..=1000.0, "Weight of the rate (Libra eq. 1).";
@@ -25,11 +25,11 @@ parameters! {
 /// The utility of a rate by equation 1 with the default weights; `slope` is that of the round-trip time, s/s, and `loss` a
 /// share.
 pub fn utility(rate: Rate, slope: f64, loss: f64) -> f64 {
-    let params = Params::default();
+    let params = LibraParams::default();
     params.utility(&params.weights(Preference::Default), rate, slope, loss)
 }
 
-impl Params {
+impl LibraParams {
     /// Equation 1.
     pub fn utility(&self, weights: &Weights, rate: Rate, slope: f64, loss: f64) -> f64 {
         weights.utility(rate, slope, self.gamma * rate.mbps() * loss)

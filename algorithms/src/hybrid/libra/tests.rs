@@ -18,7 +18,7 @@ impl Bench {
     fn new(policy: &str, classic: Option<&str>) -> Bench {
         let rule = classic.map(|name| RuleSlot::build(name, FLOW, 1).unwrap());
         let learned = LearnedSlot::build(policy, &crate::learned::Shipped, 1).unwrap();
-        let libra = Libra::new(FLOW, Params::default(), rule, learned);
+        let libra = Libra::new(FLOW, LibraParams::default(), rule, learned);
         let mut bench = Bench { libra, now: Time::ZERO, out: Commands::default() };
         bench.libra.start(bench.now, &mut bench.out);
         for lost in [0, 0, 0, 0, 1] {

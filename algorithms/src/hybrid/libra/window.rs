@@ -8,7 +8,7 @@
 
 use super::super::interval::{Loss, significant};
 use super::super::utility::Weights;
-use super::params::Params;
+use super::params::LibraParams;
 use anole_laws::regression::{Gradient, Sums};
 use anole_model::{Dur, Rate};
 use anole_programs::libra_cycle;
@@ -101,7 +101,7 @@ impl Window {
 
     /// The utility of the rate whose packets these are; `None` where nothing was acknowledged, or the application sent
     /// far less than the rate allows. What a full window kept from being sent counts as lost.
-    pub fn utility(&self, test: &Test, weights: &Weights, params: &Params) -> Option<f64> {
+    pub fn utility(&self, test: &Test, weights: &Weights, params: &LibraParams) -> Option<f64> {
         let (least, late) = self.rtt?;
         let share = self.sent_share(test);
         let mut loss = self.loss(test.mss).share();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn of(window: &Window, mbps: f64, preference: Preference) -> Option<f64> {
-        let params = Params::default();
+        let params = LibraParams::default();
         window.utility(&test(mbps), &params.weights(preference), &params)
     }
 

@@ -139,7 +139,7 @@ fn the_agent_never_comes() {
     let mut run = Run::start(false);
     run.acks(40);
     // Slow start: every byte acknowledged is a byte more.
-    assert_eq!(run.flow.control(), Control { cwnd: 50 * MSS, rate: 0 });
+    assert_eq!(run.flow.control(), InForce { cwnd: 50 * MSS, rate: 0 });
     run.acks(460);
     assert_eq!(run.wire.creates().len(), 2, "the first, and one after 500 ms");
     run.acks(1000);
@@ -166,7 +166,7 @@ fn the_agent_is_late() {
     assert_eq!(run.flow.governor(), Governor::Fallback, "commands take effect at the next ACK");
     run.acks(1);
     assert_eq!(run.flow.governor(), Governor::Agent);
-    assert_eq!(run.flow.control(), Control { cwnd: 70_000, rate: 2_000_000 });
+    assert_eq!(run.flow.control(), InForce { cwnd: 70_000, rate: 2_000_000 });
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn what_leaves_is_bounded_and_registers_are_raw() {
     let mut run = Run::start(false);
     run.change(&reporter(1), 1, u64::MAX);
     run.acks(1);
-    assert_eq!(run.flow.control(), Control { cwnd: 2 * MSS, rate: 4_000_000_000 });
+    assert_eq!(run.flow.control(), InForce { cwnd: 2 * MSS, rate: 4_000_000_000 });
     assert_eq!(run.flow.register(RegisterKind::Implicit, CWND), Some(1));
     assert_eq!(run.flow.register(RegisterKind::Implicit, RATE), Some(u64::MAX));
     run.acks(1);
@@ -365,7 +365,7 @@ fn staged_updates_stay_few_however_many_arrive() {
         run.update(&[FieldUpdate { kind: 5, index: 0, value }]);
     }
     run.acks(1);
-    assert_eq!(run.flow.register(RegisterKind::Control, 89), Some(9_989));
+    assert_eq!(run.flow.register(RegisterKind::InForce, 89), Some(9_989));
     assert_eq!(run.flow.register(RegisterKind::Report, 0), Some(0), "no agent sets a report register");
 }
 

@@ -23,7 +23,7 @@ fn ack(in_flight: u32) -> AckSample {
 }
 
 /// An ACK a millisecond until `until`.
-fn run(flow: &mut Flow, from: u64, until: u64) {
+fn run(flow: &mut InProcessFlow, from: u64, until: u64) {
     for ms in from..until {
         let in_flight = flow.control().cwnd.saturating_sub(MSS);
         flow.on_ack(Time::ZERO + Dur::from_millis(ms), &ack(in_flight));

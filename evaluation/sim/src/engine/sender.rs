@@ -22,7 +22,7 @@ mod supply;
 pub(super) use supply::Supply;
 
 use super::receiver::{Arrival, Data};
-use anole_datapath::{AckSample, Control};
+use anole_datapath::{AckSample, InForce};
 use anole_model::{Dur, Rate, Time};
 use std::collections::VecDeque;
 
@@ -62,7 +62,7 @@ pub(super) struct Sender {
     total_bytes: Option<u64>,
     /// What the application has so far; `None` has everything.
     supply: Option<Supply>,
-    control: Control,
+    control: InForce,
     // What is sent.
     next_segment: u64,
     retransmit: VecDeque<u64>,
@@ -97,7 +97,7 @@ impl Sender {
             mss,
             total_bytes,
             supply,
-            control: Control::default(),
+            control: InForce::default(),
             next_segment: 0,
             retransmit: VecDeque::new(),
             base: 0,
@@ -138,7 +138,7 @@ impl Sender {
     }
 
     /// Window and pacing rate in force.
-    pub fn control(&self) -> Control {
+    pub fn control(&self) -> InForce {
         self.control
     }
 
@@ -147,7 +147,7 @@ impl Sender {
         self.in_flight_bytes
     }
 
-    pub fn set_control(&mut self, control: Control) {
+    pub fn set_control(&mut self, control: InForce) {
         self.control = control;
     }
 

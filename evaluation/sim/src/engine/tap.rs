@@ -4,7 +4,7 @@
 use super::setup::AGENT_TIMEOUT;
 use anole_algorithms::Watch;
 use anole_datapath::wire::{self, AlgorithmName, CreateMessage, Message};
-use anole_datapath::{AckSample, Control, Datapath, FlowId};
+use anole_datapath::{AckSample, Datapath, FlowId, InForce};
 use anole_model::{Bounds, Rate, Time};
 use anole_policies::Schema;
 use anole_programs::rate_hold::{PROGRAM, control};
@@ -47,7 +47,7 @@ impl Tap {
     }
 
     /// Hears what the flow's datapath heard, and what it made of it.
-    pub fn on_ack(&mut self, now: Time, sample: &AckSample, in_force: Option<Control>) {
+    pub fn on_ack(&mut self, now: Time, sample: &AckSample, in_force: Option<InForce>) {
         let mut sent: Vec<Vec<u8>> = Vec::new();
         self.datapath.on_ack(now, self.flow, sample, &mut sent);
         for message in sent {

@@ -5,7 +5,7 @@
 //! and takes at most half of the capacity on the mean.
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{Family, Head, Runs, buffer, float, link, ratio};
+use crate::adversary::family::{Family, Runs, ScenarioHead, buffer, float, link, ratio};
 use anole_sim::result::RunResult;
 
 pub static FAMILY: Family = Family {
@@ -26,7 +26,7 @@ pub static FAMILY: Family = Family {
     judge,
 };
 
-fn text(point: &[f64], head: &Head) -> String {
+fn text(point: &[f64], head: &ScenarioHead) -> String {
     let &[share, on, period, random, mbps, one_way, bdp] = point else { unreachable!() };
     let source = [
         ("mbps", float(share / on * mbps)),

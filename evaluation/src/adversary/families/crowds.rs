@@ -1,7 +1,7 @@
 //! Many flows on one link, their starts spread out.
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{Family, Head, Runs, buffer, float, link, loss, ratio, whole};
+use crate::adversary::family::{Family, Runs, ScenarioHead, buffer, float, link, loss, ratio, whole};
 
 pub static FAMILY: Family = Family {
     name: "crowds",
@@ -22,7 +22,7 @@ pub static FAMILY: Family = Family {
 /// No link is faster: a run has to end.
 const MOST_MBPS: f64 = 300.0;
 
-fn text(point: &[f64], head: &Head) -> String {
+fn text(point: &[f64], head: &ScenarioHead) -> String {
     let &[flows, mbps, one_way, bdp, starts] = point else { unreachable!() };
     let mbps = (flows * mbps).min(MOST_MBPS);
     [

@@ -4,7 +4,7 @@
 //! round-trip time; the aggregator of FRCC (NSDI 2026).
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{BEST, Family, Head, Runs, buffer, float, link, whole};
+use crate::adversary::family::{BEST, Family, Runs, ScenarioHead, buffer, float, link, whole};
 
 pub static FAMILY: Family = Family {
     name: "jitter",
@@ -31,7 +31,7 @@ const RANDOM_BATCHES: usize = 1;
 /// The link that only the jittered flow passes, and that limits nothing.
 const BOX: &str = "box";
 
-fn text(point: &[f64], head: &Head) -> String {
+fn text(point: &[f64], head: &ScenarioHead) -> String {
     let &[kind, rtts, mbps, one_way, bdp, clean] = point else { unreachable!() };
     let jitter_ms = rtts * 2.0 * one_way;
     let kind = kind as usize;

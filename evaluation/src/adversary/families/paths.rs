@@ -4,7 +4,7 @@
 //! the round-trip time from 0.5 to 200 ms, up and down.
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{BEST, Family, Head, Runs, bdp_packets, change, float, link, whole};
+use crate::adversary::family::{BEST, Family, Runs, ScenarioHead, bdp_packets, change, float, link, whole};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 
@@ -38,7 +38,7 @@ const FADED: f64 = 0.05;
 const OFF_MBPS: f64 = 0.01;
 const RADIO_MBPS: f64 = 1000.0;
 
-fn text(point: &[f64], head: &Head) -> String {
+fn text(point: &[f64], head: &ScenarioHead) -> String {
     let &[before_ms, after_ms, before, after, bdp, kind, lasts] = point else { unreachable!() };
     let bottleneck = |at: f64, key: &'static str, value: f64| {
         change(&[("at_s", float(at)), ("link", "\"bottleneck\"".to_string()), (key, float(value))])

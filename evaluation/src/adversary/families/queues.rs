@@ -1,7 +1,7 @@
 //! Queue disciplines and buffers from one packet to twenty bandwidth-delay products.
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{Family, Head, Runs, buffer, float, link, loss, ratio, whole};
+use crate::adversary::family::{Family, Runs, ScenarioHead, buffer, float, link, loss, ratio, whole};
 
 pub static FAMILY: Family = Family {
     name: "queues",
@@ -21,7 +21,7 @@ pub static FAMILY: Family = Family {
 
 const QUEUES: [&str; 5] = ["droptail", "codel", "fq_codel", "pie", "red"];
 
-fn text(point: &[f64], head: &Head) -> String {
+fn text(point: &[f64], head: &ScenarioHead) -> String {
     let &[queue, mbps, one_way, bdp, flows] = point else { unreachable!() };
     [
         head.top(30.0, 10.0),

@@ -5,7 +5,7 @@
 //! round-trip time, again and again. D is one round-trip time, as in CCAC's own examples.
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{Family, Head, Runs, buffer, float, link, ratio, utilization};
+use crate::adversary::family::{Family, Runs, ScenarioHead, buffer, float, link, ratio, utilization};
 
 const SLOTS: usize = 4;
 
@@ -28,7 +28,7 @@ pub static FAMILY: Family = Family {
     judge,
 };
 
-fn text(point: &[f64], head: &Head) -> String {
+fn text(point: &[f64], head: &ScenarioHead) -> String {
     let (holds, rest) = point.split_at(SLOTS);
     let &[slot, mbps, one_way, bdp] = rest else { unreachable!() };
     let rtt_ms = 2.0 * one_way;

@@ -2,7 +2,7 @@
 //! bit for two seconds (noq's issue 800: a start that is limited by the application ends slow start too early).
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{BEST, Family, HOST_NOISE, Head, Runs, buffer, float, link, whole};
+use crate::adversary::family::{BEST, Family, HOST_NOISE, Runs, ScenarioHead, buffer, float, link, whole};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 
@@ -28,7 +28,7 @@ const START_S: f64 = 5.0;
 /// How long the application has its data bit by bit.
 const LIMITED_S: f64 = 2.0;
 
-fn text(point: &[f64], head: &Head) -> String {
+fn text(point: &[f64], head: &ScenarioHead) -> String {
     let &[kilobytes, mbps, one_way, bdp, rivals, limited, app_share] = point else { unreachable!() };
     // No larger than fifteen seconds of an equal share, and as long again twice to be late.
     let fair_s = |bytes: f64| bytes * 8.0 * (rivals + 1.0) / (mbps * 1e6);

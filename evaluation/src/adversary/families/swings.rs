@@ -4,7 +4,7 @@
 //! states and over a whole run.
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{Family, Head, Runs, change, float, link, ratio, utilization, whole};
+use crate::adversary::family::{Family, Runs, ScenarioHead, change, float, link, ratio, utilization, whole};
 
 pub static FAMILY: Family = Family {
     name: "swings",
@@ -24,7 +24,7 @@ pub static FAMILY: Family = Family {
     judge,
 };
 
-fn text(point: &[f64], head: &Head) -> String {
+fn text(point: &[f64], head: &ScenarioHead) -> String {
     let &[mbps, second_mbps, delay, second_delay, lasts, second_lasts, packets] = point else {
         unreachable!()
     };

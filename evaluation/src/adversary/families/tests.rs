@@ -2,12 +2,12 @@
 
 use super::ALL;
 use crate::adversary::axis::Scale;
-use crate::adversary::family::Head;
+use crate::adversary::family::ScenarioHead;
 use anole_sim::scenario::Scenario;
 use proptest::prelude::*;
 
-fn head(seed: u64) -> Head {
-    Head {
+fn head(seed: u64) -> ScenarioHead {
+    ScenarioHead {
         name: "case".to_string(),
         comment: String::new(),
         source: String::new(),

@@ -2,7 +2,7 @@
 
 use super::Remote;
 use super::connection::{Connection, Trouble};
-use super::protocol::{self, Answer, Status};
+use super::protocol::{self, ServerMessage, StepStatus};
 use crate::complaints::Complaints;
 use crate::request::Request;
 use std::collections::HashMap;
@@ -113,11 +113,11 @@ impl Exchange {
                 }
             };
             match protocol::read(packet)? {
-                (id, Answer::Result(status, floats)) => {
+                (id, ServerMessage::Result(status, floats)) => {
                     // Of a question that was swept away, or never asked.
                     let Some(Sent { request, number, deadline }) = self.sent.remove(&id) else { continue };
                     let remote = &request.target;
-                    if status == Status::Done {
+                    if status == StepStatus::Done {
                         self.outputs.resize(remote.schema.outputs(), 0.0);
                         self.states.resize(remote.schema.state(), 0.0);
                         protocol::floats(floats, &mut self.outputs, &mut self.states)
@@ -127,12 +127,12 @@ impl Exchange {
                         }
                         continue;
                     }
-                    if status == Status::ModelGone {
+                    if status == StepStatus::ModelGone {
                         self.models.retain(|model| !Arc::ptr_eq(&model.remote, remote));
                     }
                     complaints.say(&remote.name, status.text());
                 }
-                (id, Answer::Opened(opened)) => {
+                (id, ServerMessage::Opened(opened)) => {
                     let asked =
                         |m: &&mut ModelHere| matches!(m.opening, Opening::Sent(sent, _) if sent == id);
                     let Some(model) = self.models.iter_mut().find(asked) else { continue };

@@ -23,7 +23,7 @@ const RESULT: u16 = 4;
 
 /// What a RESULT says about a STEP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum StepStatus {
     /// It was computed.
     Done,
     /// Its budget was over before.
@@ -38,38 +38,38 @@ pub enum Status {
     Unknown(u32),
 }
 
-impl Status {
-    fn of(status: u32) -> Status {
+impl StepStatus {
+    fn of(status: u32) -> StepStatus {
         match status {
-            0 => Status::Done,
-            1 => Status::Expired,
-            2 => Status::Overloaded,
-            3 => Status::BadRequest,
-            4 => Status::ModelGone,
-            other => Status::Unknown(other),
+            0 => StepStatus::Done,
+            1 => StepStatus::Expired,
+            2 => StepStatus::Overloaded,
+            3 => StepStatus::BadRequest,
+            4 => StepStatus::ModelGone,
+            other => StepStatus::Unknown(other),
         }
     }
 
     /// What went wrong, in words.
     pub fn text(self) -> &'static str {
         match self {
-            Status::Done => "computed",
-            Status::Expired => "the server came to it too late",
-            Status::Overloaded => "the server is overloaded",
-            Status::BadRequest => "the server did not understand the request",
-            Status::ModelGone => "the server's model is gone or has changed",
-            Status::Unknown(_) => "the server answered with an unknown status",
+            StepStatus::Done => "computed",
+            StepStatus::Expired => "the server came to it too late",
+            StepStatus::Overloaded => "the server is overloaded",
+            StepStatus::BadRequest => "the server did not understand the request",
+            StepStatus::ModelGone => "the server's model is gone or has changed",
+            StepStatus::Unknown(_) => "the server answered with an unknown status",
         }
     }
 }
 
 /// A message of the server.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer<'a> {
+pub enum ServerMessage<'a> {
     /// To OPEN: the model's number and its widths, or why not.
     Opened(Result<Opened, String>),
-    /// To STEP: status and, when it is [`Status::Done`], outputs and state as bytes.
-    Result(Status, &'a [u8]),
+    /// To STEP: status and, when it is [`StepStatus::Done`], outputs and state as bytes.
+    Result(StepStatus, &'a [u8]),
 }
 
 /// A model at the server.
@@ -105,7 +105,7 @@ pub fn step(model: u32, id: u64, budget_us: u32, input: &[f32], state: &[f32], o
 }
 
 /// Reads a packet of the server: the id, and what it says. Total: any bytes give a message or an error.
-pub fn read(packet: &[u8]) -> Result<(u64, Answer<'_>), &'static str> {
+pub fn read(packet: &[u8]) -> Result<(u64, ServerMessage<'_>), &'static str> {
     let (head, body) = packet.split_at_checked(HEADER).ok_or("a packet shorter than its header")?;
     let word = |bytes: &[u8], at: usize| {
         let four: Option<[u8; 4]> = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
@@ -127,9 +127,12 @@ pub fn read(packet: &[u8]) -> Result<(u64, Answer<'_>), &'static str> {
             let error = String::from_utf8_lossy(&body[16..]);
             // It goes into one line of a log.
             let error = error.chars().filter(|c| !c.is_control()).take(500).collect();
-            Ok((id, Answer::Opened(if status == 0 { Ok(Opened { model, widths }) } else { Err(error) })))
+            Ok((
+                id,
+                ServerMessage::Opened(if status == 0 { Ok(Opened { model, widths }) } else { Err(error) }),
+            ))
         }
-        RESULT => Ok((id, Answer::Result(Status::of(status), &body[4..]))),
+        RESULT => Ok((id, ServerMessage::Result(StepStatus::of(status), &body[4..]))),
         _ => Err("a packet of a type that servers do not send"),
     }
 }
@@ -174,16 +177,19 @@ mod tests {
     fn answers_are_read_and_errors_kept_to_a_line() {
         let widths = [0, 4, 1, 2].map(u32::to_le_bytes).concat();
         let opened = Opened { model: 5, widths: [4, 1, 2] };
-        assert_eq!(read(&packet(2, 5, 1, &widths)), Ok((1, Answer::Opened(Ok(opened)))));
+        assert_eq!(read(&packet(2, 5, 1, &widths)), Ok((1, ServerMessage::Opened(Ok(opened)))));
         let refused = [&3_u32.to_le_bytes()[..], &[0; 12], b"no\nsuch model"].concat();
-        assert_eq!(read(&packet(2, 0, 2, &refused)), Ok((2, Answer::Opened(Err("nosuch model".into())))));
+        assert_eq!(
+            read(&packet(2, 0, 2, &refused)),
+            Ok((2, ServerMessage::Opened(Err("nosuch model".into()))))
+        );
         let floats_of = |bytes: &[u8]| {
             let (mut outputs, mut state) = ([0.0; 1], [0.0; 2]);
             floats(bytes, &mut outputs, &mut state).map(|()| (outputs, state))
         };
         let values: Vec<u8> = [1.0_f32, 2.0, 3.0].iter().flat_map(|v| v.to_le_bytes()).collect();
         let done = [&0_u32.to_le_bytes()[..], &values].concat();
-        assert_eq!(read(&packet(4, 0, 3, &done)), Ok((3, Answer::Result(Status::Done, &values))));
+        assert_eq!(read(&packet(4, 0, 3, &done)), Ok((3, ServerMessage::Result(StepStatus::Done, &values))));
         assert_eq!(floats_of(&values), Some(([1.0], [2.0, 3.0])));
         assert_eq!(floats_of(&values[1..]), None);
     }

@@ -2,7 +2,7 @@
 //! at the start whether the server has the model.
 
 use super::connection::{Connection, Trouble};
-use super::protocol::{self, Answer, Opened, Status};
+use super::protocol::{self, Opened, ServerMessage, StepStatus};
 use anole_policies::{Batch, Network, Schema, StepError};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -69,8 +69,10 @@ impl RemoteNetwork {
         let mut caller = Caller { connection, model: 0, id: 0, packet: Vec::new(), failed: None };
         protocol::open(caller.id, &remote.schema_sha256, &remote.name, &mut caller.packet);
         caller.model = caller.exchange(|answer| match answer {
-            Answer::Opened(opened) => remote.check(opened).map_err(|e| format!("model {}: {e}", remote.name)),
-            Answer::Result(..) => Err("the server answered a question that was not asked".to_string()),
+            ServerMessage::Opened(opened) => {
+                remote.check(opened).map_err(|e| format!("model {}: {e}", remote.name))
+            }
+            ServerMessage::Result(..) => Err("the server answered a question that was not asked".to_string()),
         })?;
         Ok(RemoteNetwork { remote, path: path.to_path_buf(), caller: Mutex::new(caller) })
     }
@@ -83,7 +85,10 @@ impl RemoteNetwork {
 
 impl Caller {
     /// Sends the packet that is ready and waits for its answer.
-    fn exchange<R>(&mut self, take: impl FnOnce(Answer<'_>) -> Result<R, String>) -> Result<R, String> {
+    fn exchange<R>(
+        &mut self,
+        take: impl FnOnce(ServerMessage<'_>) -> Result<R, String>,
+    ) -> Result<R, String> {
         let gone = |trouble| match trouble {
             Trouble::NotNow => format!("no answer within {} s", PATIENCE.as_secs()),
             Trouble::Over(errno) => format!("the connection was lost: {}", errno.desc()),
@@ -105,11 +110,11 @@ impl Caller {
         let budget_us = u32::try_from(PATIENCE.as_micros()).unwrap_or(u32::MAX);
         protocol::step(self.model, self.id, budget_us, input, state, &mut self.packet);
         self.exchange(|answer| match answer {
-            Answer::Result(Status::Done, bytes) => {
+            ServerMessage::Result(StepStatus::Done, bytes) => {
                 protocol::floats(bytes, outputs, state).ok_or("an answer of the wrong size".to_string())
             }
-            Answer::Result(status, _) => Err(status.text().to_string()),
-            Answer::Opened(_) => Err("an answer to another question".to_string()),
+            ServerMessage::Result(status, _) => Err(status.text().to_string()),
+            ServerMessage::Opened(_) => Err("an answer to another question".to_string()),
         })
     }
 }

@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "a recorder talks to a live agent")]
 
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
-use anole_datapath::{AckSample, Control, Datapath, Governor};
+use anole_datapath::{AckSample, Datapath, Governor, InForce};
 use anole_model::{Bounds, Dur, Time};
 use anyhow::{Context, Result};
 use std::collections::VecDeque;
@@ -74,7 +74,7 @@ impl Recorder {
         let flow = self.datapath.open(Time::from_micros(self.now_us), create, &mut out);
         self.exchange(&mut out)?;
         let mut link = Link::default();
-        let mut control = Control { cwnd: INIT_CWND, rate: 0 };
+        let mut control = InForce { cwnd: INIT_CWND, rate: 0 };
         for n in 0..ACKS {
             link.send(self.now_us, control.cwnd);
             let mut sample = link.next_ack(&mut self.now_us);

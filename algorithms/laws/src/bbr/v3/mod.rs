@@ -30,7 +30,7 @@ mod cycle;
 use super::model::Model;
 use super::recovery::Window;
 use super::{NOMINAL_RTT, PACING_MARGIN, Plateau};
-use crate::{Control, Feedback, Flow, Law, Spec, params};
+use crate::{Control, Feedback, FlowStart, Law, LawSpec, params};
 use anole_model::{Bounds as Limits, Dur, Rate, Time};
 use bounds::{Bounds, Round};
 use cycle::{Cycle, Phase};
@@ -38,7 +38,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 /// BBRv3 in the registry.
-pub const SPEC: Spec = Spec {
+pub const SPEC: LawSpec = LawSpec {
     name: "bbr3",
     summary: "BBR, version 3: paces at the measured bandwidth within a bound on the flight that losses teach",
     source: "draft-ietf-ccwg-bbr",
@@ -87,7 +87,7 @@ enum Stage {
 /// BBRv3's model, bounds and stage.
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
-    flow: Flow,
+    flow: FlowStart,
     model: Model,
     bounds: Bounds,
     window: Window,
@@ -103,7 +103,7 @@ pub struct Bbr3 {
 
 impl Bbr3 {
     /// Start-up from the initial window.
-    pub fn new(flow: Flow) -> Bbr3 {
+    pub fn new(flow: FlowStart) -> Bbr3 {
         Bbr3 {
             flow,
             model: Model::over_cycles(BANDWIDTH_CYCLES),

@@ -17,7 +17,7 @@ fn a_timeout_leaves_one_packet_and_slow_start_until_the_agent_sets_a_window_or_a
     run.acks(1);
     timeout(&mut run);
     // The bounds keep two packets.
-    assert_eq!(run.flow.control(), Control { cwnd: 2 * MSS, rate: 2_000_000 });
+    assert_eq!(run.flow.control(), InForce { cwnd: 2 * MSS, rate: 2_000_000 });
     assert_eq!(run.flow.asked().cwnd, 30 * MSS, "the agent hears what it had asked for");
     assert_eq!(run.flow.register(RegisterKind::Implicit, CWND), Some(30_000));
     // An answer to something else, and one that only shows that the agent lives.
@@ -106,8 +106,8 @@ fn mail_of_many_messages_is_what_they_amount_to() {
     run.flow.collect(&mut late);
     run.acks(1);
     assert_eq!(run.flow.control().cwnd, 80_000);
-    assert_eq!(run.flow.register(RegisterKind::Control, 2), Some(9_999));
-    assert_eq!(run.flow.register(RegisterKind::Control, 1), Some(0), "a change of program starts anew");
+    assert_eq!(run.flow.register(RegisterKind::InForce, 2), Some(9_999));
+    assert_eq!(run.flow.register(RegisterKind::InForce, 1), Some(0), "a change of program starts anew");
     assert_eq!(run.flow.stats().updates, 10_002);
     assert_eq!((late.messages(), copy.messages()), (0, 10_001));
     let mut other = Run::start(false);

@@ -6,7 +6,7 @@ const MSS: u32 = 1000;
 
 fn sender(cwnd_packets: u32, rate: u32, total: Option<u64>) -> Sender {
     let mut sender = Sender::new(MSS, total, None);
-    sender.set_control(Control { cwnd: cwnd_packets * MSS, rate });
+    sender.set_control(InForce { cwnd: cwnd_packets * MSS, rate });
     sender
 }
 
@@ -56,7 +56,7 @@ fn the_window_limits_what_is_in_flight() {
     let sample = ack(&mut s, ms(100), &sent[0]);
     assert_eq!((sample.bytes_acked, sample.packets_in_flight, sample.rtt_us), (1000, 3, 100_000));
     assert_eq!(send_all(&mut s, ms(100)).len(), 1);
-    s.set_control(Control { cwnd: 2 * MSS, rate: 0 });
+    s.set_control(InForce { cwnd: 2 * MSS, rate: 0 });
     ack(&mut s, ms(101), &sent[1]);
     assert_eq!(send_all(&mut s, ms(101)).len(), 0);
 }
@@ -67,7 +67,7 @@ fn pacing_spaces_packets_and_follows_a_change_of_the_rate_at_once() {
     assert_eq!(send_all(&mut s, ms(0)).len(), 1);
     assert_eq!(s.next_timer(), Some(ms(1)));
     assert_eq!(send_all(&mut s, ms(1)).len(), 1);
-    s.set_control(Control { cwnd: 100 * MSS, rate: 100_000 });
+    s.set_control(InForce { cwnd: 100 * MSS, rate: 100_000 });
     assert_eq!(send_all(&mut s, ms(2)).len(), 0);
     assert_eq!(s.next_timer(), Some(ms(11)));
     // No credit for time in which nothing was sent.
@@ -121,7 +121,7 @@ fn a_timeout_gives_up_everything_and_backs_off() {
     send_all(&mut s, ms(1000));
     assert_eq!(s.next_timer(), Some(ms(2200)));
     // A late ACK for a segment that waits to be sent again takes it from the list.
-    s.set_control(Control { cwnd: MSS, rate: 0 });
+    s.set_control(InForce { cwnd: MSS, rate: 0 });
     assert!(s.on_timer(ms(2200)).unwrap().was_timeout);
     let late = ack(&mut s, ms(2201), &sent[1]);
     assert_eq!((late.bytes_acked, late.lost_packets), (1000, 0));
