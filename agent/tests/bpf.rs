@@ -91,10 +91,14 @@ impl Lab {
     fn agent_until(&self, more: &[&str], what: &str, mut done: impl FnMut() -> bool) -> Agent {
         let end = Instant::now() + Duration::from_secs(60);
         let mut agent = self.agent(more);
+        let mut before = String::new();
         while !done() {
-            assert!(Instant::now() < end, "{what} within a minute: {}", agent.kill());
+            if Instant::now() >= end {
+                panic!("{what} within a minute: {before}{}", agent.kill());
+            }
             std::thread::sleep(Duration::from_millis(50));
             if agent.0.try_wait().unwrap().is_some() {
+                before = format!("(an agent before it: {}) ", agent.kill());
                 agent = self.agent(more);
             }
         }

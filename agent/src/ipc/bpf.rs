@@ -146,6 +146,11 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_has_room_for_every_algorithms_name() {
+        assert!(anole_algorithms::all().len() <= anole_bpf::MAX_NAMES);
+    }
+
+    #[test]
     fn a_selection_is_read() {
         let selection = parse(&["/a", "/b=cubic"], &["10.0.0.0/8=bbr", "::1"]).unwrap();
         assert_eq!(

@@ -33,7 +33,7 @@ mod waits;
 mod window;
 
 pub use error::Error;
-pub use object::default_directory;
+pub use object::{MAX_NAMES, default_directory};
 pub use privileges::drop_privileges;
 pub use programs::Mode;
 pub use select::{Prefix, PrefixError, check_cgroup, top_cgroup};
@@ -139,7 +139,7 @@ fn read_stats(agent: &AgentState) -> DatapathStats {
 
 impl BpfDatapath {
     /// Registers the datapath, or takes over what an earlier agent left in `directory`, a BPF file system. For
-    /// each of `algorithms` (up to 16, of up to 9 letters) it also registers `anole_NAME`, whose flows ask the
+    /// each of `algorithms` (up to [`MAX_NAMES`], of up to 9 letters) it also registers `anole_NAME`, whose flows ask the
     /// agent for that one.
     /// If it is none, nothing is left there and the registration ends with this value.
     pub fn open(directory: &Path, algorithms: &[&str], mode: Mode) -> Result<BpfDatapath, Error> {

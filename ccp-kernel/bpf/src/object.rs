@@ -28,8 +28,8 @@ static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/anole.bpf.o");
 const MAPS: [&str; 6] = [".data.agent", "mailboxes", "events", "programs", "jumps", "flows"];
 /// The object's map that is registered without a link.
 const UNLINKED: &str = "unlinked_2";
-/// Names beside anole_ccp that the object has room for.
-const MAX_NAMES: usize = 16;
+/// Names beside anole_ccp that the object has room for (`src/bpf/names.bpf.h`).
+pub const MAX_NAMES: usize = 40;
 /// A congestion control's name has 16 bytes with its NUL, of which "anole_" takes six.
 const MAX_NAME_BYTES: usize = 9;
 /// The pin of the registration, made last; those of further names begin with it.

@@ -45,6 +45,30 @@ NAMES(12);
 NAMES(13);
 NAMES(14);
 NAMES(15);
+NAMES(16);
+NAMES(17);
+NAMES(18);
+NAMES(19);
+NAMES(20);
+NAMES(21);
+NAMES(22);
+NAMES(23);
+NAMES(24);
+NAMES(25);
+NAMES(26);
+NAMES(27);
+NAMES(28);
+NAMES(29);
+NAMES(30);
+NAMES(31);
+NAMES(32);
+NAMES(33);
+NAMES(34);
+NAMES(35);
+NAMES(36);
+NAMES(37);
+NAMES(38);
+NAMES(39);
 
 /* Never registered; they make `finish` and `interpret` what `jumps` takes, programs for cong_control. */
 SEC(".struct_ops")
