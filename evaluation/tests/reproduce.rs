@@ -86,9 +86,9 @@ fn every_experiment_runs_and_writes_its_files() {
 fn a_sweep_has_a_curve_per_figure() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
-    let lines = text(&reproduce(&["anole-sweep-close", "--quick", "--out", out]));
-    assert_eq!(lines.matches("close = 0.02 ").count(), 3, "{lines}");
-    let points = std::fs::read_to_string(folder.path().join("anole-sweep-close-plot.csv")).unwrap();
+    let lines = text(&reproduce(&["anole-sweep-mu", "--quick", "--out", out]));
+    assert_eq!(lines.matches("mu = 0.2 ").count(), 3, "{lines}");
+    let points = std::fs::read_to_string(folder.path().join("anole-sweep-mu-plot.csv")).unwrap();
     assert_eq!(points.lines().count(), 1 + 3 * 5, "{points}");
     assert!(!points.contains("NaN"), "{points}");
 }

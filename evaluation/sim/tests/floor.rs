@@ -320,7 +320,7 @@ fn no_policy_costs_much_once_it_is_found_out() {
 #[test]
 fn without_its_guards_a_bad_policy_takes_the_flow_down() {
     let low = Script { whims: vec![(Whim::Share(0.5), 1)], late_us: 0, seed: 1 };
-    let unguarded = ["accept=0", "margin=1", "theta=1", "eta_off=0", "low_test=0.1", "beta=0", "lambda=0"];
+    let unguarded = ["accept=0", "margin=1", "eta_off=0", "low_test=0.1", "beta=0", "lambda=0"];
     let (link, alone) = CUBIC[0];
     let guarded = anole(link, STARTED_S, "cubic", Some(&low), &[]) / alone;
     let bare = anole(link, STARTED_S, "cubic", Some(&low), &unguarded) / alone;
