@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod antelope;
 mod explain;
 mod hybrid;
 pub mod learned;
@@ -19,6 +20,7 @@ mod telemetry;
 
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
+pub use antelope::{DataUnit, Judgement};
 pub use explain::{Explanation, Judged};
 pub use hybrid::{libra_utility, rule_names};
 pub use learned::{FlowPolicy, Observation, Watch};
@@ -72,6 +74,11 @@ pub trait Algorithm: Send {
     /// Why it does since the last report what it does; `None` where that report changed nothing, and of
     /// algorithms that explain nothing.
     fn explain(&mut self) -> Option<Explanation> {
+        None
+    }
+
+    /// The data unit that the last report completed, once; of Antelope, where it was asked to log.
+    fn judgement(&mut self) -> Option<Judgement> {
         None
     }
 

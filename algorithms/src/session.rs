@@ -5,7 +5,7 @@
 //! counts, and keeps the rule that every report is answered: a datapath takes an agent that is silent for 500 ms
 //! for lost, so an algorithm without anything to say is spoken for by an empty message.
 
-use crate::{Algorithm, Commands, Explanation, Metrics, Preference, Program, Report};
+use crate::{Algorithm, Commands, Explanation, Judgement, Metrics, Preference, Program, Report};
 use anole_model::{Dur, Time};
 
 /// A report may go without an answer while the last one is younger than this: a fifth of the datapath's default
@@ -108,6 +108,11 @@ impl Session {
     /// Why the flow does since the last report what it does; see [`Algorithm::explain`]. Told once.
     pub fn explain(&mut self) -> Option<Explanation> {
         self.algorithm.explain()
+    }
+
+    /// The data unit that the last report completed; see [`Algorithm::judgement`]. Told once.
+    pub fn judgement(&mut self) -> Option<Judgement> {
+        self.algorithm.judgement()
     }
 
     /// What it did so far, as of the last report.

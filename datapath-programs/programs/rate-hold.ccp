@@ -1,14 +1,15 @@
 # rate-hold: holds the window and the pacing rate that the agent set, and reports what happened.
 #
-# Sends one report per `interval_us`, and one at once after a timeout. The agent sets Cwnd (bytes) and
-# Rate (bytes/s) directly. The sums give the least-squares slope of the round-trip time over arrival
-# time with its standard error: t is counted from the start of the window, both t and rtt in units of
-# 16 us, so that n samples of t^2 stay below 2^64 for windows up to a minute. A call without a
-# round-trip sample (a loss detection) reads it as 2^32 - 1; such a call counts as an ACK and a loss,
-# but enters no sum.
+# Sends one report per `interval_us`, one at once after a timeout, and one as soon as more than `most_acks`
+# round-trip samples came in. The agent sets Cwnd (bytes) and Rate (bytes/s) directly. The sums give the
+# least-squares slope of the round-trip time over arrival time with its standard error: t is counted from the
+# start of the window, both t and rtt in units of 16 us, so that n samples of t^2 stay below 2^64 for windows up
+# to a minute. A call without a round-trip sample (a loss detection) reads it as 2^32 - 1; such a call counts as
+# an ACK and a loss, but enters no sum.
 
 (def
     (interval_us 50000) # time between two reports, us
+    (most_acks +infinity) # round-trip samples that a report may hold
     (Report
         (volatile acked 0) # bytes acknowledged in this window
         (volatile lost 0) # packets found lost in this window
@@ -50,7 +51,7 @@
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* y y)))
     (fallthrough)
 )
-(when (|| (> Micros interval_us) Flow.was_timeout)
+(when (|| (> Micros interval_us) (|| Flow.was_timeout (> Report.n most_acks)))
     (:= Micros 0)
     (report)
 )

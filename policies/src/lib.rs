@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 mod action;
+pub mod boosted;
 mod digest;
 mod embedded;
 mod error;
@@ -18,6 +19,7 @@ mod shipped;
 mod window;
 
 pub use action::Decision;
+pub use boosted::{BoostedError, Booster, Boosters};
 pub use embedded::Embedded;
 pub use error::PolicyError;
 pub use features::Features;

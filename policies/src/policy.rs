@@ -1,12 +1,13 @@
 //! How a flow gets its answers: a [`Policy`] is shared, each flow asks it through an [`InferenceSession`] of its
 //! own, and [`Policies`] finds policies by name.
 
+use crate::boosted::{BoostedError, Boosters};
 use crate::error::PolicyError;
 use crate::network::{Batch, Network};
 use crate::schema::Schema;
 use anole_model::Time;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A trained policy that is ready to serve flows: its schema, and weights in some backend.
 pub trait Policy: Debug + Send + Sync {
@@ -35,6 +36,22 @@ pub trait Policies: Debug + Send + Sync {
 
     /// The policy with this name, or in this file.
     fn find(&self, name: &str) -> Result<Arc<dyn Policy>, PolicyError>;
+
+    /// The models of Antelope in this file, or the shipped ones; each takes `width` values.
+    fn boosters(&self, name: Option<&str>, width: usize) -> Result<Arc<Boosters>, PolicyError> {
+        match name {
+            None | Some("antelope") => shipped_boosters(width),
+            Some(name) => Err(PolicyError::Unknown(name.to_string())),
+        }
+    }
+}
+
+/// The models that come with the program.
+fn shipped_boosters(width: usize) -> Result<Arc<Boosters>, PolicyError> {
+    static SHIPPED: OnceLock<Result<Arc<Boosters>, BoostedError>> = OnceLock::new();
+    let read = || Boosters::parse(include_str!("../shipped/antelope.json"), width).map(Arc::new);
+    let boosters = SHIPPED.get_or_init(read).clone();
+    boosters.map_err(|error| PolicyError::Refused(format!("shipped/antelope.json: {error}")))
 }
 
 /// A policy that answers at once, on the thread that asks: for simulations, where this takes no virtual time.

@@ -13,7 +13,7 @@ use crate::plan::{Choice, FlowPlan, FlowPlanError, plan};
 use crate::scenario::Scenario;
 use anole_algorithms::BuildError;
 use anole_model::Time;
-use anole_policies::{InferenceSession, Policies, Policy, PolicyError, Schema};
+use anole_policies::{Boosters, InferenceSession, Policies, Policy, PolicyError, Schema};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -150,5 +150,9 @@ impl Policies for WithOutside {
             OUTSIDE => Ok(Arc::clone(&self.model) as Arc<dyn Policy>),
             _ => self.others.find(name),
         }
+    }
+
+    fn boosters(&self, name: Option<&str>, width: usize) -> Result<Arc<Boosters>, PolicyError> {
+        self.others.boosters(name, width)
     }
 }

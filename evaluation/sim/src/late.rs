@@ -3,7 +3,7 @@
 //! Deviation: the recurrent state of a question that another replaces has gone on.
 
 use anole_model::{Dur, Time};
-use anole_policies::{InferenceSession, Policies, Policy, PolicyError, Schema};
+use anole_policies::{Boosters, InferenceSession, Policies, Policy, PolicyError, Schema};
 use std::sync::Arc;
 
 /// The same policies, each answer so much later.
@@ -27,6 +27,10 @@ impl Policies for Late {
 
     fn find(&self, name: &str) -> Result<Arc<dyn Policy>, PolicyError> {
         Ok(Arc::new(LatePolicy { inner: self.inner.find(name)?, by: self.by }))
+    }
+
+    fn boosters(&self, name: Option<&str>, width: usize) -> Result<Arc<Boosters>, PolicyError> {
+        self.inner.boosters(name, width)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A figure that could not be measured is null, never 0. Times are in seconds or milliseconds and rates
 //! in Mbps (10^6 bits per second), as the names say.
 
-use anole_algorithms::{Explanation, Shares};
+use anole_algorithms::{Explanation, Judgement, Shares};
 use serde::Serialize;
 
 /// One run.
@@ -137,6 +137,9 @@ pub struct FlowResult {
     pub governed: Vec<Governed>,
     /// The run over time.
     pub series: Series,
+    /// Data units, of Antelope where `param.log` is 1.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<Judgement>,
     /// Why it went as it did, of algorithms that explain themselves; no part of the JSON.
     #[serde(skip)]
     pub explained: Vec<Explanation>,

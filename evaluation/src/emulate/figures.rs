@@ -123,6 +123,7 @@ fn flow_result(
         updates: *updates,
         governed: governed_by(raw.notes.steps.iter().map(|step| step[flow].governor)),
         series: series(raw, flow),
+        units: Vec::new(),
         explained: Vec::new(),
     }
 }

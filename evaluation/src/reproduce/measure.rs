@@ -192,6 +192,7 @@ mod tests {
             inferences: Some(8),
             reports: None,
             updates: None,
+            units: Vec::new(),
             explained: Vec::new(),
             governed: Vec::new(),
             series: Series { dt_s: 0.5, throughput_mbps, rtt_ms, ..Series::default() },

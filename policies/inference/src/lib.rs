@@ -18,6 +18,7 @@
 mod complaints;
 mod compute;
 mod loader;
+mod models;
 mod request;
 mod server;
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! Finds policies by name or file, and runs them as asked.
 
 use crate::compute;
+use crate::models::ModelFiles;
 use crate::server::{self, Remote, RemoteNetwork};
 use crate::threaded::Threaded;
 use crate::torch::Torch;
 use crate::worker::Worker;
 use anole_policies::file::{MAX_DATA, MAX_HEADER};
 use anole_policies::{
-    Batch, Embedded, Immediate, Network, Policies, Policy, PolicyError, PolicyFile, Schema, Shipped,
-    StepError, schema,
+    Batch, Boosters, Embedded, Immediate, Network, Policies, Policy, PolicyError, PolicyFile, Schema,
+    Shipped, StepError, schema,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -80,6 +81,7 @@ pub struct Loader {
     remote: Started<Arc<Remote>>,
     known: Mutex<BTreeMap<String, Found>>,
     failure: Failure,
+    models: ModelFiles,
 }
 
 /// A thread that is started when it is first needed, or why it could not be.
@@ -113,6 +115,7 @@ impl Loader {
             remote: OnceLock::new(),
             known: Mutex::default(),
             failure: Failure::default(),
+            models: ModelFiles::default(),
         })
     }
 
@@ -215,6 +218,13 @@ impl Policies for Loader {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(name.to_string()).or_insert_with(|| self.load(name)).clone()
     }
+
+    fn boosters(&self, name: Option<&str>, width: usize) -> Result<Arc<Boosters>, PolicyError> {
+        match name.filter(|name| name.contains('/') || name.ends_with(".json")) {
+            Some(file) => self.models.get(file, width),
+            None => Shipped.boosters(name, width),
+        }
+    }
 }
 
 /// The first failure of any network that answers at once.
@@ -298,7 +308,7 @@ impl Source {
 }
 
 /// The file's bytes; no more are read than a policy file may have.
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|error| format!("cannot open it: {error}"))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot read it: {error}"))?;

@@ -9,7 +9,7 @@
 
 use crate::plan::FlowPlan;
 use anole_algorithms::session::{Reply, Session};
-use anole_algorithms::{Explanation, FlowInfo, Metrics};
+use anole_algorithms::{Explanation, FlowInfo, Judgement, Metrics};
 use anole_datapath::wire::{self, CreateMessage, Message};
 use anole_datapath::{Outbox, SendError};
 use anole_model::{Dur, Time};
@@ -52,6 +52,7 @@ pub(super) struct Agent {
     past: Vec<Metrics>,
     /// Why each flow went as it did.
     explained: Vec<Vec<Explanation>>,
+    judged: Vec<Vec<Judgement>>,
     to_agent: VecDeque<Letter>,
     to_datapath: VecDeque<Letter>,
 }
@@ -89,6 +90,7 @@ impl Agent {
             installed: plans.iter().flat_map(FlowPlan::programs).fold(Installed::all(), Installed::with),
             past: vec![Metrics::default(); plans.len()],
             explained: vec![Vec::new(); plans.len()],
+            judged: vec![Vec::new(); plans.len()],
             plans,
             sessions: BTreeMap::new(),
             to_agent: VecDeque::new(),
@@ -136,6 +138,11 @@ impl Agent {
     /// Why a flow went as it did, in order; taken once.
     pub fn explained(&mut self, flow: usize) -> Vec<Explanation> {
         std::mem::take(&mut self.explained[flow])
+    }
+
+    /// The data units of a flow whose algorithm logs them.
+    pub fn judged(&mut self, flow: usize) -> Vec<Judgement> {
+        std::mem::take(&mut self.judged[flow])
     }
 
     fn die(&mut self) {
@@ -187,6 +194,7 @@ impl Agent {
         }
         let message = act(session).map(|commands| self.installed.message(sid, commands?));
         self.explained[*flow].extend(session.explain());
+        self.judged[*flow].extend(session.judgement());
         match message {
             Ok(Some(message)) => self.send(now, &message),
             Ok(None) => {}

@@ -48,7 +48,7 @@ impl Simulation<'_> {
     }
 
     fn flow_result(&mut self, index: usize) -> FlowResult {
-        let explained = self.agent.explained(index);
+        let (explained, units) = (self.agent.explained(index), self.agent.judged(index));
         let (flow, before) = (&self.flows[index], self.before[index]);
         let (ended, complete) = flow.ended.unwrap_or((self.now, false));
         let active = ended.since(flow.start.max(Time::ZERO + self.scenario.warmup));
@@ -82,6 +82,7 @@ impl Simulation<'_> {
             updates: has_agent.then_some(stats.updates),
             governed: Vec::new(),
             series: self.samples.complete(index, flow.measure.series()),
+            units,
             explained,
         }
     }

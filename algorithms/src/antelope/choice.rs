@@ -1,0 +1,151 @@
+//! Which algorithm the next data unit is to have.
+
+use super::arms::{ARMS, DEFAULT_ARM};
+use super::unit::DataUnit;
+use anole_policies::Boosters;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::sync::Arc;
+
+/// Who recommends.
+#[derive(Debug)]
+pub(super) enum Choice {
+    /// One model for each algorithm predicts the reward; the largest wins.
+    Models(Arc<Boosters>),
+    /// Rules.
+    Rein(Rein),
+    /// Any of them, at random times, for models to learn from.
+    Random {
+        random: Pcg64Mcg,
+        /// Mean number of data units between two switches.
+        every: f64,
+    },
+}
+
+impl Choice {
+    /// Switches at random, every so many data units on the mean.
+    pub fn random(seed: u64, every: f64) -> Choice {
+        Choice::Random { random: Pcg64Mcg::seed_from_u64(seed), every }
+    }
+
+    /// The recommendation after a data unit under `current`.
+    pub fn recommend(&mut self, unit: &DataUnit, current: usize) -> usize {
+        match self {
+            Choice::Models(models) => best(models, unit, current),
+            Choice::Rein(rein) => rein.recommend(unit),
+            Choice::Random { random, every } => {
+                if random.random_range(0.0..1.0) * *every < 1.0 {
+                    random.random_range(0..ARMS.len())
+                } else {
+                    current
+                }
+            }
+        }
+    }
+
+    /// Recommendations in a row that a switch takes.
+    pub fn patience(&self, asked: u32) -> u32 {
+        if matches!(self, Choice::Random { .. }) { 1 } else { asked }
+    }
+}
+
+/// The algorithm with the largest predicted reward; the current one where none is larger than its own.
+fn best(models: &Boosters, unit: &DataUnit, current: usize) -> usize {
+    let row = unit.row();
+    let predicted =
+        |arm: usize| models.get(ARMS[arm]).map(|model| model.predict(&row)).filter(|r| r.is_finite());
+    let own = predicted(current).unwrap_or(f32::NEG_INFINITY);
+    let all = (0..ARMS.len()).filter_map(|arm| Some((arm, predicted(arm)?)));
+    let best =
+        all.fold((current, own), |best, (arm, reward)| if reward > best.1 { (arm, reward) } else { best });
+    best.0
+}
+
+/// Rein's rules: CUBIC; BBR where the buffer is small; Westwood where losses come without a queue, as on Wi-Fi.
+///
+/// Rein is told what network it is on; here the flow finds out. A buffer is small where losses come while the
+/// queue is at most half the smallest round-trip time, and losses without a queue where it is at most a tenth.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rein {
+    /// Data units with losses: all, those with a short queue, those with none.
+    lossy: [f64; 3],
+}
+
+/// What a data unit leaves of the counts before it.
+const REIN_MEMORY: f64 = 0.98;
+const SHORT_QUEUE: f64 = 0.5;
+const NO_QUEUE: f64 = 0.1;
+/// Rules count from so many data units with losses on.
+const ENOUGH: f64 = 3.0;
+
+impl Rein {
+    fn recommend(&mut self, unit: &DataUnit) -> usize {
+        if unit.lost > 0.0 {
+            let queue = (unit.rtt_ms - unit.delay_min_ms) / unit.delay_min_ms.max(f64::MIN_POSITIVE);
+            let seen = [1.0, f64::from(queue <= SHORT_QUEUE), f64::from(queue <= NO_QUEUE)];
+            self.lossy.iter_mut().zip(seen).for_each(|(count, seen)| *count = *count * REIN_MEMORY + seen);
+        }
+        let [all, short, none] = self.lossy;
+        let named = |name| ARMS.iter().position(|arm| *arm == name).unwrap_or(DEFAULT_ARM);
+        match () {
+            () if all < ENOUGH => DEFAULT_ARM,
+            () if none > all / 2.0 => named("westwood"),
+            () if short > all / 2.0 => named("bbr"),
+            () => DEFAULT_ARM,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_prediction_wins_and_a_tie_changes_nothing() {
+        let leaf = |value: f64| {
+            format!(
+                r#"{{"learner": {{"learner_model_param": {{"base_score": "{value}", "num_feature": "7"}},
+                "gradient_booster": {{"name": "gbtree", "model": {{"trees": []}}}}}}}}"#
+            )
+        };
+        let file = format!(
+            r#"{{"boosters": {{"bbr": {}, "cubic": {}, "vegas": {}}}}}"#,
+            leaf(0.5),
+            leaf(0.2),
+            leaf(0.5)
+        );
+        let models = Arc::new(Boosters::parse(&file, DataUnit::WIDTH).unwrap());
+        let mut choice = Choice::Models(models);
+        let mut after = |current| choice.recommend(&DataUnit::default(), current);
+        assert_eq!((after(2), after(0), after(4)), (0, 0, 4));
+        // Without a model of its own, any prediction is better.
+        assert_eq!(after(1), 0);
+    }
+
+    #[test]
+    fn rein_goes_by_what_losses_come_with() {
+        let unit = |rtt_ms, lost| DataUnit { rtt_ms, delay_min_ms: 10.0, lost, ..DataUnit::default() };
+        let after = |units: &[DataUnit]| {
+            let mut rein = Rein::default();
+            ARMS[units.iter().map(|unit| rein.recommend(unit)).last().unwrap()]
+        };
+        assert_eq!(after(&[unit(30.0, 1.0); 20]), "cubic");
+        assert_eq!(after(&[unit(14.0, 2.0); 20]), "bbr");
+        assert_eq!(after(&[unit(10.5, 1.0); 20]), "westwood");
+        assert_eq!(after(&[unit(10.5, 1.0), unit(10.5, 0.0)]), "cubic", "one loss says nothing");
+    }
+
+    #[test]
+    fn random_switches_reach_every_arm_with_the_mean_that_was_asked_for() {
+        let mut choice = Choice::random(7, 10.0);
+        let (mut current, mut seen, mut switches) = (0, [false; ARMS.len()], 0);
+        for _ in 0..6000 {
+            let next = choice.recommend(&DataUnit::default(), current);
+            switches += u32::from(next != current);
+            (current, seen[next]) = (next, true);
+        }
+        assert_eq!(seen, [true; ARMS.len()]);
+        // One in six draws the arm that it has.
+        assert!((430..570).contains(&switches), "{switches}");
+    }
+}
