@@ -16,7 +16,7 @@ from typing import Any
 from . import fold, schema
 from .algorithm import NO_VALUE, Algorithm, Commands, Flow, Report
 from .environment import STATS, TapEnv, VectorEnv
-from .live import Served, Stop, serve
+from .live import Served, Stop, serve, transfer
 from .plotting import Plot, plot
 from .program import Finding, Program, check_program, explain
 from .ranges import Ranges
@@ -61,6 +61,7 @@ __all__ = [
     "simulate",
     "suite",
     "sweep",
+    "transfer",
 ]
 
 

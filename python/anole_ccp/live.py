@@ -1,12 +1,16 @@
-"""An algorithm of one's own over real flows: an agent in this process, at a Unix socket."""
+"""An algorithm of one's own over real flows: a QUIC transfer in this process, or an agent at a Unix socket."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import _anole
 from .algorithm import Algorithm, own
+from .result import Result
+from .running import _checked
+from .scenario import Scenario
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,3 +49,29 @@ def serve(
     """
     flows, reports = _anole.serve(own(algorithm), str(socket), seconds, (stop or Stop())._stop)
     return Served(flows, reports)
+
+
+def transfer(
+    algorithm: type[Algorithm],
+    scenario: Scenario | str | Path = "anole-normal",
+    *,
+    seed: int | None = None,
+    set: Sequence[str] = (),
+) -> Result:
+    """Sends real QUIC packets for the scenario's length, governed by `algorithm`, and returns what was measured.
+
+    Client, server and the scenario's links are in this process, over loopback: packets wait, are delayed and lost as
+    in `simulate`, in real time. The scenario has one flow. What a sender cannot see is not in the result: one-way
+    delays, the queue over time. An exception of the algorithm ends it and comes out. Figures differ a little from run to
+    run, as with any real packets.
+
+    >>> import anole_ccp
+    >>> class Forty(anole_ccp.Algorithm):
+    ...     def on_flow(self, flow):
+    ...         return {"cwnd": 40 * flow.mss}
+    >>> anole_ccp.transfer(Forty, set=["duration_s=1"]).flow.throughput_mbps > 1
+    True
+    """
+    checked = _checked(scenario, set)
+    chosen = checked.seed if seed is None else seed
+    return Result(_anole.transfer(checked._scenario, own(algorithm), chosen, _anole.Stop()))

@@ -1,10 +1,10 @@
 //! The Python extension `anole_ccp._anole`, behind the package `anole_ccp`: simulations in step (`fleet`), single
-//! runs (`simulate`), scenarios, fold programs, algorithms in Python, and an agent of them for real flows
-//! (`serve`).
+//! runs (`simulate`), scenarios, fold programs, algorithms in Python, an agent of them for real flows (`serve`), and a
+//! real QUIC transfer over an emulated link (`transfer`).
 //!
 //! Python decides, Rust simulates: nothing about the dynamics, the features or the actions exists twice.
 #![forbid(unsafe_code)]
-#![allow(clippy::disallowed_methods, reason = "`serve` answers real datapaths: a clock and a socket")]
+#![allow(clippy::disallowed_methods, reason = "`serve` and `transfer` are real time: clocks and sockets")]
 
 mod algorithm;
 mod fleet;
@@ -13,6 +13,7 @@ mod scenario;
 mod serve;
 mod simulate;
 mod suite;
+mod transfer;
 
 use anole_policies::{Batch, Embedded, Network as _, PolicyFile, Schema};
 use anole_sim::control::Step;
@@ -234,6 +235,8 @@ mod _anole {
     use super::simulate::{Run, Stop, plot, simulate};
     #[pymodule_export]
     use super::suite::suite_figures;
+    #[pymodule_export]
+    use super::transfer::transfer;
     #[pymodule_export]
     use super::{
         Network, Simulations, canonical_schema, check_policy, named_ranges, schema_names, schema_shape,

@@ -47,42 +47,52 @@ pub fn serve(
             socket.display()
         ))
     })?;
-    let mut agent = Agent::new(custom);
     let served = py.detach(|| {
         let started = Instant::now();
         let over = || seconds.is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
-        let mut buffer = vec![0; DATAGRAM];
-        while !over() && !stop.is_set() && !failure.is_there() {
-            if let Some(signal) = Python::attach(|py| py.check_signals().err()) {
-                failure.note(signal);
-                break;
-            }
-            // For a while without another look, so that a busy socket costs no signals.
-            let until = Instant::now() + LOOK;
-            while Instant::now() < until && !failure.is_there() {
-                let Some((length, peer)) = bound.receive(&mut buffer)? else { break };
-                let now = Time::from_secs_f64(started.elapsed().as_secs_f64());
-                agent.receive(now, &peer, &buffer[..length], &mut |message| bound.send(&peer, message));
-            }
-        }
-        Ok(())
+        answer_until(&bound, custom, &failure, &|| over() || stop.is_set())
     });
     match failure.take() {
         Some(error) => Err(error),
-        None => {
-            served.map(|()| agent.counts()).map_err(|error: io::Error| PyOSError::new_err(error.to_string()))
-        }
+        None => served.map_err(|error| PyOSError::new_err(error.to_string())),
     }
 }
 
+/// Answers with `custom` until it is `over`, or there is a failure, a signal among them.
+pub fn answer_until(
+    bound: &Socket,
+    custom: Custom,
+    failure: &Failure,
+    over: &dyn Fn() -> bool,
+) -> io::Result<(u64, u64)> {
+    let mut agent = Agent::new(custom);
+    let started = Instant::now();
+    let mut buffer = vec![0; DATAGRAM];
+    while !over() && !failure.is_there() {
+        if let Some(signal) = Python::attach(|py| py.check_signals().err()) {
+            failure.note(signal);
+            break;
+        }
+        // For a while without another look, so that a busy socket costs no signals.
+        let until = Instant::now() + LOOK;
+        while Instant::now() < until && !failure.is_there() {
+            let Some((length, peer)) = bound.receive(&mut buffer)? else { break };
+            let now = Time::from_secs_f64(started.elapsed().as_secs_f64());
+            agent.receive(now, &peer, &buffer[..length], &mut |message| bound.send(&peer, message));
+        }
+    }
+    Ok(agent.counts())
+}
+
 /// The agent's socket, which goes with it.
-struct Socket {
+pub struct Socket {
     socket: UnixDatagram,
     path: PathBuf,
 }
 
 impl Socket {
-    fn bind(path: &Path) -> io::Result<Socket> {
+    /// Binds it, for this user alone.
+    pub fn bind(path: &Path) -> io::Result<Socket> {
         let bound = Socket { socket: UnixDatagram::bind(path)?, path: path.to_path_buf() };
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         bound.socket.set_read_timeout(Some(LOOK))?;

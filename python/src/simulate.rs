@@ -146,10 +146,11 @@ impl Run {
         put("time_s", (1..=points).map(|point| point as f64 * series.dt_s).collect())?;
         put("throughput_mbps", series.throughput_mbps.clone())?;
         put("rtt_ms", known(&series.rtt_ms))?;
-        put("cwnd_bytes", series.cwnd_bytes.as_ref().map_or_else(Vec::new, |v| known(v)))?;
-        put("pacing_mbps", series.pacing_mbps.as_ref().map_or_else(Vec::new, |v| known(v)))?;
-        put("in_flight_bytes", series.in_flight_bytes.as_ref().map_or_else(Vec::new, |v| counts(v)))?;
-        put("lost_packets", series.lost_packets.as_ref().map_or_else(Vec::new, |v| counts(v)))?;
+        let unseen = || vec![f64::NAN; points];
+        put("cwnd_bytes", series.cwnd_bytes.as_ref().map_or_else(unseen, |v| known(v)))?;
+        put("pacing_mbps", series.pacing_mbps.as_ref().map_or_else(unseen, |v| known(v)))?;
+        put("in_flight_bytes", series.in_flight_bytes.as_ref().map_or_else(unseen, |v| counts(v)))?;
+        put("lost_packets", series.lost_packets.as_ref().map_or_else(unseen, |v| counts(v)))?;
         Ok(dict)
     }
 

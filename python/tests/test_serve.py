@@ -1,4 +1,4 @@
-"""An algorithm of one's own over a socket: refusals, rubbish, and real QUIC flows."""
+"""An algorithm of one's own over real flows: transfers in this process, a socket, refusals, rubbish."""
 
 from __future__ import annotations
 
@@ -91,3 +91,57 @@ def test_real_quic_transfers_are_governed(tmp_path):
         server.terminate()
         server.wait()
     assert done.flows == 1 and done.reports == Fixed.seen > 0
+
+
+class Aimd(anole_ccp.Algorithm):
+    """A packet more for each window, half after a loss, once per round trip."""
+
+    def on_flow(self, flow):
+        self.mss, self.cwnd, self.cut_s = flow.mss, flow.init_cwnd, 0.0
+        return {"cwnd": self.cwnd, "interval_us": 10_000}
+
+    def on_report(self, report):
+        if report.lost and report.now_s - self.cut_s > report.rtt_us / 1e6:
+            self.cwnd, self.cut_s = max(self.cwnd / 2, 2 * self.mss), report.now_s
+        elif not report.lost:
+            self.cwnd += self.mss * report.acked / self.cwnd
+        return {"cwnd": self.cwnd}
+
+
+def link(**more):
+    """20 Mbps, 20 ms, 1 BDP for two seconds."""
+    return anole_ccp.Scenario(
+        link={"capacity_mbps": 20, "one_way_delay_ms": 10, "buffer_bdp": 1}, duration_s=2, **more
+    )
+
+
+def test_a_transfer_of_real_packets_tells_what_a_simulation_tells(tmp_path):
+    real, simulated = anole_ccp.transfer(Aimd, link()), anole_ccp.simulate(link(), Aimd)
+    assert set(real.flow.series.__dict__) == set(simulated.flow.series.__dict__)
+    points = real.flow.series.time_s.size
+    assert points > 10 and real.flow.series.cwnd_bytes.size == points
+    governed = real.figures["flows"][0]
+    assert governed["reports"] > 20 and governed["updates"] > 20
+    # Packets wait for the link: no round trip is shorter than its own.
+    assert real.flow.rtt_mean_ms >= 20
+    assert 0 < real.flow.throughput_mbps <= 20.5
+    assert real.plot().save(tmp_path / "real.svg").stat().st_size > 5000
+
+
+def test_what_a_transfer_cannot_run_is_refused():
+    two = link(flow=[{"alg": "cubic", "under_test": True}, {"alg": "cubic"}])
+    with pytest.raises(ValueError, match="2 flows"):
+        anole_ccp.transfer(Aimd, two)
+    with pytest.raises(ValueError, match="mss_bytes = 300"):
+        anole_ccp.transfer(Aimd, link(mss_bytes=300))
+
+
+def test_an_exception_ends_a_transfer_and_comes_out():
+    class Broken(anole_ccp.Algorithm):
+        def on_report(self, report):
+            raise KeyError("mine")
+
+    begun = time.monotonic()
+    with pytest.raises(KeyError, match="mine"):
+        anole_ccp.transfer(Broken, link())
+    assert time.monotonic() - begun < 2

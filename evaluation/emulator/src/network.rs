@@ -2,7 +2,8 @@
 
 use anole_model::{Dur, Time};
 use anole_sim::link::{Ecn, Link, LinkConfig, LinkStats, Packet};
-use anole_sim::scenario::{Change, LinkChange};
+use anole_sim::scenario::{Change, LinkChange, Scenario};
+use anole_sim::{changes, link_configs};
 use std::collections::VecDeque;
 
 /// A link and the delay of its reverse direction.
@@ -94,6 +95,15 @@ impl<T> EmulatedNetwork<T> {
             routes,
             changes: changes.into(),
         }
+    }
+
+    /// The links of a scenario, idle, with what is random in them drawn from `seed`.
+    pub fn of(scenario: &Scenario, seed: u64) -> EmulatedNetwork<T> {
+        let links = link_configs(scenario, seed).into_iter().zip(&scenario.links);
+        let links = links.map(|(config, spec)| NetworkLink { config, reverse_delay: spec.reverse_delay });
+        let flows = scenario.flows.iter();
+        let routes = flows.map(|flow| Route { path: flow.path.clone(), extra_delay: flow.extra_delay });
+        EmulatedNetwork::new(links.collect(), routes.collect(), changes(scenario, seed))
     }
 
     /// Number of flows.

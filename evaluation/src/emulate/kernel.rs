@@ -9,9 +9,9 @@ use super::agent::{CONGESTION_CONTROL, ReportedFlow, available};
 use super::figures::{self, FlowExchange, Raw};
 use super::govern::{FlowGovernor, GovernedFlows};
 use super::outage::Agents;
-use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network};
+use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted};
 use crate::options::usage;
-use anole_emulator::{Emulator, EmulatorError, EmulatorOptions, Hosts, Namespace, TunPair};
+use anole_emulator::{EmulatedNetwork, Emulator, EmulatorError, EmulatorOptions, Hosts, Namespace, TunPair};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
 use anyhow::{Context, Result, anyhow};
@@ -103,7 +103,7 @@ pub fn run(
     let stage = Arc::new(Stage {
         timeline: Timeline::new(scenario, epoch),
         receivers: scenario.flows.iter().map(|_| Receiver::default()).collect(),
-        emulator: Emulator::start(network(scenario, seed), wire, options)?,
+        emulator: Emulator::start(EmulatedNetwork::of(scenario, seed), wire, options)?,
     });
     let agents = agents.play(epoch)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

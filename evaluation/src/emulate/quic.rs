@@ -7,10 +7,10 @@ use super::flood::Flood;
 use super::govern::{FlowGovernor, GovernedFlows, Stack};
 use super::outage::Agents;
 use super::server::{IDLE_TIMEOUT, ServerThread};
-use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, network, since_epoch};
+use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, since_epoch};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
-use anole_emulator::{Emulator, EmulatorOptions, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
+use anole_emulator::{EmulatedNetwork, Emulator, EmulatorOptions, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
 use anole_model::{Dur, Time};
 use anole_quic::{
     AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, GovernedBy, Meter,
@@ -51,7 +51,7 @@ pub fn run(
     let (entries, exits) = (ports.entries()?, ports.exits()?);
     let epoch = Instant::now();
     let options = EmulatorOptions { epoch, warmup: scenario.warmup };
-    let emulator = Emulator::start(network(scenario, seed), ports, options)?;
+    let emulator = Emulator::start(EmulatedNetwork::of(scenario, seed), ports, options)?;
 
     let stage = Arc::new(Stage {
         timeline: Timeline::new(scenario, epoch),

@@ -1,9 +1,8 @@
 //! The moments of a run: when flows start and stop, and what is noted when. The same for every transport.
 
-use anole_emulator::{EmulatedNetwork, NetworkLink, Route};
 use anole_model::{Dur, Time};
+use anole_sim::SERIES_STEP;
 use anole_sim::scenario::Scenario;
-use anole_sim::{SERIES_STEP, changes, link_configs};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -154,21 +153,6 @@ pub async fn interrupted() {
         // Without handlers the system's own apply.
         _ => std::future::pending().await,
     }
-}
-
-/// The links of a scenario, idle.
-pub fn network(scenario: &Scenario, seed: u64) -> EmulatedNetwork<Vec<u8>> {
-    let links = link_configs(scenario, seed)
-        .into_iter()
-        .zip(&scenario.links)
-        .map(|(config, spec)| NetworkLink { config, reverse_delay: spec.reverse_delay })
-        .collect();
-    let routes = scenario
-        .flows
-        .iter()
-        .map(|flow| Route { path: flow.path.clone(), extra_delay: flow.extra_delay })
-        .collect();
-    EmulatedNetwork::new(links, routes, changes(scenario, seed))
 }
 
 /// How long after the epoch.

@@ -1,0 +1,256 @@
+//! A real QUIC transfer in this process: client and server over loopback, the scenario's link between them in user
+//! space, and the client's flow governed by an algorithm in Python through an agent's socket.
+//!
+//! ```text
+//!  client ──UDP──▶ emulated link ──UDP──▶ server        (one tokio runtime)
+//!    └ reports ──Unix datagrams──▶ agent (a thread) ──▶ on_flow, on_report
+//! ```
+
+use crate::algorithm::{Failure, Made};
+use crate::scenario::Scenario;
+use crate::serve::{Socket, answer_until};
+use crate::simulate::{Run, Stop};
+use anole_datapath_host::{Host, HostOptions};
+use anole_emulator::{EmulatedNetwork, Emulator, EmulatorOptions, Record, UDP_HEADER_BYTES, UdpPorts};
+use anole_model::{Dur, Rate};
+use anole_quic::{
+    AlgorithmName, Amount, ClientOptions, CongestionControl, DatagramSize, Reading, RttSample, Server,
+    ServerOptions, Transfer,
+};
+use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
+use anole_sim::scenario::Scenario as Checked;
+use anole_sim::{SERIES_STEP, histogram::Histogram};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// A peer that is silent for this long is an error: everything runs on this machine.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Sizes of QUIC's datagrams: at least what the protocol asks for, at most what the receiver announces.
+const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 1200..=1472;
+
+/// Sends for the scenario's length over its links, and returns what was measured, as a run.
+#[pyfunction]
+pub fn transfer(
+    py: Python<'_>,
+    scenario: &Scenario,
+    own: &Bound<'_, PyAny>,
+    seed: u64,
+    stop: &Stop,
+) -> PyResult<Run> {
+    let scenario = &scenario.0;
+    if scenario.flows.len() != 1 {
+        let message = format!("the scenario has {} flows; a transfer has one", scenario.flows.len());
+        return Err(PyValueError::new_err(message));
+    }
+    let bytes = scenario.full_packet() - UDP_HEADER_BYTES;
+    let datagram =
+        u16::try_from(bytes).ok().filter(|_| DATAGRAM_BYTES.contains(&bytes)).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "mss_bytes = {} makes QUIC datagrams of {bytes} bytes, which have to be {} to {}",
+                scenario.mss,
+                DATAGRAM_BYTES.start(),
+                DATAGRAM_BYTES.end()
+            ))
+        })?;
+    let failure = Failure::default();
+    let made = Made::read(own)?;
+    let alg = made.name.clone();
+    let custom = made.custom(&failure);
+    let run = py.detach(|| -> Result<RunResult, String> {
+        let folder = tempfile::Builder::new().prefix("anole-").tempdir().map_err(text)?;
+        let path = folder.path().join("agent.sock");
+        let bound = Socket::bind(&path).map_err(text)?;
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let agent = scope.spawn(|| answer_until(&bound, custom, &failure, &|| done.load(Relaxed)));
+            let over = || stop.is_set() || failure.is_there();
+            let sent = Sender { scenario, datagram, seed, over: &over, failure: &failure }.send(&path, alg);
+            done.store(true, Relaxed);
+            agent.join().map_err(|_| "the agent failed".to_string())?.map_err(text)?;
+            sent
+        })
+    });
+    match failure.take() {
+        Some(error) => Err(error),
+        None => run.map(Run).map_err(PyOSError::new_err),
+    }
+}
+
+/// What a transfer is made of.
+struct Sender<'a> {
+    scenario: &'a Checked,
+    datagram: u16,
+    seed: u64,
+    over: &'a dyn Fn() -> bool,
+    failure: &'a Failure,
+}
+
+/// What was counted.
+struct Counted {
+    started: Instant,
+    lasted: Duration,
+    delivered_payload: u64,
+    readings: Vec<(u64, Reading)>,
+    samples: Vec<RttSample>,
+    record: Record,
+}
+
+impl Sender<'_> {
+    fn send(&self, agent: &std::path::Path, alg: String) -> Result<RunResult, String> {
+        let began = Instant::now();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;
+        let host = Arc::new(Host::connect(agent, HostOptions::default()).map_err(text)?);
+        let counted = runtime.block_on(self.drive(&host))?;
+        let wall_s = began.elapsed().as_secs_f64();
+        Ok(RunResult { wall_s, ..self.result(alg, &counted) })
+    }
+
+    async fn drive(&self, host: &Arc<Host>) -> Result<Counted, String> {
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        let options = ServerOptions { listen, idle_timeout: IDLE_TIMEOUT };
+        let server = Arc::new(Server::bind(&options).map_err(text)?);
+        let ports = UdpPorts::open(1, server.address().map_err(text)?).map_err(text)?;
+        let (entry, exit) = (ports.entries().map_err(text)?[0], ports.exits().map_err(text)?[0]);
+        let receiving = tokio::spawn({
+            let server = server.clone();
+            async move { server.run(tokio::sync::mpsc::unbounded_channel().0).await }
+        });
+        let network = EmulatedNetwork::of(self.scenario, self.seed);
+        let options = EmulatorOptions { epoch: Instant::now(), warmup: Dur::ZERO };
+        let emulator = Emulator::start(network, ports, options).map_err(text)?;
+        let (sender, samples) = mpsc::channel();
+        let client = ClientOptions {
+            remote: entry,
+            certificate: server.certificate().clone(),
+            idle_timeout: IDLE_TIMEOUT,
+            datagram: DatagramSize::Fixed(self.datagram),
+            rtt_samples: Some(sender),
+        };
+        let control = CongestionControl::AnoleCcp { host: host.clone(), algorithm: AlgorithmName::NONE };
+        let transfer = Transfer::connect(client, &control).await.map_err(text)?;
+        let (meter, counts) = (transfer.meter(), emulator.counts(0));
+        let started = Instant::now();
+        let amount = Amount::Time(Duration::from_nanos(self.scenario.duration.as_nanos()));
+        let mut sending = tokio::spawn(transfer.run(amount));
+        let step = Duration::from_nanos(SERIES_STEP.as_nanos());
+        let mut ticks = tokio::time::interval_at((started + step).into(), step);
+        let mut readings = vec![(counts.delivered_bytes(), meter.read())];
+        let report = loop {
+            tokio::select! {
+                report = &mut sending => break report.map_err(text)?.map_err(text)?,
+                _ = ticks.tick() => {
+                    readings.push((counts.delivered_bytes(), meter.read()));
+                    if let Some(signal) = Python::attach(|py| py.check_signals().err()) {
+                        self.failure.note(signal);
+                    }
+                    if (self.over)() {
+                        return Err("the transfer was ended".to_string());
+                    }
+                }
+            }
+        };
+        let delivered_payload = server.received_from(exit).map_or(0, |received| received.bytes());
+        server.close().await;
+        receiving.abort();
+        let (record, _ports) = emulator.finish().map_err(text)?;
+        let samples = samples.try_iter().collect();
+        Ok(Counted { started, lasted: report.elapsed, delivered_payload, readings, samples, record })
+    }
+
+    fn result(&self, alg: String, counted: &Counted) -> RunResult {
+        let scenario = self.scenario;
+        let seconds = counted.lasted.as_secs_f64().max(1e-9);
+        let last = counted.readings.last().copied().unwrap_or_default();
+        let first = counted.readings.first().copied().unwrap_or_default();
+        let mut round_trips = Histogram::default();
+        for sample in &counted.samples {
+            round_trips.add(Dur::from_secs_f64(sample.rtt.as_secs_f64()));
+        }
+        let mbps = |bytes: u64| Rate::from_bytes_per_s(bytes as f64 / seconds).mbps();
+        let flow = FlowResult {
+            alg: alg.clone(),
+            start_s: 0.0,
+            stop_s: seconds,
+            throughput_mbps: Some(mbps(last.0.saturating_sub(first.0))),
+            goodput_mbps: Some(mbps(counted.delivered_payload)),
+            owd_mean_ms: None,
+            owd_p95_ms: None,
+            rtt_mean_ms: round_trips.mean().map(Dur::as_millis_f64),
+            rtt_p95_ms: round_trips.quantile(0.95).map(Dur::as_millis_f64),
+            ideal_rtt_ms: scenario.ideal_rtt(0).as_millis_f64(),
+            loss_rate: Some(last.1.lost_packets as f64 / (last.1.sent_packets.max(1)) as f64),
+            retransmit_rate: None,
+            fct_s: None,
+            applied: None,
+            decisions: None,
+            inferences: None,
+            reports: Some(last.1.reports),
+            updates: Some(last.1.updates),
+            governed: Vec::new(),
+            series: series(counted),
+            explained: Vec::new(),
+            units: Vec::new(),
+        };
+        let links = scenario.links.iter().zip(&counted.record.links).map(|(spec, stats)| LinkResult {
+            name: spec.name.clone(),
+            utilization: stats.utilization,
+            loss_rate: stats.loss_rate,
+            queue_delay_mean_ms: stats.queue_delay_mean.map(Dur::as_millis_f64),
+            queue_delay_p95_ms: stats.queue_delay_p95.map(Dur::as_millis_f64),
+            series: None,
+        });
+        RunResult {
+            scenario: scenario.name.clone(),
+            mode: "quic",
+            alg,
+            seed: self.seed,
+            version: env!("CARGO_PKG_VERSION"),
+            classic: None,
+            policy: None,
+            backend: None,
+            set: Vec::new(),
+            wall_s: 0.0,
+            links: links.collect(),
+            flows: vec![flow],
+            jain_index: None,
+            optimal_mbps: None,
+        }
+    }
+}
+
+/// The readings as points of [`SERIES_STEP`].
+fn series(counted: &Counted) -> Series {
+    let dt_s = SERIES_STEP.as_secs_f64();
+    let points = counted.readings.len().saturating_sub(1);
+    let mut sums = vec![(0.0, 0u32); points];
+    for sample in &counted.samples {
+        let at = sample.at.saturating_duration_since(counted.started).as_secs_f64() / dt_s;
+        if let Some(point) = sums.get_mut(at as usize) {
+            *point = (point.0 + sample.rtt.as_secs_f64() * 1e3, point.1 + 1);
+        }
+    }
+    let pairs = || counted.readings.iter().zip(counted.readings.iter().skip(1));
+    let ends = || counted.readings.iter().skip(1).map(|(_, reading)| reading);
+    let window = |reading: &Reading| u32::try_from(reading.cwnd_bytes).ok();
+    Series {
+        dt_s,
+        throughput_mbps: pairs()
+            .map(|(from, to)| Rate::from_bytes_per_s(to.0.saturating_sub(from.0) as f64 / dt_s).mbps())
+            .collect(),
+        rtt_ms: sums.iter().map(|&(sum, n)| (n > 0).then(|| sum / f64::from(n))).collect(),
+        cwnd_bytes: Some(ends().map(window).collect()),
+        pacing_mbps: Some(ends().map(Reading::pacing_mbps).collect()),
+        in_flight_bytes: None,
+        lost_packets: Some(
+            pairs().map(|(from, to)| to.1.lost_packets.saturating_sub(from.1.lost_packets)).collect(),
+        ),
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
