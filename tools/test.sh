@@ -78,10 +78,12 @@ fi
 
 step "Python: environment, format, lints"
 tools/python.sh
-for folder in python training; do
+for folder in python training labs; do
     (cd $folder && ../.venv/bin/ruff format --check . && ../.venv/bin/ruff check .)
 done
-(cd python && ../.venv/bin/mypy)
+for folder in python labs; do
+    (cd $folder && MYPYPATH=../python ../.venv/bin/mypy)
+done
 
 [ "${1:-}" != lint ] || exit 0
 
@@ -113,9 +115,9 @@ step "unit, property, golden, simulation and end-to-end tests"
 export ANOLE_POLICY_SERVER_BUILD=$PWD/target/policy-server/debian
 cargo test --locked --workspace
 
-step "Python: environments, networks against Rust and LibTorch, trainers"
-for folder in python training; do
-    (cd $folder && PYTHONPATH=../python:../tools ../.venv/bin/python -m pytest -q -p pytest_skips)
+step "Python: environments, networks against Rust and LibTorch, trainers, labs"
+for folder in python training labs; do
+    (cd $folder && PYTHONPATH=$PWD/python:$PWD/labs:$PWD/tools ../.venv/bin/python -m pytest -q -p pytest_skips)
 done
 
 step "Python: the wheel in a fresh environment"

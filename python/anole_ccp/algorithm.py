@@ -21,7 +21,7 @@ from . import _anole
 from .program import Program
 
 #: What an algorithm tells the datapath: registers of the program that runs, and `cwnd` (bytes), `rate` (bytes/s,
-#: 0 leaves pacing to the transport) and `program` (the name of one of its programs, which then runs from its start).
+#: 0 ends pacing) and `program` (the name of one of its programs, which then runs from its start).
 Commands: TypeAlias = Mapping[str, "float | str"]
 
 #: What a register holds that began at `+infinity` and was given no sample, such as `min_rtt_us`.

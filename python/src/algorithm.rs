@@ -17,6 +17,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// A rate that no window fills, bytes/s.
+const UNPACED: u32 = u32::MAX;
+
 /// The first exception of a run.
 #[derive(Clone, Default)]
 pub struct Failure(Arc<Mutex<Option<PyErr>>>);
@@ -145,7 +148,10 @@ impl InPython {
         for (name, value) in answer {
             let name: String = name.extract()?;
             if name != "program" {
-                out.set(self.register(&name)?, whole(&name, &value)?);
+                let register = self.register(&name)?;
+                // To a datapath a rate of 0 is no news: the one in force would stay.
+                let number = whole(&name, &value)?;
+                out.set(register, if register == RATE && number == 0 { UNPACED } else { number });
             }
         }
         Ok(())

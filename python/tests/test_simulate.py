@@ -295,3 +295,15 @@ def test_a_program_that_is_built_runs():
 
     assert simulate(SHORT, Built).flow.throughput_mbps > 5
     assert 40_000 <= min(Built.least) < 45_000
+
+
+def test_a_rate_of_0_ends_pacing():
+    class Paced(Algorithm):
+        def on_flow(self, flow):
+            return {"cwnd": 100 * flow.mss, "rate": 1e5}
+
+        def on_report(self, report):
+            return {"rate": 0} if report.now_s > 1 else None
+
+    rates = simulate(SHORT, Paced).flow.series.throughput_mbps
+    assert rates[5] < 1.2 and rates[-1] > 5

@@ -1,0 +1,120 @@
+"""One check of one submission."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+import traceback
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anole_ccp
+
+from .lab import PRACTICE_KEY, Checker, Lab, Row, labs, load
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a check found."""
+
+    lab: str
+    rows: list[Row]
+    #: What went wrong before the end, empty if nothing did.
+    error: str
+    score: float | None
+    seconds: float
+    #: The picture's runs.
+    shown: list[anole_ccp.Result] = dataclasses.field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """All that was asked for is met."""
+        return not self.error and bool(self.rows) and all(row.passed for row in self.rows)
+
+    @property
+    def points(self) -> float:
+        """Share of what was asked for that is met, 0 to 1; what the error kept from being tried counts as not met."""
+        tried = len(self.rows) + (1 if self.error else 0)
+        return sum(row.passed for row in self.rows) / tried if tried else 0.0
+
+    def json(self) -> str:
+        """Everything but the picture."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["rows"] = [dataclasses.asdict(row) for row in self.rows]
+        del fields["shown"]
+        return json.dumps(fields)
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        """What `json` wrote."""
+        fields = json.loads(text)
+        rows = [Row(**row) for row in fields.pop("rows")]
+        return cls(rows=rows, **fields)
+
+    def picture(self, path: Path) -> Path | None:
+        """Draws the runs that the check shows; None where there is none."""
+        return anole_ccp.plot(*self.shown).save(path) if self.shown else None
+
+    def __str__(self) -> str:
+        lines = table(self.rows)
+        hints = dict.fromkeys(row.hint for row in self.rows if not row.passed and row.hint)
+        lines += [f"  → {hint}" for hint in hints]
+        if self.error:
+            lines += ["", self.error]
+        met = sum(row.passed for row in self.rows)
+        lines += [
+            "",
+            f"Lab {self.lab}: {'passed' if self.passed else 'not yet'}, {met} of {len(self.rows)} met",
+        ]
+        if self.score is not None:
+            lines[-1] += f"; score {self.score:.3f}"
+        return "\n".join(lines)
+
+
+def table(rows: list[Row]) -> list[str]:
+    """Rows as lines of text."""
+    cells = [("", "what", "found", "wanted")]
+    cells += [("✓" if row.passed else "✗", row.what, row.found, row.wanted) for row in rows]
+    widths = [max(len(line[column]) for line in cells) for column in range(4)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
+
+
+def check(lab: str, file: str | Path | None = None, *, key: str = PRACTICE_KEY) -> Outcome:
+    """Checks a file, the starter's copy in the current folder if none is given. Raises KeyError for no such lab."""
+    chosen = labs()[lab]
+    path = Path(file) if file is not None else Path(chosen.starter.name)
+    return _checked(chosen, key, lambda: load(path, f"submission_{lab}"))
+
+
+def check_here(lab: str, names: Mapping[str, Any], *, key: str = PRACTICE_KEY) -> Outcome:
+    """Checks what a notebook has defined: `check_here("02", globals())`."""
+    return _checked(labs()[lab], key, lambda: types.SimpleNamespace(**names))
+
+
+def _checked(lab: Lab, key: str, submission: Any) -> Outcome:
+    checker, error, begun = Checker(lab.number, key), "", time.monotonic()
+    try:
+        lab.run_check(submission(), checker)
+    except Exception as problem:
+        error = _told(problem)
+    seconds = round(time.monotonic() - begun, 2)
+    score = None if error else checker.score
+    return Outcome(lab.number, checker.rows, error, score, seconds, checker.shown)
+
+
+def _told(problem: BaseException) -> str:
+    """An error with the lines of the submission that it came through."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [frame for frame in frames if re.fullmatch(r"lab\d\d\.py", Path(frame.filename).name)]
+    where = "".join(f"\n  {Path(frame.filename).name}:{frame.lineno}: {frame.line}" for frame in own)
+    if isinstance(problem, SyntaxError):
+        where = f"\n  {Path(problem.filename or '').name}:{problem.lineno}: {(problem.text or '').strip()}"
+        return f"SyntaxError: {problem.msg}{where}"
+    return f"{type(problem).__name__}: {problem}{where}"

@@ -1,0 +1,147 @@
+"""The program `anole-lab`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from .check import Outcome, check
+from .grade import Grade, grade, leaderboard, submissions, write_csv, write_leaderboard
+from .lab import PRACTICE_KEY, Lab, labs
+from .notebook import notebook
+from .sandbox import network_is_cut
+
+#: As for the other programs: what cannot be used, and what was tried and not met.
+USAGE, FAILED = 2, 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns the exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        return int(given.run(given))
+    except (OSError, ValueError) as error:
+        print(f"anole-lab: {error}", file=sys.stderr)
+        return USAGE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="anole-lab", description="Six labs on congestion control.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: object, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(run=run)
+        return made
+
+    command("list", _list, "Lists the labs.")
+    begun = command("start", _start, "Copies a lab's text and its starter into a folder.")
+    begun.add_argument("lab", type=_number)
+    begun.add_argument("folder", nargs="?", type=Path, default=Path("."))
+    checked = command("check", _check, "Checks a submission: a table, and a picture.")
+    checked.add_argument("lab", type=_number)
+    checked.add_argument("file", nargs="?", type=Path, help="labNN.py in this folder if left out")
+    checked.add_argument(
+        "--key", default=PRACTICE_KEY, help="draws other links: the instructor's are hidden by theirs"
+    )
+    checked.add_argument("--picture", type=Path, help="labNN.svg in this folder if left out")
+    checked.add_argument("--json", action="store_true", help="the outcome as JSON, and no picture")
+    graded = command("grade", _grade, "Checks a class's submissions, FOLDER/STUDENT/labNN.py.")
+    graded.add_argument("folder", type=Path)
+    graded.add_argument("--key", required=True, help="a text that students do not know")
+    graded.add_argument("--out", type=Path, default=Path("grades.csv"))
+    graded.add_argument("--leaderboard", type=Path, help="JSON with the scores of lab 06")
+    graded.add_argument("--jobs", type=int, help="checks at a time; as many as there are processors")
+    made = command("notebooks", _notebooks, "Writes the labs as Jupyter notebooks.")
+    made.add_argument("folder", type=Path)
+    return parser
+
+
+def _number(text: str) -> Lab:
+    found = labs().get(text.removeprefix("lab").zfill(2))
+    if found is None:
+        raise argparse.ArgumentTypeError(f'"{text}" is no lab; there are {", ".join(labs())}')
+    return found
+
+
+def _list(_: argparse.Namespace) -> int:
+    for number, lab in labs().items():
+        print(f"{number}  {lab.title}")
+    return 0
+
+
+def _start(given: argparse.Namespace) -> int:
+    lab: Lab = given.lab
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for source, name in ((lab.starter, lab.starter.name), (lab.folder / "README.md", f"lab{lab.number}.md")):
+        target = given.folder / name
+        if target.exists():
+            raise FileExistsError(f"{target} is there already; move it away first")
+        shutil.copyfile(source, target)
+        print(target)
+    return 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    lab: Lab = given.lab
+    file = given.file or Path(lab.starter.name)
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} is not there; `anole-lab start {lab.number}` makes it")
+    outcome = check(lab.number, file, key=given.key)
+    if given.json:
+        print(outcome.json())
+    else:
+        print(f"{lab.title}\n\n{outcome}")
+        picture = outcome.picture(given.picture or Path(f"lab{lab.number}.svg"))
+        if picture:
+            print(f"Picture: {picture}")
+    return 0 if outcome.passed else FAILED
+
+
+def _grade(given: argparse.Namespace) -> int:
+    handed_in = submissions(given.folder)
+    if not handed_in:
+        raise ValueError(f"{given.folder} holds no STUDENT/labNN.py")
+    if not network_is_cut():
+        print("anole-lab: no network namespace is allowed here; submissions' connections are refused in Python alone",
+              file=sys.stderr)  # fmt: skip
+    begun, done = time.monotonic(), 0
+
+    def told(each: Grade) -> None:
+        nonlocal done
+        done += 1
+        print(
+            f"{done} of {len(handed_in)}: {each.submission.student}, lab {each.submission.lab}: {_short(each.outcome)}"
+        )
+
+    grades = grade(handed_in, given.key, given.jobs, told)
+    write_csv(grades, given.out)
+    print(f"{given.out}: {len(grades)} submissions in {time.monotonic() - begun:.0f} s")
+    if given.leaderboard:
+        write_leaderboard(grades, given.leaderboard)
+        for entry in leaderboard(grades)[:10]:
+            print(f"{entry['rank']:>4}  {entry['student']}  {entry['score']}")
+    return 0
+
+
+def _short(outcome: Outcome) -> str:
+    if outcome.error:
+        return outcome.error.splitlines()[0]
+    return f"{sum(row.passed for row in outcome.rows)} of {len(outcome.rows)} met"
+
+
+def _notebooks(given: argparse.Namespace) -> int:
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for lab in labs().values():
+        target = given.folder / f"{lab.folder.name}.ipynb"
+        target.write_text(notebook(lab), encoding="utf-8")
+        print(target)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

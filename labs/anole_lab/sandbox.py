@@ -1,0 +1,157 @@
+"""A check in a process of its own: limits on time, memory, files and processes, no network.
+
+The process begins in an empty folder that goes with it, without the environment of the parent. Before a submission is
+loaded, an audit hook (PEP 578) refuses sockets that reach beyond this machine's loopback, processes, native code,
+and files outside of that folder for writing; what a submission could still reach for is refused by the system: where
+user namespaces are allowed, it has a network of its own without any link.
+
+This keeps honest programs from doing harm by mistake. It is no prison: whoever digs in the interpreter's own
+memory gets out. Grade the work of strangers in a virtual machine.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from .check import Outcome
+
+#: Processor time and time of a check, s.
+CPU_S, WALL_S = 30, 60
+#: Address space: NumPy and the simulator need half a gigabyte of it.
+MEMORY_BYTES = 2 << 30
+#: A file that is written, and what is kept of the output.
+FILE_BYTES = 4 << 20
+OUTPUT_BYTES = 64 << 10
+
+
+def sandboxed(lab: str, file: Path, key: str) -> Outcome:
+    """Checks a submission in a process of its own. What goes wrong there is in the outcome."""
+    with tempfile.TemporaryDirectory(prefix="anole-lab-") as folder:
+        inside = Path(folder) / file.name
+        try:
+            shutil.copyfile(file, inside)
+        except OSError as error:
+            return _failed(lab, f"{file}: {error.strerror}")
+        answer = Path(folder) / "outcome.json"
+        command = [
+            *_without_network(),
+            sys.executable,
+            "-I",
+            "-B",
+            "-c",
+            _CHILD,
+            lab,
+            inside.name,
+            answer.name,
+        ]
+        with (Path(folder) / "output.txt").open("w+b") as output:
+            child = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={
+                    "PATH": "/usr/bin:/bin",
+                    "HOME": folder,
+                    "TMPDIR": folder,
+                    "ANOLE_LAB_PATH": _search_path(),
+                },
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_limits,
+            )
+            try:
+                # Not an argument: other processes of the machine would see it.
+                child.communicate(key.encode(), timeout=WALL_S)
+            except subprocess.TimeoutExpired:
+                return _failed(lab, f"stopped after {WALL_S} s")
+            finally:
+                _end(child)
+            output.seek(0)
+            said = output.read(OUTPUT_BYTES).decode(errors="replace").strip()
+        try:
+            return Outcome.from_json(answer.read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError):
+            return _failed(lab, _reason(child.returncode, said))
+
+
+def _reason(code: int, said: str) -> str:
+    last = said.splitlines()[-1] if said else ""
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"stopped: more than {CPU_S} s of processor time, or killed for memory"
+    if code == -signal.SIGXFSZ:
+        return f"stopped: a file of more than {FILE_BYTES} bytes"
+    return f"ended with status {code}{': ' + last if last else ''}"
+
+
+def _failed(lab: str, error: str) -> Outcome:
+    return Outcome(lab, [], error, None, 0.0)
+
+
+def _limits() -> None:
+    for limit, value in (
+        (resource.RLIMIT_CPU, CPU_S),
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, FILE_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (value, value))
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ends the process, and with it whatever it has begun: all are in its group."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    child.wait()
+
+
+@cache
+def _without_network() -> tuple[str, ...]:
+    """A command that runs another one in a network of its own with loopback alone; nothing where that is not allowed."""
+    shell = 'ip link set lo up 2>/dev/null || true; exec "$@"'
+    wrapped = ("unshare", "--map-root-user", "--net", "--", "sh", "-c", shell, "sh")
+    try:
+        tried = subprocess.run([*wrapped, "true"], capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return wrapped if tried.returncode == 0 and shutil.which("ip") else ()
+
+
+def network_is_cut() -> bool:
+    """Whether checks run in a network of their own; the audit hook refuses connections either way."""
+    return bool(_without_network())
+
+
+def _search_path() -> str:
+    """Where the child finds the packages that this process has found: it starts without PYTHONPATH."""
+    import anole_ccp
+
+    here = {
+        str(Path(__file__).resolve().parent.parent),
+        str(Path(anole_ccp.__file__).resolve().parent.parent),
+    }
+    return os.pathsep.join([*sorted(here), *(path for path in sys.path if "site-packages" in path)])
+
+
+#: What the process runs. The answer goes to a file that is opened before the submission is loaded.
+_CHILD = """
+import os, sys
+key = sys.stdin.read()
+sys.path[:0] = os.environ.pop("ANOLE_LAB_PATH").split(os.pathsep)
+lab, submission, answer = sys.argv[1:]
+from anole_lab import guard
+from anole_lab.check import check
+with open(answer, "w", encoding="utf-8") as out:
+    guard.close(os.getcwd())
+    out.write(check(lab, submission, key=key).json())
+"""
