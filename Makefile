@@ -9,6 +9,7 @@
 #   make policy-server  builds LibTorch's library and server, where --backend torch and server find them
 #   make capi    builds libanole_datapath for transports in C: target/capi (docs/porting-from-libccp.md)
 #   make train   makes .venv with PyTorch and the simulator as a Python extension (see training/README.md)
+#   make docs    writes the documentation as a site: target/site/index.html
 #   make install puts the programs, their manual pages and shell completions under $(PREFIX)
 #   make uninstall  removes what make install put there
 
@@ -20,7 +21,7 @@ BASH = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: all setup demo policy-server capi train test check-realtime lint bench fuzz install uninstall clean
+.PHONY: all setup demo policy-server capi docs train test check-realtime lint bench fuzz install uninstall clean
 
 all: setup
 	cargo build --locked --release --bins
@@ -41,6 +42,11 @@ capi:
 	@tools/setup.sh build
 	cargo build --locked --release -p anole-capi
 	datapaths/capi/package.sh target/release target/capi
+
+docs:
+	@tools/setup.sh train
+	tools/python.sh
+	tools/site.sh
 
 train:
 	@tools/setup.sh train

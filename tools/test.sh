@@ -120,7 +120,8 @@ for folder in python training labs; do
     (cd $folder && PYTHONPATH=$PWD/python:$PWD/labs:$PWD/tools ../.venv/bin/python -m pytest -q -p pytest_skips)
 done
 
-step "Python: the wheel in a fresh environment"
+step "Python: the documentation's site, the wheel in a fresh environment"
+tools/site.sh
 tools/wheel.sh
 
 step "differential tests: libccp, the kernel datapaths' machine"

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Builds the wheel of python/, installs it into a fresh environment and uses it from an empty folder, so that nothing of
-# this tree can be found: a run, a plot, a refusal, an algorithm of one's own. Says how long that took.
+# this tree can be found: a run, a plot, a refusal, an algorithm of one's own, docs/tutorial.md, the labs. Says how long that took.
 #   tools/wheel.sh [PROFILE]       release, or the cargo profile to build with
 set -eu
 cd "$(dirname "$0")/.."
 # As in python/build.sh: link-time optimisation takes minutes and gains a tenth.
 export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0
 labs=$PWD/labs
+tutorial=$PWD/docs/tutorial.md
 maturin=${MATURIN:-$PWD/.venv/bin/maturin}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -38,6 +39,9 @@ assert anole_ccp.simulate("anole-normal", Fixed).flow.throughput_mbps < 6
 assert len(anole_ccp.suite(["anole+libra", "cubic"], links=2, duration_s=2)) == 2
 END
 first=$(($(date +%s) - began))
+# The tutorial, as a reader would type it.
+sed -n '/^```python$/,/^```$/p' "$tutorial" | sed '/^```/d' >tutorial.py
+env -i PATH=/usr/bin:/bin "$folder/venv/bin/python" tutorial.py
 # The labs' package: as a student has it, without the solutions.
 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check "$labs"
 lab=$folder/venv/bin/anole-lab

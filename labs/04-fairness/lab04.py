@@ -26,7 +26,7 @@ class Fair(anole_ccp.Algorithm):
         if report.lost and report.now_s - self.cut_s > 1.5 * rtt_s:
             self.cwnd, self.cut_s = self.cwnd / 2, report.now_s
         elif not report.lost:
-            # TODO: a packet in each round trip. How fast does the rate, cwnd / rtt, grow at 20 ms, and at 80 ms?
+            # TODO: a packet in each round trip. How fast does the rate, cwnd / rtt, grow at 20 ms, and at 120 ms?
             self.cwnd += self.mss * report.acked / self.cwnd
         self.cwnd = max(self.cwnd, 2 * self.mss)
         return {"cwnd": self.cwnd, "interval_us": report.min_rtt_us / 4}
