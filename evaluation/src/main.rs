@@ -7,6 +7,7 @@
 
 mod adversary;
 mod bench;
+mod conformance;
 mod demo;
 mod emulate;
 mod explain;
@@ -38,6 +39,8 @@ enum Command {
     Suite(suite::Args),
     /// Search bounded families of links for those on which an algorithm does badly
     Adversary(adversary::Args),
+    /// Run what every algorithm has to bear: losses, outages, reordering and the like
+    Conformance(conformance::Args),
     /// Reproduce the figures of the paper of Anole, and what lies beyond them, each with its target
     Reproduce(reproduce::Args),
     /// Run a scenario with real packets, in real time
@@ -63,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Sim(args) => sim::main(args),
         Command::Suite(args) => suite::main(args),
         Command::Adversary(args) => adversary::main(args),
+        Command::Conformance(args) => conformance::main(args),
         Command::Reproduce(args) => reproduce::main(args),
         Command::Emulate(args) => emulate::main(args),
         Command::Demo(args) => demo::main(args),

@@ -19,7 +19,8 @@
 //! start ends at delivery rate times smallest RTT, since the window has doubled by the time its queue is seen; the queue is
 //! nearly empty below 0.2 of the range of RTTs, not 0.1: with 0.1, four flows that hear four reports per round trip take
 //! each other for CUBIC; pacing at 2·cwnd/standing is left to the transport; losses do not matter in the default mode, as in
-//! the paper, but a timeout starts over with two packets.
+//! the paper, but a timeout starts over with two packets, and the window is at most twice what arrives in a round trip:
+//! where a queue of one packet shows no delay, nothing else would bound it.
 
 mod mode;
 mod path;
@@ -48,6 +49,10 @@ pub const SPEC: LawSpec = LawSpec {
 
 /// Round trips in one direction before v doubles (§2.1).
 const STEADY_ROUNDS: u32 = 3;
+/// Window over what arrives in a round trip, at most.
+const MOST_OVER_DELIVERED: f64 = 2.0;
+/// Packets below which it is not held to that: delivery rates of so few are noise.
+const SMALL: f64 = 10.0;
 /// Reports per round trip: RTTs count for half a round trip.
 const REPORTS_PER_RTT: u32 = 4;
 
@@ -131,8 +136,8 @@ impl Copa {
         if dq > 0.0 { self.inverse_delta() * standing.as_secs_f64() / dq } else { f64::INFINITY }
     }
 
-    /// So many packets were acknowledged; the path holds so many.
-    fn on_ack(&mut self, packets: f64, held: f64) {
+    /// So many packets were acknowledged; so many arrive in the smallest round-trip time, and in the present one.
+    fn on_ack(&mut self, packets: f64, held: f64, arriving: f64) {
         let up = self.cwnd <= self.target();
         if self.slow_start && up {
             return self.set_cwnd(self.cwnd + packets);
@@ -147,7 +152,8 @@ impl Copa {
         }
         let per_round = (self.velocity.v * self.inverse_delta()).min(self.cwnd);
         let step = per_round * (packets / self.cwnd).min(1.0);
-        self.set_cwnd(if up { self.cwnd + step } else { self.cwnd - step });
+        let most = (MOST_OVER_DELIVERED * arriving).max(SMALL);
+        self.set_cwnd(if up { (self.cwnd + step).min(most.max(self.cwnd - step)) } else { self.cwnd - step });
     }
 
     /// Once per round trip.
@@ -182,8 +188,10 @@ impl Law for Copa {
         if seen.timeout {
             self.start_over();
         } else if seen.acked > 0 && self.path.is_known() && seen.uses(self.control().cwnd) {
-            let held = seen.delivery_rate.map_or(f64::INFINITY, |rate| rate.bytes_in(self.path.least()));
-            self.on_ack(seen.acked as f64 / self.mss(), held / self.mss());
+            let in_time =
+                |time| seen.delivery_rate.map_or(f64::INFINITY, |rate| rate.bytes_in(time)) / self.mss();
+            let (held, arriving) = (in_time(self.path.least()), in_time(self.path.standing()));
+            self.on_ack(seen.acked as f64 / self.mss(), held, arriving);
         }
         self.end_round(now);
     }

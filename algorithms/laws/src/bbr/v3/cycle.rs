@@ -1,6 +1,6 @@
 //! The four phases of ProbeBw (draft-ietf-ccwg-bbr §5.3.3).
 
-use anole_model::{Dur, Time};
+use anole_model::{Dur, Rate, Time};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
@@ -14,8 +14,10 @@ const LEAST_WAIT: Dur = Dur::from_millis(2_000);
 const RANDOM_WAIT_MS: u64 = 1_000;
 /// … or so many rounds, where the bandwidth-delay product has no fewer packets.
 const MOST_ROUNDS: u64 = 63;
-/// Up lasts no longer than this many smallest round-trip times (as version 1 here).
+/// Up lasts two rounds, so that its first rate is heard, and no longer than this many smallest round-trip times (as version 1 here) …
 const LONGEST_UP: u64 = 4;
+/// … unless the bandwidth has grown by so much since it began, or since it last went on (§5.3.3.6, full_bw_now).
+const UP_GROWTH: f64 = 1.2;
 /// The bound grows by no more than 2^this packets per round (§5.3.3.4: MAX_BW_PROBE_UP_ROUNDS).
 const MOST_DOUBLINGS: u32 = 30;
 
@@ -41,6 +43,8 @@ pub(super) struct Cycle {
     /// In Up: rounds whose window reached the bound. In Down: rates and losses of the probe still come in.
     raises: u32,
     after_probe: bool,
+    /// In Up: the bandwidth when it began, or when it last went on.
+    bandwidth: Rate,
 }
 
 /// What the phases go by.
@@ -52,6 +56,8 @@ pub(super) struct Path {
     pub full: bool,
     /// Packets of the bandwidth-delay product.
     pub bdp_packets: u64,
+    /// The largest delivery rate.
+    pub bandwidth: Rate,
 }
 
 impl Cycle {
@@ -66,6 +72,7 @@ impl Cycle {
             probe_at: now + wait,
             raises: 0,
             after_probe: false,
+            bandwidth: Rate::ZERO,
         }
     }
 
@@ -135,8 +142,18 @@ impl Cycle {
         match self.phase {
             Phase::Down | Phase::Cruise if due && self.rounds > 0 => self.enter(now, Phase::Refill),
             Phase::Down if path.drained => self.enter(now, Phase::Cruise),
-            Phase::Refill if self.rounds > 0 => self.enter(now, Phase::Up),
-            Phase::Up if lasted > path.min_rtt && (path.full || lasted > path.min_rtt * LONGEST_UP) => {
+            Phase::Refill if self.rounds > 0 => {
+                self.enter(now, Phase::Up);
+                self.bandwidth = path.bandwidth;
+            }
+            Phase::Up if path.bandwidth > self.bandwidth * UP_GROWTH => {
+                (self.since, self.bandwidth) = (now, path.bandwidth);
+            }
+            Phase::Up
+                if self.rounds >= 2
+                    && lasted > path.min_rtt
+                    && (path.full || lasted > path.min_rtt * LONGEST_UP) =>
+            {
                 *self = Cycle { after_probe: true, ..Cycle::begin(now, random) };
             }
             _ => {}
@@ -158,7 +175,7 @@ mod tests {
         let mut seen = vec![(0, Phase::Down)];
         for ms in (50..6000).step_by(50) {
             cycle.round_over();
-            let path = Path { min_rtt: RTT, drained: true, full: true, bdp_packets };
+            let path = Path { min_rtt: RTT, drained: true, full: true, bdp_packets, bandwidth: Rate::ZERO };
             cycle.advance(Time::from_micros(ms * 1000), &path, &mut random);
             if cycle.phase() != seen.last().unwrap().1 {
                 seen.push((ms, cycle.phase()));

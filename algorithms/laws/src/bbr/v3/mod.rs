@@ -14,7 +14,7 @@
 //! | Down | 0.9 | 2 | that, and 0.85 of the long-term bound; or the next probe is due |
 //! | Cruise | 1 | 2 | 2 to 3 s, or as many rounds as Reno would take to grow by a bandwidth-delay product (63 at most), since the probe |
 //! | Refill | 1 | 2 | a round; short-term bounds are forgotten |
-//! | Up | 1.25 | 2.25 | a round lost 2 %; or 1.25 products are in flight, after a round-trip time at least and four at most |
+//! | Up | 1.25 | 2.25 | a round lost 2 %; or 1.25 products are in flight, after two rounds at least and four round-trip times at most, each time from when the bandwidth last grew by a fifth |
 //! | ProbeRtt | 1 | 0.5 | 200 ms and a round after the flight was that small |
 //!
 //! (§5.3.1 to §5.3.4; gains §2.4, §5.6.) While Up is held by the long-term bound, the bound grows by 1, 2, 4, … packets per
@@ -228,6 +228,7 @@ impl Bbr3 {
             drained: in_flight <= self.bounds.drained(bdp),
             full: in_flight.saturating_add(acked) as f64 >= cycle::UP_GAIN * bdp as f64,
             bdp_packets: bdp / self.mss(),
+            bandwidth: self.model.bandwidth(),
         };
         let before = cycle.phase();
         cycle.advance(now, &path, &mut self.random);

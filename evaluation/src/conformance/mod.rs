@@ -1,0 +1,191 @@
+//! `anole-eval conformance`: what every algorithm has to bear, case by case (docs/conformance.md).
+
+mod case;
+
+use crate::emulate::{self, AgentArgs, DatapathKind};
+use crate::options::{PolicyArgs, usage};
+use crate::{output, pool};
+use anole_algorithms::BuildError;
+use anole_inference::Loader;
+use anole_model::Dur;
+use anole_policies::Policies;
+use anole_sim::AgentScript;
+use anole_sim::plan::{Choice, FlowPlanError, plan};
+use anole_sim::result::RunResult;
+use anyhow::{Result, bail};
+use case::{Case, Verdict, cases};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The seed of every run: a case is held or not, and a second seed is a second case.
+const SEED: u64 = 1;
+
+/// Options of `anole-eval conformance`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Algorithms; all that need no policy from outside if left out
+    #[arg(long, value_name = "NAME[,…]", value_delimiter = ',')]
+    alg: Vec<String>,
+    /// Cases, by their names; all if left out
+    #[arg(long, value_name = "NAME[,…]", value_delimiter = ',')]
+    case: Vec<String>,
+    /// Simulation, or what carries real packets; those take as long as the cases, 4 minutes for each algorithm
+    #[arg(long, value_enum, default_value = "sim")]
+    datapath: Carrier,
+    /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
+    #[arg(long, value_name = "FILE")]
+    agent_binary: Option<PathBuf>,
+    #[command(flatten)]
+    policies: PolicyArgs,
+    /// Print one JSON object per algorithm and case, one per line
+    #[arg(long)]
+    json: bool,
+    /// Runs at the same time, in simulation; as many as there are processors if left out
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+/// What carries the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Carrier {
+    /// Virtual time
+    Sim,
+    /// QUIC over loopback through the user-space link emulator
+    Quic,
+    /// TCP of this machine's kernel, between two network namespaces; takes root
+    Kernel,
+}
+
+/// Runs the subcommand; an error when a case is missed.
+pub fn main(args: Args) -> Result<()> {
+    let cases = chosen(&args.case)?;
+    let loader = args.policies.loader()?;
+    let algs = algorithms(&args.alg, &cases[0], &loader)?;
+    let verdicts = match args.datapath {
+        Carrier::Sim => simulated(&cases, &algs, &loader, pool::workers(args.jobs))?,
+        Carrier::Quic => real(&cases, &algs, &loader, DatapathKind::Quic, &args)?,
+        Carrier::Kernel => real(&cases, &algs, &loader, DatapathKind::Kernel, &args)?,
+    };
+    if args.json {
+        for verdict in &verdicts {
+            output::print_line(&serde_json::to_string(verdict)?)?;
+        }
+    } else {
+        output::print_line(&matrix(&cases, &algs, &verdicts))?;
+    }
+    let missed = verdicts.iter().filter(|verdict| !verdict.missed.is_empty()).count();
+    match missed {
+        0 => Ok(()),
+        _ => bail!("{missed} of {} are missed", verdicts.len()),
+    }
+}
+
+fn chosen(names: &[String]) -> Result<Vec<Case>> {
+    let all = cases()?;
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|case| case.name == **name)) {
+        let known: Vec<&str> = all.iter().map(|case| case.name.as_str()).collect();
+        return Err(usage(format!("--case \"{unknown}\": no such case; there are {}", known.join(", "))));
+    }
+    Ok(all.into_iter().filter(|case| names.is_empty() || names.contains(&case.name)).collect())
+}
+
+/// The algorithms to run. Of all, those whose policy is not shipped are left out.
+fn algorithms(asked: &[String], case: &Case, loader: &Arc<Loader>) -> Result<Vec<String>> {
+    let policies: Arc<dyn Policies> = loader.clone();
+    let scenario = case.scenario()?;
+    let mut algs = Vec::new();
+    let all = anole_algorithms::all().iter().map(|spec| spec.name.to_string());
+    for alg in if asked.is_empty() { all.collect() } else { asked.to_vec() } {
+        match plan(&scenario, &choice(&alg), &policies, SEED) {
+            Ok(_) => algs.push(alg),
+            Err(error) if asked.is_empty() && lacks_policy(&error) => {}
+            Err(error) => return Err(usage(error)),
+        }
+    }
+    Ok(algs)
+}
+
+fn lacks_policy(error: &FlowPlanError) -> bool {
+    matches!(error, FlowPlanError::Build { reason: BuildError::Policy(_), .. })
+}
+
+fn choice(alg: &str) -> Choice {
+    Choice { alg: Some(alg.to_string()), ..Choice::default() }
+}
+
+fn simulated(cases: &[Case], algs: &[String], loader: &Arc<Loader>, workers: usize) -> Result<Vec<Verdict>> {
+    let policies: Arc<dyn Policies> = loader.clone();
+    let job = |number: usize| {
+        let (alg, case) = (&algs[number / cases.len()], &cases[number % cases.len()]);
+        let scenario = case.scenario()?;
+        let plans = plan(&scenario, &choice(alg), &policies, SEED).map_err(usage)?;
+        let run = anole_sim::run(&scenario, plans, SEED, AgentScript::default(), &mut |_| ());
+        Ok(case.judge(alg, &run))
+    };
+    let mut verdicts = Vec::new();
+    pool::run(
+        algs.len() * cases.len(),
+        workers,
+        job,
+        || (),
+        |_, verdict| {
+            verdicts.push(verdict);
+            Ok(())
+        },
+    )?;
+    Ok(verdicts)
+}
+
+fn real(
+    cases: &[Case],
+    algs: &[String],
+    loader: &Arc<Loader>,
+    datapath: DatapathKind,
+    args: &Args,
+) -> Result<Vec<Verdict>> {
+    let agent = AgentArgs::undisturbed(args.agent_binary.clone());
+    // What an application has is the simulator's: its flows always have data.
+    let cases: Vec<&Case> = cases.iter().filter(|case| !case.is_simulated_only()).collect();
+    let scenarios = cases.iter().map(|case| case.scenario()).collect::<Result<Vec<_>>>()?;
+    let total = scenarios.iter().fold(Dur::ZERO, |sum, scenario| sum + scenario.duration);
+    let bar = emulate::progress_bar(total * algs.len() as u64);
+    let mut verdicts = Vec::new();
+    for alg in algs {
+        for (case, scenario) in cases.iter().zip(&scenarios) {
+            let run: (RunResult, _) =
+                emulate::run_one(scenario, &choice(alg), datapath, loader, SEED, &agent, &bar)?;
+            verdicts.push(case.judge(alg, &run.0));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(verdicts)
+}
+
+/// A row for each algorithm, a column for each case: Mbps where it is measured, and ✗ where the case is missed.
+fn matrix(cases: &[Case], algs: &[String], verdicts: &[Verdict]) -> String {
+    let mut text = String::new();
+    for case in cases {
+        text += &format!("- **{}**: {}\n", case.name, case.what);
+    }
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let names = cases.iter().map(|case| case.name.clone());
+    text += "\n";
+    text += &row(std::iter::once("algorithm".to_string()).chain(names).collect());
+    text += &row(vec!["---".to_string(); cases.len() + 1]);
+    for alg in algs {
+        let cell = |case: &Case| {
+            let its = verdicts.iter().find(|verdict| verdict.alg == *alg && verdict.case == case.name);
+            its.map_or("–".to_string(), |its| {
+                let mark = if its.missed.is_empty() { "" } else { " ✗" };
+                format!("{:.1}{mark}", its.mbps)
+            })
+        };
+        text += &row(std::iter::once(format!("`{alg}`")).chain(cases.iter().map(cell)).collect());
+    }
+    let missed = verdicts.iter().filter(|verdict| !verdict.missed.is_empty());
+    for verdict in missed {
+        text += &format!("\n- `{}`, {}: {}", verdict.alg, verdict.case, verdict.missed.join("; "));
+    }
+    text
+}
