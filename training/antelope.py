@@ -3,7 +3,8 @@
 Zhou et al., "Antelope: A Framework for Dynamic Selection of Congestion Control Algorithms", ICNP 2021, section IV-B.
 
     antelope.py train                     flows on random networks switch at random; writes models
-    antelope.py retrain LOG… --models M   goes on from models with what an agent has logged (--antelope-log)
+    antelope.py retrain LOG… --models M   goes on from models with what an agent has logged (--antelope-log); a model that
+                                          is no better on flows that were kept back stays as it was
     antelope.py vectors [--models M]      writes what XGBoost predicts, which a test in Rust compares with its own
     antelope.py evaluate [--models M]     WAN, data centre and cellular, long flows and short ones, beside each algorithm
 
@@ -46,6 +47,8 @@ SWITCH_RTTS = 50.0
 #: Trees of a model, and what each may be.
 TREES = {"max_depth": 4, "eta": 0.15, "subsample": 0.8, "min_child_weight": 20, "tree_method": "hist"}
 ROUNDS = 40
+#: One flow in so many of a log is kept back to judge by.
+HELD_OUT = 5
 #: Rows of one run that are kept, drawn at random, so that fast flows do not outweigh the others.
 ROWS_PER_RUN = 400
 
@@ -199,8 +202,9 @@ def save(path: Path, models: dict[str, Any], made_by: dict[str, Any]) -> None:
     os.replace(part, path)
 
 
-def logged(paths: Sequence[Path]) -> Rows:
-    """Rows of the data units that agents logged: one JSON object a line, each with its flow."""
+def logged(paths: Sequence[Path]) -> tuple[Rows, Rows]:
+    """Rows of the data units that agents logged, one JSON object a line, each with its flow: to learn from, and those of
+    every fifth flow, to judge by."""
     flows: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for path in paths:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -209,7 +213,21 @@ def logged(paths: Sequence[Path]) -> Rows:
                 flows.setdefault((str(path), unit["flow"]), []).append({"arm": unit["arm"], **unit})
             except (ValueError, KeyError, TypeError) as error:
                 sys.exit(f"{path}:{number}: no data unit ({error}); --antelope-log writes them")
-    return joined(rows_of(units, np.random.default_rng(n)) for n, units in enumerate(flows.values()))
+    if len(flows) < HELD_OUT:
+        sys.exit(f"the logs have {len(flows)} flows; {HELD_OUT} are needed, one of them to judge by")
+    rows = [rows_of(units, np.random.default_rng(n)) for n, units in enumerate(flows.values())]
+    learnt = [part for n, part in enumerate(rows) if n % HELD_OUT != HELD_OUT - 1]
+    return joined(learnt), joined(rows[HELD_OUT - 1 :: HELD_OUT])
+
+
+def better(models: dict[str, Any], before: dict[str, Any], unseen: Rows) -> dict[str, Any]:
+    """The new models that are nearer to unseen rewards than the old ones, and the old ones otherwise."""
+    chosen = dict(before)
+    for arm, (x, y) in unseen.items():
+        errors = [float(np.mean((predict(each[arm], x) - y) ** 2)) for each in (models, before)]
+        if errors[0] < errors[1]:
+            chosen[arm] = models[arm]
+    return chosen
 
 
 #: The networks of the paper's evaluation (section VI-C) and what a long and a short flow is there, bytes.
@@ -303,8 +321,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not args.logs:
             parser.error("retrain needs the logs of an agent (--antelope-log)")
         before = json.loads((args.models or SHIPPED).read_text(encoding="utf-8"))["boosters"]
-        unseen = rows = logged(args.logs)
+        rows, unseen = logged(args.logs)
     models = fit(rows, args.seed, before)
+    if before is not None:
+        models = better(models, before, unseen)
     save(args.out, models, made_by)
     for arm, figures in report(models, {arm: pair for arm, pair in unseen.items() if arm in models}).items():
         print(json.dumps({"arm": arm, **figures}))

@@ -13,15 +13,17 @@ use crate::flow_key::FlowKey;
 use crate::flow_table;
 use crate::logging::{Tally, Throttle, panic_text};
 use crate::plan::{self, Plan};
+use crate::records::Records;
 use crate::shared::{AgentClock, Shared};
-use crate::stats::{FlowLine, Stats, seconds};
-use anole_algorithms::FlowInfo;
+use crate::stats::{FlowLine, seconds};
 use anole_algorithms::session::{Reply, Session};
+use anole_algorithms::{ARMS, FlowInfo};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_model::{Bounds, Time};
 use portus::ipc::Ipc;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -33,7 +35,7 @@ struct Context {
     plan: Plan,
     clock: AgentClock,
     shared: Shared,
-    stats: Rc<RefCell<Stats>>,
+    records: Rc<RefCell<Records>>,
     tally: RefCell<Tally>,
     begins: RefCell<Throttle>,
     ends: RefCell<Throttle>,
@@ -43,12 +45,12 @@ struct Context {
 
 impl Adapter {
     /// Runs `plan`.
-    pub fn new(plan: Plan, clock: AgentClock, shared: Shared, stats: Rc<RefCell<Stats>>) -> Adapter {
+    pub fn new(plan: Plan, clock: AgentClock, shared: Shared, records: Rc<RefCell<Records>>) -> Adapter {
         Adapter(Rc::new(Context {
             plan,
             clock,
             shared,
-            stats,
+            records,
             tally: RefCell::default(),
             begins: RefCell::default(),
             ends: RefCell::default(),
@@ -75,7 +77,8 @@ impl<I: Ipc> portus::CongAlg<I> for Adapter {
         let nobody = CreateMessage::without_addresses(info.init_cwnd, info.mss, AlgorithmName::NONE);
         let (key, create) = context.shared.take_asked().unwrap_or((FlowKey::default(), nobody));
         let line = FlowLine::new(info.sock_id, (info.src_port, info.dst_port), now);
-        let mut flow = AgentFlow { context, key, session: None, line };
+        let mut flow =
+            AgentFlow { context, key, session: None, line, number: 0, peer: None, served: [0; ARMS.len()] };
         // A datapath announces a flow again while it gets no answer; its algorithm has failed before.
         if !flow.context.shared.has_failed(key) {
             flow.start(now, &create);
@@ -91,6 +94,12 @@ pub struct AgentFlow {
     /// `None` once it has failed.
     session: Option<Session>,
     line: FlowLine,
+    /// Flows of the agent before it.
+    number: u64,
+    /// Its peer, where the datapath has told.
+    peer: Option<Ipv4Addr>,
+    /// Data units under each law of Antelope.
+    served: [u64; ARMS.len()],
 }
 
 impl AgentFlow {
@@ -107,11 +116,14 @@ impl AgentFlow {
         self.log_choice(now, asked);
         let number = context.number.get();
         context.number.set(number + 1);
+        (self.number, self.served) = (number, [0; ARMS.len()]);
+        self.peer = Some(create.dst_ip).filter(|&ip| ip != 0).map(Ipv4Addr::from_bits);
         let init_cwnd = Bounds::DEFAULT.cwnd(create.init_cwnd.into(), create.mss);
         let flow = FlowInfo { mss: create.mss, init_cwnd };
+        let first = self.peer.and_then(|peer| context.records.borrow().priors.first(peer));
         let again = context.shared.begin(now, self.key, spec.name, create.clone());
         self.log_start(now, again, create);
-        match catch_unwind(AssertUnwindSafe(|| context.plan.build(spec, flow, number))) {
+        match catch_unwind(AssertUnwindSafe(|| context.plan.build(spec, flow, number, first))) {
             Ok(Ok(algorithm)) => self.session = Some(Session::new(algorithm)),
             Ok(Err(error)) => return self.fail(&error.to_string()),
             Err(panic) => return self.fail(panic_text(&*panic)),
@@ -186,6 +198,23 @@ impl AgentFlow {
         }
     }
 
+    /// Writes down a data unit of Antelope, if the report has completed one.
+    fn note_unit(&mut self) {
+        let Some(unit) = self.session.as_mut().and_then(Session::judgement) else { return };
+        if let Some(arm) = ARMS.iter().position(|arm| *arm == unit.arm) {
+            self.served[arm] += 1;
+        }
+        self.context.records.borrow_mut().unit(self.number, &unit);
+    }
+
+    /// Which law of Antelope governed it longest, for later flows to this address.
+    fn note_prior(&self) {
+        let longest = self.served.iter().enumerate().max_by_key(|(_, units)| **units);
+        if let (Some(peer), Some((arm, 1..))) = (self.peer, longest) {
+            self.context.records.borrow().served(peer, arm);
+        }
+    }
+
     /// Gives the flow up.
     fn fail(&mut self, reason: &str) {
         let (flow, algorithm) = (self.line.flow, self.line.algorithm);
@@ -226,6 +255,7 @@ impl portus::Flow for AgentFlow {
             }
             session.on_report(now, program, &values)
         });
+        self.note_unit();
     }
 
     fn close(&mut self) {
@@ -247,7 +277,8 @@ impl Drop for AgentFlow {
         }
         let now = self.context.clock.now();
         self.line.end_s = seconds(now);
-        self.context.stats.borrow_mut().write(&self.line);
+        self.note_prior();
+        self.context.records.borrow_mut().flow(&self.line);
         self.log_end(now);
     }
 }

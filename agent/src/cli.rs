@@ -131,6 +131,14 @@ pub struct Options {
     /// Writes one JSON line per ended flow to this file, which is replaced
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
+    /// Keeps, over restarts, which law served Antelope's flows to an address (/24): flows to it begin with that one. Without
+    /// it the agent remembers for as long as it runs
+    #[arg(long, value_name = "FILE")]
+    pub antelope_prior: Option<PathBuf>,
+    /// Writes one JSON line per data unit of Antelope to this file, which is replaced: training/antelope.py retrain learns
+    /// from it
+    #[arg(long, value_name = "FILE")]
+    pub antelope_log: Option<PathBuf>,
 }
 
 /// How datapaths are reached.
@@ -211,6 +219,8 @@ impl Options {
             log: self.log.or(other.log),
             log_level: self.log_level.or(other.log_level),
             stats: self.stats.or(other.stats),
+            antelope_prior: self.antelope_prior.or(other.antelope_prior),
+            antelope_log: self.antelope_log.or(other.antelope_log),
         }
     }
 }

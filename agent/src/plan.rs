@@ -160,9 +160,24 @@ impl Plan {
         self.forced
     }
 
-    /// An algorithm for the agent's `number`th flow.
-    pub fn build(&self, spec: &Spec, flow: FlowInfo, number: u64) -> Result<Box<dyn Algorithm>, BuildError> {
-        spec.build(&self.parts(spec, flow, number))
+    /// An algorithm for the agent's `number`th flow; `first` is the law that Antelope begins with, where its address is known
+    /// and no parameter says otherwise.
+    pub fn build(
+        &self,
+        spec: &Spec,
+        flow: FlowInfo,
+        number: u64,
+        first: Option<usize>,
+    ) -> Result<Box<dyn Algorithm>, BuildError> {
+        let mut parts = self.parts(spec, flow, number);
+        if matches!(spec.name, "antelope" | "rein") {
+            // Data units are told to whoever asks: the log and the prior do.
+            parts.params.insert("log".to_string(), 1.0);
+            if let Some(first) = first {
+                parts.params.entry("first".to_string()).or_insert(first as f64);
+            }
+        }
+        spec.build(&parts)
     }
 
     fn parts(&self, spec: &Spec, flow: FlowInfo, number: u64) -> Build {

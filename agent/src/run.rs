@@ -8,10 +8,12 @@ use crate::ipc::netlink::{self, Netlink};
 use crate::ipc::socket_path::{self, SocketError, default_socket};
 use crate::ipc::unix::Unix;
 use crate::ipc::{Endpoint, Transport};
+use crate::lines::Lines;
 use crate::logging;
 use crate::plan::{Plan, Wish};
+use crate::prior::Priors;
+use crate::records::Records;
 use crate::shared::{AgentClock, Shared};
-use crate::stats::Stats;
 use anole_cli::Failure;
 use anole_inference::{BackendSettings, Loader, Serving};
 use anyhow::{Context, anyhow};
@@ -106,31 +108,31 @@ pub fn run(options: Options) -> Result<(), Failure> {
             "agent starts"
         );
         // After the socket, so that an agent that is refused leaves the file of the running one alone.
-        options.stats.as_deref().map_or(Ok(Stats::default()), create_stats)
+        open_records(&options.stats, &options.antelope_log, &options.antelope_prior)
     };
     match place {
         Place::Unix(path) => {
             let transport = Unix::bind(&path).map_err(|error| Failure::Usage(error.into()))?;
             let control =
                 ControlSocket::beside(transport.place()).map_err(|error| Failure::Usage(error.into()))?;
-            let stats = begin(&path.display().to_string())?;
-            serve(transport, Some(&control), plan, stats)
+            let records = begin(&path.display().to_string())?;
+            serve(transport, Some(&control), plan, records)
         }
         Place::Netlink => {
             let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
             let control = host_control(Netlink::NAME)?;
-            let stats = begin(Netlink::NAME)?;
+            let records = begin(Netlink::NAME)?;
             netlink::warn_without_module();
-            serve(transport, control.as_ref(), plan, stats)
+            serve(transport, control.as_ref(), plan, records)
         }
         Place::Bpf(directory, selection) => {
             selection.check(&plan).map_err(Failure::Usage)?;
             let control = host_control(Bpf::NAME)?;
             let transport = Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
             transport.select(&selection).map_err(Failure::Usage)?;
-            let stats = begin(Bpf::NAME)?;
+            let records = begin(Bpf::NAME)?;
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
-            serve(transport, control.as_ref(), plan, stats)
+            serve(transport, control.as_ref(), plan, records)
         }
     }
 }
@@ -159,10 +161,23 @@ pub fn control_path(ipc: IpcKind, socket: Option<PathBuf>) -> PathBuf {
     }
 }
 
-fn create_stats(path: &Path) -> Result<Stats, Failure> {
-    Stats::create(path)
-        .with_context(|| format!("--stats {}: cannot create it", path.display()))
-        .map_err(Failure::Usage)
+/// The files of `--stats`, `--antelope-log` and `--antelope-prior`.
+fn open_records(
+    stats: &Option<PathBuf>,
+    log: &Option<PathBuf>,
+    prior: &Option<PathBuf>,
+) -> Result<Records, Failure> {
+    let lines = |flag: &'static str, path: &Option<PathBuf>| match path {
+        None => Ok(Lines::default()),
+        Some(path) => Lines::create(flag, path)
+            .with_context(|| format!("{flag} {}: cannot create it", path.display()))
+            .map_err(Failure::Usage),
+    };
+    Ok(Records {
+        flows: lines("--stats", stats)?,
+        units: lines("--antelope-log", log)?,
+        priors: Priors::open(prior.as_deref()).map_err(Failure::Usage)?,
+    })
 }
 
 /// Runs portus over a transport until a signal.
@@ -170,7 +185,7 @@ fn serve<T: Transport>(
     transport: T,
     control: Option<&ControlSocket>,
     plan: Plan,
-    stats: Stats,
+    records: Records,
 ) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -180,7 +195,7 @@ fn serve<T: Transport>(
             .context("the signal handlers cannot be installed")
             .map_err(Failure::Run)?;
     }
-    serve_until(transport, control, plan, stats, stop)
+    serve_until(transport, control, plan, records, stop)
 }
 
 /// Runs portus over a transport until `stop` is set.
@@ -188,7 +203,7 @@ pub fn serve_until<T: Transport>(
     transport: T,
     control: Option<&ControlSocket>,
     plan: Plan,
-    stats: Stats,
+    records: Records,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Failure> {
     let running = Arc::new(AtomicBool::new(true));
@@ -196,10 +211,10 @@ pub fn serve_until<T: Transport>(
     if let Some(control) = control {
         control.answer(&shared).context("the control socket's thread").map_err(Failure::Run)?;
     }
-    let stats = Rc::new(RefCell::new(stats));
+    let records = Rc::new(RefCell::new(records));
     let programs = plan.programs();
     let endpoint = Endpoint::new(transport, &programs, clock, shared.clone(), stop, Arc::clone(&running));
-    let adapter = Adapter::new(plan, clock, shared.clone(), Rc::clone(&stats));
+    let adapter = Adapter::new(plan, clock, shared.clone(), Rc::clone(&records));
     let ended = portus::RunBuilder::new(BackendBuilder { sock: endpoint })
         .default_alg(adapter)
         .with_stop_handle(running)
@@ -208,7 +223,7 @@ pub fn serve_until<T: Transport>(
         return Err(Failure::Run(anyhow!(why)));
     }
     ended.map_err(|error| Failure::Run(anyhow!("portus: {}", error.0)))?;
-    match stats.borrow().error() {
+    match records.borrow().error() {
         Some(error) => Err(Failure::Run(anyhow!("{error}"))),
         None => {
             tracing::info!("agent stops");

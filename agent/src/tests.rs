@@ -5,9 +5,11 @@
 mod common;
 
 use crate::ipc::unix::Unix;
+use crate::lines::Lines;
 use crate::plan::{Plan, Wish};
+use crate::prior::Priors;
+use crate::records::Records;
 use crate::run::serve_until;
-use crate::stats::Stats;
 use anole_algorithms::{Algorithm, Build, Builder, Commands, Program, Report, Spec};
 use anole_cli::Failure;
 use anole_model::{Rate, Time};
@@ -121,8 +123,11 @@ impl Agent {
             Arc::new(anole_algorithms::learned::Shipped),
         )
         .unwrap();
-        let (lines, stopped) = (Stats::create(&stats).unwrap(), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || serve_until(transport, None, plan, lines, stopped));
+        let (flows, stopped) = (Lines::create("--stats", &stats).unwrap(), Arc::clone(&stop));
+        let units = Lines::create("--antelope-log", &stats.with_extension("units")).unwrap();
+        let priors = Priors::open(Some(&stats.with_extension("prior"))).unwrap();
+        let records = Records { flows, units, priors };
+        let thread = std::thread::spawn(move || serve_until(transport, None, plan, records, stopped));
         Agent { socket, stats, stop, thread, _directory: directory }
     }
 
@@ -212,6 +217,28 @@ fn a_panic_costs_one_flow_and_nothing_else() {
         lines,
         [r#""fragile" "failed""#, r#""hasty" "failed""#, r#""silent" "closed""#, r#""silent" "dropped""#]
     );
+}
+
+#[test]
+fn antelopes_data_units_are_logged_and_its_law_is_remembered_for_the_address() {
+    let agent = Agent::start_with(anole_algorithms::all(), "antelope", USERS_BUFFER_BYTES);
+    let (units, prior) = (agent.stats.with_extension("units"), agent.stats.with_extension("prior"));
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let flow = host.open("");
+    // Units have 20 ACKs.
+    host.drive(Duration::from_millis(600), |_| false);
+    host.close(flow);
+    host.drive(Duration::from_millis(50), |_| false);
+    let Agent { stop, thread, _directory, .. } = agent;
+    stop.store(true, Ordering::SeqCst);
+    thread.join().unwrap().unwrap();
+    let lines = read_lines(&units);
+    assert!(lines.len() >= 5, "{}", lines.len());
+    assert!(lines.iter().all(|line| line["flow"] == 0 && line["acks"].as_f64() >= Some(20.0)), "{lines:?}");
+    let arms: Vec<&str> = lines.iter().filter_map(|line| line["arm"].as_str()).collect();
+    let longest = anole_algorithms::ARMS.iter().max_by_key(|arm| arms.iter().filter(|a| a == arm).count());
+    let first = Priors::open(Some(&prior)).unwrap().first([192, 0, 2, 99].into());
+    assert_eq!(first.map(|arm| &anole_algorithms::ARMS[arm]), longest);
 }
 
 #[test]

@@ -20,7 +20,7 @@ mod telemetry;
 
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
-pub use antelope::{DataUnit, Judgement};
+pub use antelope::{ARMS, DataUnit, Judgement};
 pub use explain::{Explanation, Judged};
 pub use hybrid::{libra_utility, rule_names};
 pub use learned::{FlowPolicy, Observation, Watch};

@@ -5,5 +5,5 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("anole", reason="the package anole is not built; see python/README.md")
+pytest.importorskip("anole_ccp", reason="the package anole_ccp is not built; see python/README.md")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

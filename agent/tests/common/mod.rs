@@ -58,7 +58,8 @@ impl MiniHost {
             mss: MSS,
             src_ip: 0,
             src_port: 1,
-            dst_ip: 0,
+            // 192.0.2.2
+            dst_ip: 0xc000_0202,
             dst_port: 2,
             algorithm: AlgorithmName::new(algorithm).unwrap(),
         };

@@ -9,7 +9,7 @@ use anole_model::{Bounds, Dur, Rate, Time};
 use std::collections::BTreeMap;
 
 /// The paper's (Antelope §V), by name.
-pub(super) const ARMS: [&str; 6] = ["bbr", "c2tcp", "cubic", "illinois", "vegas", "westwood"];
+pub const ARMS: [&str; 6] = ["bbr", "c2tcp", "cubic", "illinois", "vegas", "westwood"];
 /// The one that a flow starts with where nothing is known.
 pub(super) const DEFAULT_ARM: usize = 2;
 

@@ -31,7 +31,8 @@ use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Program, Report, S
 use anole_laws::{Feedback, parameters};
 use anole_model::{Dur, Rate, Time};
 use anole_programs::rate_hold::{self, control};
-use arms::{ARMS, Arms, DEFAULT_ARM, STARTING_REPORTS};
+pub use arms::ARMS;
+use arms::{Arms, DEFAULT_ARM, STARTING_REPORTS};
 use choice::{Choice, Rein};
 pub use unit::DataUnit;
 use unit::Units;

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc as tokio_mpsc, oneshot};
 
-/// A peer that is silent for this long is an error: everything runs on this machine.
-pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A peer that is silent for this long is an error: longer than the outages that scenarios play.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The QUIC server on a thread of its own, so that receiving does not delay sending.
 pub struct ServerThread {

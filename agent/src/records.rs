@@ -1,0 +1,50 @@
+//! What the agent writes down: a line per flow, Antelope's data units, and which of its laws served whom.
+
+use crate::lines::Lines;
+use crate::prior::Priors;
+use crate::stats::FlowLine;
+use anole_algorithms::Judgement;
+use serde::Serialize;
+use std::net::Ipv4Addr;
+
+/// The files, or nothing.
+#[derive(Default)]
+pub struct Records {
+    /// `--stats`.
+    pub flows: Lines,
+    /// `--antelope-log`.
+    pub units: Lines,
+    /// `--antelope-prior`.
+    pub priors: Priors,
+}
+
+/// A line of the log.
+#[derive(Serialize)]
+struct Unit<'a> {
+    /// Number of the flow since the agent's start.
+    flow: u64,
+    #[serde(flatten)]
+    unit: &'a Judgement,
+}
+
+impl Records {
+    /// A flow is over.
+    pub fn flow(&mut self, line: &FlowLine) {
+        self.flows.write(line);
+    }
+
+    /// A data unit of the agent's `flow`th flow is over.
+    pub fn unit(&mut self, flow: u64, unit: &Judgement) {
+        self.units.write(&Unit { flow, unit });
+    }
+
+    /// An Antelope flow to this address is over.
+    pub fn served(&self, peer: Ipv4Addr, arm: usize) {
+        self.priors.note(peer, arm);
+    }
+
+    /// What went wrong, if anything did.
+    pub fn error(&self) -> Option<&str> {
+        self.flows.error().or(self.units.error())
+    }
+}

@@ -1,0 +1,71 @@
+"""Antelope's trainer: rows and targets, models that learn, a log that is learnt from, and one that is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import antelope
+
+
+def unit(at_s, arm, reward, flow=0, **more):
+    """A data unit of 10 ms; its smoothed round-trip time is 20 ms."""
+    features = dict.fromkeys(antelope.FEATURES, 1.0) | {"time_ms": 10.0} | more
+    return features | {"at_s": at_s, "arm": arm, "reward": reward, "srtt_ms": 20.0, "flow": flow}
+
+
+def test_a_row_learns_the_reward_of_the_law_that_followed_it():
+    units = [unit(0.01 * n, "cubic", 1.0) for n in range(60)]
+    units += [unit(0.6 + 0.01 * n, "vegas", 0.25) for n in range(60)]
+    rows = antelope.rows_of(units, np.random.default_rng(1))
+    assert set(np.unique(rows["cubic"][1])) == {1.0} and set(np.unique(rows["vegas"][1])) == {0.25}
+    # Rows whose round trips have units of two laws are of no use: 17 of 20 ms before the switch.
+    assert len(rows["cubic"][1]) < 60 - 30
+
+
+def log(path, flows):
+    """A log in which the reward follows the delay."""
+    random = np.random.default_rng(3)
+    lines = []
+    for flow in range(flows):
+        for n in range(150):
+            delay = float(random.uniform(1, 100))
+            lines.append(
+                json.dumps(unit(0.1 * n, "cubic", 1 / delay, flow, rtt_ms=delay, delay_min_ms=delay))
+            )
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_what_an_agent_logged_improves_a_model_and_the_others_stay(tmp_path):
+    before = json.loads(antelope.SHIPPED.read_text())["boosters"]
+    out = tmp_path / "next.json"
+    antelope.main(["retrain", str(log(tmp_path / "units.jsonl", 10)), "--out", str(out)])
+    after = json.loads(out.read_text())["boosters"]
+    assert after.keys() == before.keys() and after["vegas"] == before["vegas"]
+    assert after["cubic"] != before["cubic"]
+    _, unseen = antelope.logged([tmp_path / "units.jsonl"])
+    error = {
+        name: antelope.report(models, unseen)["cubic"]["rmse"]
+        for name, models in (("old", before), ("new", after))
+    }
+    assert error["new"] < error["old"], error
+
+
+def test_a_model_that_is_no_better_stays(tmp_path):
+    models = {"cubic": json.loads(antelope.SHIPPED.read_text())["boosters"]["cubic"]}
+    x = np.ones((20, len(antelope.FEATURES)), dtype=np.float32)
+    exact = {"cubic": (x, antelope.predict(models["cubic"], x))}
+    worse = antelope.fit({"cubic": (x, exact["cubic"][1] + 1)}, 1, models)
+    assert antelope.better(worse, models, exact) == models
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("{}", "units.jsonl:1"), ("no json", "units.jsonl:1"), ("", "0 flows")]
+)
+def test_a_log_that_cannot_be_learnt_from_is_refused_with_its_place(text, told, tmp_path):
+    (tmp_path / "units.jsonl").write_text(text)
+    with pytest.raises(SystemExit, match=told):
+        antelope.logged([tmp_path / "units.jsonl"])
