@@ -33,6 +33,7 @@
         (rtt_us 0) # last round-trip time, us
         (volatile min_rtt_us +infinity) # smallest round-trip time in this phase, us
         (volatile inflight 0) # bytes in flight at the report
+        (volatile limited true) # the application had nothing to send at any ACK of this phase
     )
 )
 (when (< Flow.rtt_sample_us 2000000000)
@@ -47,6 +48,7 @@
     (:= Report.timeout (|| Report.timeout Flow.was_timeout))
     (:= Report.elapsed_us Micros)
     (:= Report.inflight Flow.bytes_in_flight)
+    (:= Report.limited (&& Report.limited (== Flow.bytes_pending 0)))
     (:= bw (max bw Report.rate))
     (:= Rate (/ (* 99 (/ (* bw gain_64) 64)) 100))
     (:= due_us phase_us)

@@ -70,6 +70,7 @@ fn feedback(seen: &bbr::Report) -> Feedback {
         samples: 1,
         delivery_rate: Some(Rate::from_bytes_per_s(seen.rate as f64)),
         in_flight: Some(seen.inflight),
+        app_limited: seen.limited > 0,
         elapsed: Dur::from_micros(seen.elapsed_us),
         ..Feedback::default()
     }
@@ -117,7 +118,7 @@ mod tests {
             bench
         }
 
-        fn report(&mut self, values: [u64; 8]) {
+        fn report(&mut self, values: [u64; 9]) {
             self.now += Dur::from_micros(values[4]);
             self.out.clear();
             self.bbr.on_report(self.now, &Report { program: &bbr::PROGRAM, values: &values }, &mut self.out);
@@ -126,7 +127,7 @@ mod tests {
         /// A report of a round of 50 ms, or of a round-trip time where that is longer.
         fn round(&mut self, rate: u64, rtt_ms: u64, in_flight: u64) {
             let rtt_us = rtt_ms * 1000;
-            self.report([rate, rate / 20, 0, 0, rtt_us.max(50_000), rtt_us, rtt_us, in_flight]);
+            self.report([rate, rate / 20, 0, 0, rtt_us.max(50_000), rtt_us, rtt_us, in_flight, 0]);
         }
 
         fn field(&self, name: &str) -> Option<u32> {
@@ -164,7 +165,7 @@ mod tests {
     fn the_first_ack_after_a_timeout_reports() {
         let mut bench = Bench::new();
         bench.round(20_000, 50, 9000);
-        bench.report([0, 0, 100, 1, 300_000, 50_000, u64::from(u32::MAX), 0]);
+        bench.report([0, 0, 100, 1, 300_000, 50_000, u64::from(u32::MAX), 0, 0]);
         assert_eq!((bench.field("target"), bench.field("phase_us")), (Some(2000), Some(1000)));
         assert_eq!(bench.field("held"), Some(1));
     }
@@ -182,13 +183,13 @@ mod tests {
         /// No report makes a window below two packets, a rate of nothing or a phase beyond the cycle.
         #[test]
         fn commands_stay_in_bounds(
-            reports in prop::collection::vec((any::<[u64; 8]>(), 0..40_u32, 0..30_000_000_u64), 1..80),
+            reports in prop::collection::vec((any::<[u64; 9]>(), 0..40_u32, 0..30_000_000_u64), 1..80),
             plausible in prop::collection::vec((0..3_000_000_u64, 1..200_u64, 0..200_000_u64), 0..80),
         ) {
             let mut bench = Bench::new();
             for (wild, shift, elapsed_us) in reports {
                 let mut values = wild.map(|value| value >> shift);
-                (values[3], values[4]) = (values[3] % 2, elapsed_us);
+                (values[3], values[4], values[8]) = (values[3] % 2, elapsed_us, values[8] % 2);
                 bench.report(values);
                 in_bounds(&bench)?;
             }

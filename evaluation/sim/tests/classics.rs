@@ -107,3 +107,19 @@ fn flows_of_copa_tell_each_other_from_cubic() {
     let shares = mbps(&simulate("buffer_bdp = 1.0", both));
     assert!(shares[0] > 0.2 * CAPACITY_MBPS, "{shares:?}");
 }
+
+/// What an application sent slowly before says nothing of the path: BBR takes what it does not use for what is there, and is at
+/// the capacity within a second of the first bulk data.
+#[test]
+fn a_slow_application_teaches_bbr_no_small_bandwidth() {
+    let text = format!(
+        "name = \"slow\"\nduration_s = 24\nwarmup_s = 21\n[[link]]\nname = \"b\"\ncapacity_mbps = {CAPACITY_MBPS:?}\n\
+         one_way_delay_ms = 25\nbuffer_bdp = 2\n[[flow]]\nalg = \"bbr\"\nack_jitter_us = 200\n\
+         app_mbps = 1\napp_until_s = 20\n"
+    );
+    let scenario = Scenario::parse(&text, "slow", &[], &mut |_| Err(String::new())).unwrap();
+    let plans = plan(&scenario, &Choice::default(), &shipped(), 1).unwrap();
+    let run = run(&scenario, plans, 1, AgentScript::default(), &mut |_| ());
+    let used = run.links[0].utilization.unwrap();
+    assert!(used > 0.9, "{used} of the link from the second second on");
+}

@@ -29,8 +29,8 @@
 //! A fold program may sample the delivery rates and walk through the gain cycle in the datapath: [`Bbr::bandwidth`],
 //! [`Bbr::gain_64`] and [`Bbr::cycle_phase`] are what it needs, and its reports end at the phases' ends.
 //!
-//! Deviations: stages change with feedback; a round is a round-trip time rather than a flight of data; samples limited
-//! by the application are not marked; a recovery is measured in time; the gain cycle starts at a phase drawn from the
+//! Deviations: stages change with feedback; a round is a round-trip time rather than a flight of data; not single samples but
+//! whole phases are limited by the application, where it had nothing to send at any ACK; a recovery is measured in time; the gain cycle starts at a phase drawn from the
 //! seed; no allowance for segmentation offload in the window.
 
 mod cycle;
@@ -220,7 +220,7 @@ impl Bbr {
             self.model.saw_rtt(now, least);
         }
         let rate = seen.delivery_rate.unwrap_or_else(|| Rate::from_bytes_in(seen.acked, seen.elapsed));
-        if matches!(self.stage, Stage::ProbeRtt { .. }) || now < self.shadow_until {
+        if seen.app_limited || matches!(self.stage, Stage::ProbeRtt { .. }) || now < self.shadow_until {
             self.model.saw_limited_delivery(rate);
             return false;
         }

@@ -151,7 +151,7 @@ impl Bbr3 {
             self.model.saw_rtt(now, least);
         }
         let rate = seen.delivery_rate.unwrap_or_else(|| Rate::from_bytes_in(seen.acked, span));
-        if matches!(self.stage, Stage::ProbeRtt { .. }) || now < self.shadow_until {
+        if seen.app_limited || matches!(self.stage, Stage::ProbeRtt { .. }) || now < self.shadow_until {
             self.model.saw_limited_delivery(rate);
             self.round = Round::default();
             return None;
