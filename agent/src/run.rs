@@ -110,20 +110,21 @@ pub fn run(options: Options) -> Result<(), Failure> {
         // After the socket, so that an agent that is refused leaves the file of the running one alone.
         open_records(&options.stats, &options.antelope_log, &options.antelope_prior)
     };
+    let stop = stop_at_signals()?;
     match place {
         Place::Unix(path) => {
             let transport = Unix::bind(&path).map_err(|error| Failure::Usage(error.into()))?;
             let control =
                 ControlSocket::beside(transport.place()).map_err(|error| Failure::Usage(error.into()))?;
             let records = begin(&path.display().to_string())?;
-            serve(transport, Some(&control), plan, records)
+            serve_until(transport, Some(&control), plan, records, stop)
         }
         Place::Netlink => {
             let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
             let control = host_control(Netlink::NAME)?;
             let records = begin(Netlink::NAME)?;
             netlink::warn_without_module();
-            serve(transport, control.as_ref(), plan, records)
+            serve_until(transport, control.as_ref(), plan, records, stop)
         }
         Place::Bpf(directory, selection) => {
             selection.check(&plan).map_err(Failure::Usage)?;
@@ -132,7 +133,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             transport.select(&selection).map_err(Failure::Usage)?;
             let records = begin(Bpf::NAME)?;
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
-            serve(transport, control.as_ref(), plan, records)
+            serve_until(transport, control.as_ref(), plan, records, stop)
         }
     }
 }
@@ -180,13 +181,8 @@ fn open_records(
     })
 }
 
-/// Runs portus over a transport until a signal.
-fn serve<T: Transport>(
-    transport: T,
-    control: Option<&ControlSocket>,
-    plan: Plan,
-    records: Records,
-) -> Result<(), Failure> {
+/// True from the first signal on; a second one ends the agent at once. Before anybody can see that the agent runs.
+fn stop_at_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag clear and sets it, a second one exits.
@@ -195,7 +191,7 @@ fn serve<T: Transport>(
             .context("the signal handlers cannot be installed")
             .map_err(Failure::Run)?;
     }
-    serve_until(transport, control, plan, records, stop)
+    Ok(stop)
 }
 
 /// Runs portus over a transport until `stop` is set.

@@ -150,7 +150,7 @@ fn whoever_asks_is_told_of_the_flows() {
     let told = status();
     assert_eq!((told["pid"].as_u64(), told["ipc"].as_str()), (Some(agent.0.id().into()), Some("unix")));
     let row = &told["flows"][0];
-    for (key, expected) in [("algorithm", "cubic"), ("governor", "agent"), ("peer", "port 2")] {
+    for (key, expected) in [("algorithm", "cubic"), ("governor", "agent"), ("peer", "192.0.2.2:2")] {
         assert_eq!(row[key], expected, "{row}");
     }
     assert!(row["rate_mbps"].as_f64().unwrap() > 0.0 && row["rtt_ms"] == 20.0, "{row}");
