@@ -37,9 +37,10 @@ impl Action {
                 let a = first.clamp(low, high);
                 (Decision::Cwnd(cwnd * base.powf(a)), vec![a])
             }
-            Action::CwndStep { step: size, low, high } => {
+            Action::CwndStep { step: size, low, high, whole_packets } => {
                 let a = first.clamp(low, high);
-                (Decision::Cwnd(cwnd * step(size, a)), vec![a])
+                let next = cwnd * step(size, a);
+                (Decision::Cwnd(if whole_packets { outward(next, a, seen.mss) } else { next }), vec![a])
             }
             Action::CwndTable { ref table } => {
                 // A float that is no index saturates to one, and the last entry bounds it.
@@ -56,5 +57,38 @@ impl Action {
                 (Decision::Parameters(values.collect()), applied)
             }
         })
+    }
+}
+
+/// A window in whole packets: one that grows is rounded up, one that shrinks down.
+fn outward(bytes: f64, a: f64, mss: u32) -> f64 {
+    let packets = bytes / f64::from(mss.max(1));
+    // A window of whole packets that does not change stays, whatever the division leaves.
+    let near = packets.round();
+    let whole = match () {
+        () if (packets - near).abs() < 1e-9 => near,
+        () if a > 0.0 => packets.ceil(),
+        () => packets.floor(),
+    };
+    whole * f64::from(mss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_model::Rate;
+
+    #[test]
+    fn a_step_in_whole_packets_goes_at_least_one_packet_away() {
+        let action = Action::CwndStep { step: 0.025, low: -1.0, high: 1.0, whole_packets: true };
+        let after = |packets: u64, a: f32| {
+            let seen = Observation { cwnd: packets * 1000, mss: 1000, ..Observation::quiet(Rate::ZERO) };
+            match action.decode(&[a], &seen).unwrap().0 {
+                Decision::Cwnd(bytes) => bytes / 1000.0,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([after(10, 1.0), after(10, -1.0), after(10, 0.0)], [11.0, 9.0, 10.0]);
+        assert_eq!([after(100, 1.0), after(100, -1.0), after(100, 0.01)], [103.0, 97.0, 101.0]);
     }
 }

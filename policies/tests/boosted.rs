@@ -12,7 +12,7 @@ struct Vectors {
 
 #[test]
 fn shipped_boosters_predict_what_xgboost_predicts() {
-    let vectors: Vectors = serde_json::from_str(include_str!("../golden/antelope-xgboost.json")).unwrap();
+    let vectors: Vectors = serde_json::from_str(include_str!("antelope-xgboost.json")).unwrap();
     let boosters = Shipped.boosters(None, 7).unwrap();
     let names: Vec<&str> = boosters.names().collect();
     assert_eq!(names, ["bbr", "c2tcp", "cubic", "illinois", "vegas", "westwood"]);

@@ -41,6 +41,9 @@ pub enum Action {
         low: f64,
         /// Largest a.
         high: f64,
+        /// The window is one of whole packets, rounded away from the one before, as kernels count it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole_packets: bool,
     },
     /// CUBIC grows the window per ACK; at each decision it is multiplied by base^a.
     CubicCwndExp {

@@ -86,7 +86,7 @@ fn action(action: &Action) -> Result<(), Broken> {
         &Action::RateExp { base, low, high }
         | &Action::CwndExp { base, low, high }
         | &Action::CubicCwndExp { base, low, high } => bounds(base, "base", low, high),
-        &Action::RateStep { step, low, high } | &Action::CwndStep { step, low, high } => {
+        &Action::RateStep { step, low, high } | &Action::CwndStep { step, low, high, .. } => {
             bounds(step, "step", low, high)
         }
         Action::CwndTable { table } => {
