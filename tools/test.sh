@@ -113,7 +113,7 @@ RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 step "unit, property, golden, simulation and end-to-end tests"
 # The tests of --backend torch and server take what was built above.
 export ANOLE_POLICY_SERVER_BUILD=$PWD/target/policy-server/debian
-cargo test --locked --workspace
+cargo test --locked --workspace --no-fail-fast
 
 step "Python: environments, networks against Rust and LibTorch, trainers, labs"
 for folder in python training labs; do
