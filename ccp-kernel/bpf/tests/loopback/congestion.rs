@@ -2,7 +2,7 @@
 //! What a flow under a program does about ECN marks and timeouts, in a network namespace of its own.
 
 use super::idle::{alone, answer, connected, is_acknowledged, threshold, unacknowledged, window};
-use super::support::{fields, info, message, next, registered, settle, sums, word, words};
+use super::support::{choose, fields, info, message, next, registered, settle, sums, word, words};
 use anole_bpf::{BpfDatapath, Mode, top_cgroup};
 use libbpf_rs::libbpf_sys::{
     BPF_CGROUP_INET_EGRESS, BPF_PROG_TYPE_CGROUP_SKB, bpf_insn, bpf_link_create, bpf_prog_load,
@@ -162,9 +162,8 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// A governed flow with a small packet and 40 others in flight, or what the receiver's window holds, none of which arrive,
-/// after its first timeout.
-fn after_a_timeout(datapath: &mut BpfDatapath) -> (TcpStream, TcpStream, u32, u64) {
+/// A governed flow, its other end, its id and its packet size, when its window is what was commanded.
+fn governed(datapath: &mut BpfDatapath) -> (TcpStream, TcpStream, u32, u64) {
     datapath.send(&sums(1, &[WAS_TIMEOUT], 0)).unwrap();
     datapath.beat();
     let (mut stream, other) = connected("anole_ccp");
@@ -173,6 +172,13 @@ fn after_a_timeout(datapath: &mut BpfDatapath) -> (TcpStream, TcpStream, u32, u6
     settle(datapath, sid);
     answer(datapath, Duration::from_millis(200));
     assert_eq!(window(&stream), WINDOW);
+    (stream, other, sid, mss)
+}
+
+/// A governed flow with a small packet and 40 others in flight, or what the receiver's window holds, none of which arrive,
+/// after its first timeout.
+fn after_a_timeout(datapath: &mut BpfDatapath) -> (TcpStream, TcpStream, u32, u64) {
+    let (mut stream, other, sid, mss) = governed(datapath);
     drop_arrivals(&other, true);
     stream.write_all(&[1; 100]).unwrap();
     stream.write_all(&vec![1; 40 * mss as usize]).unwrap();
@@ -203,6 +209,52 @@ fn after_a_timeout_the_window_is_small_until_the_agent_commands() {
         stream.write_all(&[1; 100]).unwrap();
         settle(&mut datapath, sid);
         until("the window is the agent's", || window(&stream) == WINDOW);
+    });
+}
+
+#[test]
+fn a_timeout_that_lost_nothing_is_undone_without_a_command() {
+    let Some((mut datapath, _guard)) = registered(Mode::Generated) else { return };
+    alone(move || {
+        next(&mut datapath, 5);
+        let (mut stream, _other, _sid, mss) = governed(&mut datapath);
+        // ACKs do not arrive; data do.
+        drop_arrivals(&stream, true);
+        stream.write_all(&vec![1; 20 * mss as usize]).unwrap();
+        until("a timeout takes the window", || {
+            datapath.beat();
+            window(&stream) == 1
+        });
+        drop_arrivals(&stream, false);
+        // The ACK of what is sent again acknowledges what was not: F-RTO (RFC 5682) finds the timeout spurious.
+        until("data are acknowledged", || {
+            datapath.beat();
+            is_acknowledged(&stream)
+        });
+        stream.write_all(&[1; 100]).unwrap();
+        until("one more packet is", || is_acknowledged(&stream));
+        assert_eq!((window(&stream), datapath.stats().fallbacks), (WINDOW, 0));
+    });
+}
+
+#[test]
+fn an_algorithm_chosen_in_mid_connection_takes_over_the_threshold() {
+    let Some((_datapath, _guard)) = registered(Mode::Generated) else { return };
+    alone(|| {
+        let (mut stream, other) = connected("reno");
+        assert!(threshold(&stream) > 1 << 30, "slow start");
+        drop_some_arrivals(&other);
+        until("a loss ends slow start", || {
+            let _ = stream.write(&[1; 1 << 14]);
+            threshold(&stream) < 1 << 30
+        });
+        drop_arrivals(&other, false);
+        until("what was lost is sent again", || is_acknowledged(&stream));
+        let before = threshold(&stream);
+        choose(&stream, "anole_ccp");
+        stream.write_all(&[1; 100]).unwrap();
+        until("an ACK comes", || is_acknowledged(&stream));
+        assert_eq!(threshold(&stream), before);
     });
 }
 
