@@ -45,7 +45,7 @@ struct CcpFlow {
 impl PathFlow for CcpFlow {
     fn on_ack(&mut self, now: Instant, sample: &AckSample) -> InForce {
         let control = self.flow.on_ack(now, sample);
-        self.meter.note_flow(self.flow.sid(), self.flow.governor(), &self.flow.stats());
+        self.meter.note_flow(self.flow.sid(), self.flow.governor().into(), &self.flow.stats());
         control
     }
 

@@ -63,6 +63,9 @@ pub struct Send {
     /// Congestion control: ours, or one of the stack's own.
     #[arg(long, value_enum, default_value = "anole-ccp")]
     pub cc: Cc,
+    /// Run the algorithm in this process, without an agent: --alg, or anole.
+    #[arg(long, group = "decides")]
+    pub in_process: bool,
     /// Size of the UDP payloads, at least 1200; without it found out by probing, up to 1472.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1200..=1472))]
     pub datagram_bytes: Option<u16>,
@@ -113,6 +116,8 @@ mod tests {
         assert!(parse(&["--size", "1M", "--duration", "3"]).is_err());
         assert!(parse(&["--connections", "0"]).is_err());
         assert!(parse(&["--alg", "anole"]).is_err());
+        assert!(parse(&["--in-process", "--agent", "/tmp/a"]).is_err());
+        assert!(parse(&["--in-process", "--alg", "copa"]).is_ok());
         assert!(parse(&["--cc", "vegas"]).is_err());
         assert!(parse(&["--datagram-bytes", "1500"]).is_err());
         assert!(parse(&["--agent", "/tmp/a", "--alg", "anole", "--cc", "anole-ccp"]).is_ok());

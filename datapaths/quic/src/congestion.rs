@@ -2,9 +2,10 @@
 
 use crate::ccp::CcpFactory;
 use crate::meter::{Meter, MeteredFactory};
-use anole::InProcess;
+use anole::{Governor, InProcess, InProcessFlow};
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath_host::Host;
+use anole_transfer::GovernedBy;
 use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 use std::sync::Arc;
 
@@ -40,7 +41,16 @@ impl CongestionControl {
             CongestionControl::AnoleCcp { host, algorithm } => {
                 Arc::new(CcpFactory { host: host.clone(), algorithm: *algorithm, meter: meter.clone() })
             }
-            CongestionControl::InProcess(governed_by) => anole::noq::with(governed_by.clone()),
+            CongestionControl::InProcess(governed_by) => {
+                let meter = meter.clone();
+                anole::noq::watched(governed_by.clone(), move |flow: &InProcessFlow| {
+                    let governor = match flow.governor() {
+                        Governor::Agent => GovernedBy::InProcess,
+                        Governor::Fallback => GovernedBy::Fallback,
+                    };
+                    meter.note_flow(0, governor, &flow.stats());
+                })
+            }
             CongestionControl::Cubic => Arc::new(CubicConfig::default()),
             CongestionControl::Bbr => Arc::new(Bbr3Config::default()),
             CongestionControl::NewReno => Arc::new(NewRenoConfig::default()),

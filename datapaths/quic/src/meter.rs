@@ -1,6 +1,6 @@
 //! Counts what any congestion controller sees, so that every algorithm is measured alike.
 
-use anole_datapath::{FlowStats, Governor};
+use anole_datapath::FlowStats;
 use anole_noq::seen;
 use anole_transfer::{GovernedBy, Reading};
 use noq_proto::RttEstimator;
@@ -32,8 +32,8 @@ pub struct Meter {
 }
 
 // 0, the initial value, stands for the stack.
-const GOVERNOR_AGENT: u8 = 1;
-const GOVERNOR_FALLBACK: u8 = 2;
+const GOVERNORS: [GovernedBy; 4] =
+    [GovernedBy::Stack, GovernedBy::Agent, GovernedBy::InProcess, GovernedBy::Fallback];
 
 /// The round trip of the newest packet that one ACK frame acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,25 +63,18 @@ impl Meter {
             cwnd_bytes: self.cwnd_bytes.load(Relaxed),
             pacing_bytes_per_s: some(self.pacing_bytes_per_s.load(Relaxed)),
             flow_id: Some(self.flow_id.load(Relaxed)).filter(|&id| id != 0),
-            governor: match self.governor.load(Relaxed) {
-                GOVERNOR_AGENT => GovernedBy::Agent,
-                GOVERNOR_FALLBACK => GovernedBy::Fallback,
-                _ => GovernedBy::Stack,
-            },
+            governor: GOVERNORS[usize::from(self.governor.load(Relaxed))],
             reports: self.reports.load(Relaxed),
             updates: self.updates.load(Relaxed),
             fallbacks: self.fallbacks.load(Relaxed),
         }
     }
 
-    /// Takes over what the datapath's flow counts.
-    pub(crate) fn note_flow(&self, id: u32, governor: Governor, stats: &FlowStats) {
-        let governor = match governor {
-            Governor::Agent => GOVERNOR_AGENT,
-            Governor::Fallback => GOVERNOR_FALLBACK,
-        };
+    /// Takes over what the datapath's flow counts; `id` is 0 for a flow that no agent knows.
+    pub(crate) fn note_flow(&self, id: u32, governor: GovernedBy, stats: &FlowStats) {
+        let place = GOVERNORS.iter().position(|&known| known == governor).unwrap_or(0);
         self.flow_id.store(id, Relaxed);
-        self.governor.store(governor, Relaxed);
+        self.governor.store(place as u8, Relaxed);
         self.reports.store(stats.reports, Relaxed);
         self.updates.store(stats.updates, Relaxed);
         self.fallbacks.store(stats.fallbacks, Relaxed);

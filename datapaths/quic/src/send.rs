@@ -1,6 +1,7 @@
 //! `anole-quic send`.
 
 use crate::cli::{Cc, Send};
+use anole::{InProcess, Settings};
 use anole_cli::Failure;
 use anole_quic::{Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Transfer};
 use anole_transfer::summarise;
@@ -57,15 +58,25 @@ pub async fn run(options: Send) -> Result<(), Failure> {
 }
 
 fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
-    if options.cc != Cc::AnoleCcp && options.transfer.agent.is_some() {
-        let error =
-            anyhow!("--agent goes with --cc anole-ccp; --cc {} is the stack's own", options.cc.name());
-        return Err(Failure::Usage(error));
+    for (flag, given) in [("--agent", options.transfer.agent.is_some()), ("--in-process", options.in_process)]
+    {
+        if given && options.cc != Cc::AnoleCcp {
+            let error =
+                anyhow!("{flag} goes with --cc anole-ccp; --cc {} is the stack's own", options.cc.name());
+            return Err(Failure::Usage(error));
+        }
     }
     match options.cc {
         Cc::Cubic => Ok(CongestionControl::Cubic),
         Cc::Bbr => Ok(CongestionControl::Bbr),
         Cc::Newreno => Ok(CongestionControl::NewReno),
+        Cc::AnoleCcp if options.in_process => {
+            let algorithm = options.transfer.alg.clone();
+            let settings = algorithm
+                .map_or_else(Settings::default, |algorithm| Settings { algorithm, ..Settings::default() });
+            let governed_by = InProcess::new(settings).context("--alg").map_err(Failure::Usage)?;
+            Ok(CongestionControl::InProcess(governed_by))
+        }
         Cc::AnoleCcp => {
             let (host, algorithm) = options.transfer.host()?;
             Ok(CongestionControl::AnoleCcp { host, algorithm })

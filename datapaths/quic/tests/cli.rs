@@ -64,6 +64,28 @@ fn refusal(output: &Output, code: i32) -> String {
 }
 
 #[test]
+fn without_an_agent_the_algorithm_runs_in_the_process() {
+    let serving = Serving::start();
+    let trace = serving.path("trace.csv");
+    for alg in [&[][..], &["--alg", "copa"]] {
+        let flags = ["--in-process", "--size", "4M", "--json", "--trace", trace.to_str().unwrap()];
+        let output = serving.send(&[&flags, alg].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let connection = &summary["connections"][0];
+        assert_eq!(
+            (&connection["governor"], connection["fallbacks"].as_u64()),
+            (&"in-process".into(), Some(0))
+        );
+        assert!(
+            connection["reports"].as_u64() > Some(0) && connection["updates"].as_u64() > Some(0),
+            "{summary}"
+        );
+        assert!(std::fs::read_to_string(&trace).unwrap().trim_end().ends_with("in-process"));
+    }
+}
+
+#[test]
 fn sizes_traces_and_summaries() {
     let serving = Serving::start();
     let trace = serving.path("trace.csv");
@@ -102,11 +124,13 @@ fn a_peer_that_vanishes_ends_the_transfer() {
 #[test]
 fn what_cannot_work_says_why() {
     let serving = Serving::start();
-    let cases: [(&[&str], i32, &str); 4] = [
+    let cases: [(&[&str], i32, &str); 6] = [
         (&["--trace", "/nonexistent/t.csv"], 2, "/nonexistent/t.csv"),
         (&["--trace", "t.txt"], 2, ".csv or .json"),
         (&["--agent", "/nonexistent/agent.sock"], 2, "--agent"),
         (&["--cc", "bbr", "--agent", "/tmp/agent.sock"], 2, "--cc anole-ccp"),
+        (&["--cc", "bbr", "--in-process"], 2, "--in-process goes with --cc anole-ccp"),
+        (&["--in-process", "--alg", "anol"], 2, "did you mean anole?"),
     ];
     for (args, code, hint) in cases {
         let message = refusal(&serving.send(args), code);

@@ -32,10 +32,10 @@ pub struct TransferFlags {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// The agent's socket; without it our datapath runs on its native fallback.
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET", group = "decides")]
     pub agent: Option<PathBuf>,
     /// The algorithm to ask of the agent; without it the agent chooses.
-    #[arg(long, value_name = "NAME", requires = "agent")]
+    #[arg(long, value_name = "NAME", requires = "decides")]
     pub alg: Option<String>,
     /// Write sent, delivered, lost, RTT, window and pacing over time; the name ends in .csv or .json.
     #[arg(long, value_name = "FILE")]

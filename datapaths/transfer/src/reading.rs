@@ -10,7 +10,9 @@ pub enum GovernedBy {
     Stack,
     /// The agent and its fold program.
     Agent,
-    /// The datapath's native controller, in the agent's absence.
+    /// The algorithm in this process, without an agent.
+    InProcess,
+    /// The datapath's native controller, where neither decides.
     Fallback,
 }
 
@@ -20,6 +22,7 @@ impl GovernedBy {
         match self {
             GovernedBy::Stack => "stack",
             GovernedBy::Agent => "agent",
+            GovernedBy::InProcess => "in-process",
             GovernedBy::Fallback => "fallback",
         }
     }
