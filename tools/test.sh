@@ -116,8 +116,9 @@ export ANOLE_POLICY_SERVER_BUILD=$PWD/target/policy-server/debian
 cargo test --locked --workspace --no-fail-fast
 
 step "Python: environments, networks against Rust and LibTorch, trainers, labs"
+root=$PWD
 for folder in python training labs; do
-    (cd $folder && PYTHONPATH=$PWD/python:$PWD/labs:$PWD/tools ../.venv/bin/python -m pytest -q -p pytest_skips)
+    (cd $folder && PYTHONPATH=$root/python:$root/labs:$root/tools ../.venv/bin/python -m pytest -q -p pytest_skips)
 done
 
 step "Python: the documentation's site, the wheel in a fresh environment"
