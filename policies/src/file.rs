@@ -156,8 +156,8 @@ fn read(bytes: &[u8]) -> Result<PolicyFile, String> {
 
 type Entries = BTreeMap<String, Entry>;
 
-/// Header, manifest and data of a file.
-fn split(bytes: &[u8]) -> Result<(Entries, Manifest, &[u8]), String> {
+/// Header and data of a safetensors file.
+pub(crate) fn header(bytes: &[u8]) -> Result<(BTreeMap<String, Value>, &[u8]), String> {
     let cut = |needed: usize| {
         format!("truncated, or no safetensors file: {} bytes where {needed} are announced", bytes.len())
     };
@@ -168,8 +168,14 @@ fn split(bytes: &[u8]) -> Result<(Entries, Manifest, &[u8]), String> {
         format!("no safetensors file: a header of more than {MAX_HEADER} bytes is announced")
     })?;
     let (header, data) = rest.split_at_checked(length).ok_or_else(|| cut(8 + length))?;
-    let mut header: BTreeMap<String, Value> =
+    let header =
         serde_json::from_slice(header).map_err(|error| format!("the header is no JSON object: {error}"))?;
+    Ok((header, data))
+}
+
+/// Header, manifest and data of a policy file.
+fn split(bytes: &[u8]) -> Result<(Entries, Manifest, &[u8]), String> {
+    let (mut header, data) = header(bytes)?;
     let metadata = header.remove("__metadata__").unwrap_or_default();
     let text = metadata.get("anole").and_then(Value::as_str).ok_or(
         "safetensors without a manifest (__metadata__ has no \"anole\"): \

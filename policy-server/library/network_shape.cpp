@@ -38,15 +38,41 @@ T choice(const json& value, const std::string& where, const std::map<std::string
     throw Refusal(where + " is " + value.dump() + ", not one of:" + known);
 }
 
+Convolution parse_convolution(const json& layer, const std::string& where) {
+    Convolution parsed{};
+    const json& channels = member(layer, where, "channels");
+    if (!channels.is_array() || channels.size() != 2) throw Refusal(where + ".channels is not a pair");
+    const json pair = {{"before", channels[0]}, {"after", channels[1]}};
+    parsed.before = width(pair, where + ".channels", "before", 1);
+    parsed.after = width(pair, where + ".channels", "after", 1);
+    parsed.length = width(layer, where, "length", 1);
+    parsed.kernel = width(layer, where, "kernel", 1);
+    parsed.stride = width(layer, where, "stride", 1);
+    parsed.padding = width(layer, where, "padding", 0);
+    const json& time_major = member(layer, where, "time_major");
+    if (!time_major.is_boolean()) throw Refusal(where + ".time_major is not true or false");
+    parsed.time_major = time_major.get<bool>();
+    if (parsed.kernel > std::uint64_t{parsed.length} + 2 * std::uint64_t{parsed.padding}) {
+        throw Refusal(where + ".kernel is longer than what it runs over");
+    }
+    return parsed;
+}
+
 Layer parse_layer(const json& layer, const std::string& where) {
     if (!layer.is_object()) throw Refusal(where + " is not an object");
     Layer parsed{};
-    parsed.kind =
-        choice<LayerKind>(member(layer, where, "kind"), where + ".kind",
-                          {{"dense", LayerKind::Dense}, {"lstm", LayerKind::Lstm}, {"gru", LayerKind::Gru}});
+    parsed.kind = choice<LayerKind>(member(layer, where, "kind"), where + ".kind",
+                                    {{"dense", LayerKind::Dense},
+                                     {"lstm", LayerKind::Lstm},
+                                     {"gru", LayerKind::Gru},
+                                     {"layer-norm", LayerKind::LayerNorm},
+                                     {"add", LayerKind::Add},
+                                     {"conv1d", LayerKind::Conv1d}});
     parsed.inputs = width(layer, where, "inputs", 1);
     parsed.units = width(layer, where, "units", 1);
-    if (parsed.kind == LayerKind::Dense && layer.contains("activation")) {
+    if (parsed.kind == LayerKind::Add) parsed.of = width(layer, where, "of", 0);
+    if (parsed.kind == LayerKind::Conv1d) parsed.convolution = parse_convolution(layer, where);
+    if (parsed.kind != LayerKind::Lstm && parsed.kind != LayerKind::Gru && layer.contains("activation")) {
         parsed.activation = choice<Activation>(layer.at("activation"), where + ".activation",
                                                {{"none", Activation::None},
                                                 {"relu", Activation::Relu},
@@ -78,7 +104,20 @@ Sequential parse_sequential(const json& network, std::uint32_t inputs, std::uint
     for (std::size_t i = 0; i < layers.size(); i++) {
         const std::string where = "network.layers[" + std::to_string(i) + "]";
         parsed.layers.push_back(parse_layer(layers[i], where));
-        must_equal(where + ".inputs", parsed.layers.back().inputs, flowing);
+        const Layer& layer = parsed.layers.back();
+        must_equal(where + ".inputs", layer.inputs, flowing);
+        if (layer.kind == LayerKind::LayerNorm || layer.kind == LayerKind::Add) {
+            must_equal(where + ".units", layer.units, flowing);
+        }
+        if (layer.kind == LayerKind::Add) {
+            if (layer.of >= i) throw Refusal(where + ".of is not the number of an earlier layer");
+            must_equal(where + ".units", layer.units, parsed.layers[layer.of].units);
+        }
+        if (layer.kind == LayerKind::Conv1d) {
+            const Convolution& each = layer.convolution;
+            must_equal(where + ".inputs", layer.inputs, std::uint64_t{each.before} * each.length);
+            must_equal(where + ".units", layer.units, each.after * each.length_after());
+        }
         flowing = parsed.layers.back().units;
         carried += parsed.layers.back().state();
     }
@@ -121,6 +160,10 @@ void add_dense(std::map<std::string, TensorShape>& shapes, const std::string& na
 
 }  // namespace
 
+std::uint64_t Convolution::length_after() const {
+    return (std::uint64_t{length} + 2 * std::uint64_t{padding} - kernel) / stride + 1;
+}
+
 std::uint32_t Layer::state() const {
     switch (kind) {
         case LayerKind::Lstm:
@@ -155,10 +198,26 @@ std::map<std::string, TensorShape> tensor_shapes(const NetworkShape& network) {
         for (std::size_t i = 0; i < sequential->layers.size(); i++) {
             const Layer& layer = sequential->layers[i];
             const std::string name = "layers." + std::to_string(i);
-            if (layer.kind == LayerKind::Dense) {
-                add_dense(shapes, name, layer.inputs, layer.units);
-            } else {
-                add_cell(shapes, name, layer.kind == LayerKind::Lstm ? 4 : 3, layer.inputs, layer.units);
+            const Convolution& convolution = layer.convolution;
+            switch (layer.kind) {
+                case LayerKind::Dense:
+                    add_dense(shapes, name, layer.inputs, layer.units);
+                    break;
+                case LayerKind::Lstm:
+                    add_cell(shapes, name, 4, layer.inputs, layer.units);
+                    break;
+                case LayerKind::Gru:
+                    add_cell(shapes, name, 3, layer.inputs, layer.units);
+                    break;
+                case LayerKind::LayerNorm:
+                    shapes[name + ".weight"] = shapes[name + ".bias"] = {layer.units};
+                    break;
+                case LayerKind::Conv1d:
+                    shapes[name + ".weight"] = {convolution.after, convolution.before, convolution.kernel};
+                    shapes[name + ".bias"] = {convolution.after};
+                    break;
+                case LayerKind::Add:
+                    break;
             }
         }
     } else {

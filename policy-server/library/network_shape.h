@@ -16,16 +16,29 @@ struct Refusal : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-enum class LayerKind { Dense, Lstm, Gru };
+enum class LayerKind { Dense, Lstm, Gru, LayerNorm, Add, Conv1d };
 enum class Activation { None, Relu, LeakyRelu02, LeakyRelu001, Tanh };
 enum class Head { Direct, Argmax, Mixture };
 
-// One layer; the activation is that of dense layers.
+// A convolution over one axis: channels before and after, values per channel before, and the kernel's.
+struct Convolution {
+    std::uint32_t before, after, length, kernel, stride, padding;
+    // The values before have the channel as the fast axis.
+    bool time_major;
+
+    // Values per channel after.
+    std::uint64_t length_after() const;
+};
+
+// One layer; the activation is that of layers without state.
 struct Layer {
     LayerKind kind;
     std::uint32_t inputs;
     std::uint32_t units;
     Activation activation;
+    // Number of the layer whose values Add adds.
+    std::uint32_t of;
+    Convolution convolution;
 
     // Width of its part of the state: h and c, h, or nothing.
     std::uint32_t state() const;

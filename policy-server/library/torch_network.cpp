@@ -78,6 +78,19 @@ struct Cell {
     }
 };
 
+// What a layer with weight and bias alone gives before its activation.
+at::Tensor apply(const Layer& layer, const Dense& weights, const at::Tensor& x) {
+    if (layer.kind == LayerKind::Dense) return weights(x);
+    if (layer.kind == LayerKind::LayerNorm) {
+        return at::layer_norm(x, {layer.units}, weights.weight, weights.bias);
+    }
+    const Convolution& shape = layer.convolution;
+    const std::int64_t channels = shape.before, length = shape.length;
+    const at::Tensor rows = shape.time_major ? x.reshape({-1, length, channels}).transpose(1, 2)
+                                             : x.reshape({-1, channels, length});
+    return at::conv1d(rows, weights.weight, weights.bias, {shape.stride}, {shape.padding}).flatten(1);
+}
+
 void activate(at::Tensor& x, Activation activation) {
     switch (activation) {
         case Activation::None:
@@ -114,7 +127,7 @@ at::Tensor apply_head(const at::Tensor& x, Head head) {
 }  // namespace
 
 struct TorchNetwork::Weights {
-    // Of a sequential network, one of the two per layer.
+    // Of a sequential network, at most one of the two per layer.
     std::vector<std::pair<std::optional<Dense>, std::optional<Cell>>> layers;
     // Of a hierarchical network.
     std::optional<Cell> watcher, generator;
@@ -125,10 +138,11 @@ struct TorchNetwork::Weights {
             for (std::size_t i = 0; i < sequential->layers.size(); i++) {
                 const std::string name = "layers." + std::to_string(i);
                 layers.emplace_back();
-                if (sequential->layers[i].kind == LayerKind::Dense) {
-                    layers.back().first.emplace(file, name);
-                } else {
+                const LayerKind kind = sequential->layers[i].kind;
+                if (kind == LayerKind::Lstm || kind == LayerKind::Gru) {
                     layers.back().second.emplace(file, name);
+                } else if (kind != LayerKind::Add) {
+                    layers.back().first.emplace(file, name);
                 }
             }
         } else {
@@ -142,24 +156,26 @@ struct TorchNetwork::Weights {
     // The output, and the parts of the new state in order.
     std::pair<at::Tensor, std::vector<at::Tensor>> step(const Sequential& shape, at::Tensor x,
                                                         const at::Tensor& state) const {
-        std::vector<at::Tensor> next;
+        std::vector<at::Tensor> next, given;
         std::int64_t at = 0;
         for (std::size_t i = 0; i < layers.size(); i++) {
             const Layer& layer = shape.layers[i];
             const auto part = [&](std::int64_t n) {
                 return state.narrow(1, at + n * layer.units, layer.units);
             };
-            if (layer.kind == LayerKind::Dense) {
-                x = (*layers[i].first)(x);
-                activate(x, layer.activation);
-            } else if (layer.kind == LayerKind::Lstm) {
+            if (layer.kind == LayerKind::Lstm) {
                 auto [h, c] = layers[i].second->lstm(x, part(0), part(1));
                 x = h;
                 next.insert(next.end(), {h, c});
-            } else {
+            } else if (layer.kind == LayerKind::Gru) {
                 x = layers[i].second->gru(x, part(0));
                 next.push_back(x);
+            } else {
+                x = layer.kind == LayerKind::Add ? at::add(x, given[layer.of])
+                                                 : apply(layer, *layers[i].first, x);
+                activate(x, layer.activation);
             }
+            given.push_back(x);
             at += layer.state();
         }
         return {apply_head(x, shape.head), std::move(next)};

@@ -17,7 +17,8 @@ json sequential(std::uint32_t inputs, const std::vector<LayerText>& layers, cons
     std::uint32_t flowing = inputs, state = 0;
     for (const LayerText& layer : layers) {
         json each = {{"kind", layer.kind}, {"inputs", flowing}, {"units", layer.units}};
-        if (layer.kind == "dense") each["activation"] = layer.activation;
+        if (layer.kind != "lstm" && layer.kind != "gru") each["activation"] = layer.activation;
+        each.update(layer.more);
         list.push_back(each);
         flowing = layer.units;
         state += layer.kind == "lstm" ? 2 * layer.units : layer.kind == "gru" ? layer.units : 0;
@@ -49,12 +50,15 @@ PolicyParts random_policy(const json& network, std::uint32_t seed, const std::st
     for (const auto& [name, shape] : shapes) {
         const auto cell = shapes.find(name.substr(0, name.rfind('.')) + ".weight_hh");
         const auto dense = shapes.find(name.substr(0, name.rfind('.')) + ".weight");
-        const auto fan = (cell != shapes.end() ? cell : dense)->second[1];
+        const TensorShape& of = (cell != shapes.end() ? cell : dense)->second;
+        const auto fan = of.size() > 1 ? of[1] : 1;
         // Not std::uniform_real_distribution, whose sequence differs between libraries.
         const double bound = 1 / std::sqrt(static_cast<double>(fan));
         Tensor& tensor = parts.tensors[name];
         tensor.shape = shape;
-        tensor.values.resize(shape.size() == 2 ? shape[0] * shape[1] : shape[0]);
+        std::uint64_t size = 1;
+        for (const std::uint64_t axis : shape) size *= axis;
+        tensor.values.resize(size);
         for (float& value : tensor.values) {
             value = static_cast<float>(bound * (2.0 * random() / 4294967296.0 - 1));
         }

@@ -20,6 +20,8 @@ struct LayerText {
     std::string kind;
     std::uint32_t units;
     std::string activation = "none";
+    // Further keys, of "add" and "conv1d".
+    nlohmann::json more = nlohmann::json::object();
 };
 nlohmann::json sequential(std::uint32_t inputs, const std::vector<LayerText>& layers,
                           const std::string& head = "direct");

@@ -55,6 +55,42 @@ ReferenceNetwork::Values ReferenceNetwork::dense(const std::string& name, const 
     return affine(name + ".weight", name + ".bias", x);
 }
 
+ReferenceNetwork::Values ReferenceNetwork::layer_norm(const std::string& name, const Values& x) const {
+    const auto& w = file_.tensors.at(name + ".weight").values;
+    const auto& b = file_.tensors.at(name + ".bias").values;
+    double mean = 0, variance = 0;
+    for (const double value : x) mean += value / static_cast<double>(x.size());
+    for (const double value : x) variance += (value - mean) * (value - mean) / static_cast<double>(x.size());
+    Values y;
+    for (std::size_t i = 0; i < x.size(); i++) {
+        y.push_back((x[i] - mean) / std::sqrt(variance + 1e-5) * w[i] + b[i]);
+    }
+    return y;
+}
+
+ReferenceNetwork::Values ReferenceNetwork::convolution(const std::string& name, const Convolution& shape,
+                                                       const Values& x) const {
+    const auto& w = file_.tensors.at(name + ".weight").values;
+    const auto& b = file_.tensors.at(name + ".bias").values;
+    Values y;
+    for (std::size_t out = 0; out < shape.after; out++) {
+        for (std::size_t place = 0; place < shape.length_after(); place++) {
+            double sum = b[out];
+            for (std::size_t channel = 0; channel < shape.before; channel++) {
+                for (std::size_t k = 0; k < shape.kernel; k++) {
+                    const std::size_t padded = place * shape.stride + k;
+                    if (padded < shape.padding || padded - shape.padding >= shape.length) continue;
+                    const std::size_t at = padded - shape.padding;
+                    sum += w[(out * shape.before + channel) * shape.kernel + k] *
+                           x[shape.time_major ? at * shape.before + channel : channel * shape.length + at];
+                }
+            }
+            y.push_back(sum);
+        }
+    }
+    return y;
+}
+
 void ReferenceNetwork::lstm(const std::string& name, const Values& x, Values& h, Values& c) const {
     const Values gx = affine(name + ".weight_ih", name + ".bias_ih", x);
     const Values gh = affine(name + ".weight_hh", name + ".bias_hh", h);
@@ -79,13 +115,19 @@ void ReferenceNetwork::gru(const std::string& name, const Values& x, Values& h) 
 }
 
 ReferenceNetwork::Values ReferenceNetwork::row(const Sequential& network, Values x, float* state) const {
+    std::vector<Values> given;
     for (std::size_t i = 0; i < network.layers.size(); i++) {
         const Layer& layer = network.layers[i];
         const std::string name = "layers." + std::to_string(i);
         const float* from = state;
         if (layer.kind == LayerKind::Dense) {
             x = dense(name, x);
-            for (double& value : x) value = activate(value, layer.activation);
+        } else if (layer.kind == LayerKind::LayerNorm) {
+            x = layer_norm(name, x);
+        } else if (layer.kind == LayerKind::Conv1d) {
+            x = convolution(name, layer.convolution, x);
+        } else if (layer.kind == LayerKind::Add) {
+            for (std::size_t k = 0; k < x.size(); k++) x[k] += given[layer.of][k];
         } else if (layer.kind == LayerKind::Lstm) {
             Values h = load(from, layer.units), c = load(from, layer.units);
             lstm(name, x, h, c);
@@ -98,6 +140,8 @@ ReferenceNetwork::Values ReferenceNetwork::row(const Sequential& network, Values
             store(state, h);
             x = h;
         }
+        for (double& value : x) value = activate(value, layer.activation);
+        given.push_back(x);
     }
     const auto index = [](auto begin, auto end) {
         return static_cast<double>(std::max_element(begin, end) - begin);

@@ -17,6 +17,8 @@ class ReferenceNetwork : public Policy {
     using Values = std::vector<double>;
     Values dense(const std::string& name, const Values& x) const;
     Values affine(const std::string& weight, const std::string& bias, const Values& x) const;
+    Values layer_norm(const std::string& name, const Values& x) const;
+    Values convolution(const std::string& name, const Convolution& shape, const Values& x) const;
     void lstm(const std::string& name, const Values& x, Values& h, Values& c) const;
     void gru(const std::string& name, const Values& x, Values& h) const;
     Values row(const Sequential& network, Values x, float* state) const;

@@ -38,6 +38,31 @@ std::vector<Case> cases() {
          sequential(69, {{"dense", 96, "leaky-relu-0.2"}, {"gru", 128}, {"dense", 15}}, "mixture")},
         {"lstm-argmax", sequential(5, {{"lstm", 32}, {"dense", 5}}, "argmax")},
         {"gru-direct", sequential(3, {{"gru", 17}})},
+        {"residual", sequential(12, {{"dense", 16, "relu"},
+                                     {"layer-norm", 16, "tanh"},
+                                     {"gru", 16},
+                                     {"add", 16, "leaky-relu-0.2", {{"of", 0u}}},
+                                     {"add", 16, "none", {{"of", 3u}}},
+                                     {"dense", 1, "tanh"}})},
+        {"convolution", sequential(12, {{"conv1d",
+                                         18,
+                                         "relu",
+                                         {{"channels", {2u, 6u}},
+                                          {"length", 6u},
+                                          {"kernel", 4u},
+                                          {"stride", 2u},
+                                          {"padding", 1u},
+                                          {"time_major", true}}},
+                                        {"conv1d",
+                                         12,
+                                         "none",
+                                         {{"channels", {6u, 3u}},
+                                          {"length", 3u},
+                                          {"kernel", 2u},
+                                          {"stride", 1u},
+                                          {"padding", 1u},
+                                          {"time_major", false}}},
+                                        {"dense", 1, "tanh"}})},
         {"hierarchical", hierarchical(12, 64, 128, 4)},
     };
 }
@@ -83,11 +108,12 @@ TEST_P(Networks, AgreeWithLoopsOverAThousandSteps) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Networks, ::testing::Range<std::size_t>(0, 7), [](const auto& info) {
-    std::string name = cases()[info.param].name;
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, Networks, ::testing::Range<std::size_t>(0, cases().size()),
+                         [](const auto& info) {
+                             std::string name = cases()[info.param].name;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
 
 // The first of equal logits counts: index 1 of 1, 2, 2; of two components the mean 30.
 TEST(Heads, TakeTheFirstOfEquals) {

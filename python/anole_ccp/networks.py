@@ -22,6 +22,10 @@ ACTIVATIONS = {
 }
 
 
+class Add(nn.Module):
+    """The place of a layer that adds what an earlier one gave."""
+
+
 class Network(nn.Module):
     """What all networks can."""
 
@@ -49,27 +53,23 @@ class Sequential(Network):
         super().__init__()
         self.schema = schema
         self.head = schema.network["head"]
-        self.activations: list[str | None] = []
-        layers: list[nn.Module] = []
-        for layer in schema.network["layers"]:
-            kind, inputs, units = layer["kind"], layer["inputs"], layer["units"]
-            make = {"dense": nn.Linear, "lstm": nn.LSTMCell, "gru": nn.GRUCell}[kind]
-            layers.append(make(inputs, units))
-            self.activations.append(layer.get("activation"))
-        self.layers = nn.ModuleList(layers)
+        self.described = schema.network["layers"]
+        self.layers = nn.ModuleList([_layer(described) for described in self.described])
 
     def raw(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """As `step`, but the last layer's values, before the head."""
         states, new_states = list(state.split(self._widths(), dim=-1)), []
-        for layer, activation in zip(self.layers, self.activations, strict=True):
-            if isinstance(layer, nn.Linear):
-                x = ACTIVATIONS[str(activation)](layer(x))
-            elif isinstance(layer, nn.LSTMCell):
+        given: list[Tensor] = []
+        for layer, described in zip(self.layers, self.described, strict=True):
+            if isinstance(layer, nn.LSTMCell):
                 x, c = layer(x, (states.pop(0), states.pop(0)))
                 new_states += [x, c]
-            else:
+            elif isinstance(layer, nn.GRUCell):
                 x = layer(x, states.pop(0))
                 new_states.append(x)
+            else:
+                x = _without_state(layer, described, x, given)
+            given.append(x)
         return x, torch.cat(new_states, dim=-1) if new_states else state
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,9 +91,11 @@ class Sequential(Network):
         the head [rows, steps, units], and the states after the last step."""
         state = self.initial_state(len(x)) if state is None else state
         states, new_states = list(state.split(self._widths(), dim=-1)), []
-        for layer, activation in zip(self.layers, self.activations, strict=True):
-            if isinstance(layer, nn.Linear):
-                x = ACTIVATIONS[str(activation)](layer(x))
+        given: list[Tensor] = []
+        for layer, described in zip(self.layers, self.described, strict=True):
+            if not isinstance(layer, nn.RNNCellBase):
+                x = _without_state(layer, described, x, given)
+                given.append(x)
                 continue
             weights = [layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh]
             # has_biases, num_layers, dropout, train, bidirectional, batch_first
@@ -105,13 +107,49 @@ class Sequential(Network):
             else:
                 x, h = torch.gru(x, states.pop(0).unsqueeze(0).contiguous(), weights, *options)
                 new_states.append(h.squeeze(0))
+            given.append(x)
         return x, torch.cat(new_states, dim=-1) if new_states else state
 
     def _widths(self) -> list[int]:
         widths: list[int] = []
-        for layer in self.schema.network["layers"]:
-            widths += [layer["units"]] * {"dense": 0, "lstm": 2, "gru": 1}[layer["kind"]]
+        for layer in self.described:
+            widths += [layer["units"]] * {"lstm": 2, "gru": 1}.get(layer["kind"], 0)
         return widths or [0]
+
+
+def _layer(described: dict[str, Any]) -> nn.Module:
+    """The module of a layer, with PyTorch's initial weights."""
+    inputs, units = described["inputs"], described["units"]
+    match described["kind"]:
+        case "dense":
+            return nn.Linear(inputs, units)
+        case "lstm":
+            return nn.LSTMCell(inputs, units)
+        case "gru":
+            return nn.GRUCell(inputs, units)
+        case "layer-norm":
+            return nn.LayerNorm(units)
+        case "add":
+            return Add()
+        case "conv1d":
+            channels = described["channels"]
+            return nn.Conv1d(*channels, described["kernel"], described["stride"], described["padding"])
+        case other:
+            raise ValueError(f'unknown layer "{other}"')
+
+
+def _without_state(layer: nn.Module, described: dict[str, Any], x: Tensor, given: list[Tensor]) -> Tensor:
+    """What a layer that carries no state gives for the last axis of `x`."""
+    if isinstance(layer, Add):
+        x = x + given[described["of"]]
+    elif isinstance(layer, nn.Conv1d):
+        channels, length = layer.in_channels, described["length"]
+        rows = x.reshape(-1, length, channels).transpose(1, 2) if described["time_major"] else None
+        rows = x.reshape(-1, channels, length) if rows is None else rows
+        x = layer(rows).reshape(*x.shape[:-1], described["units"])
+    else:
+        x = layer(x)
+    return ACTIVATIONS[described["activation"]](x)
 
 
 class Hierarchical(Network):

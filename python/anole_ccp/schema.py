@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -45,18 +46,8 @@ class Schema:
     @property
     def network(self) -> dict[str, Any]:
         """The network as a policy file's manifest describes it."""
-        network = self.data["network"]
-        shape = {"kind": network["kind"], "inputs": self.inputs, "outputs": self.outputs, "state": self.state}
-        if network["kind"] == "hierarchical":
-            return shape | {"watcher": network["watcher"], "generator": network["generator"]}
-        layers, width = [], self.inputs
-        for layer in network["layer"]:
-            described = {"kind": layer["kind"], "inputs": width, "units": layer["units"]}
-            if layer["kind"] == "dense":
-                described["activation"] = layer.get("activation", "none")
-            layers.append(described)
-            width = layer["units"]
-        return shape | {"layers": layers, "head": network["head"]}
+        described: dict[str, Any] = json.loads(_anole.schema_network(self.text))
+        return described
 
 
 def parse(text: str) -> Schema:

@@ -171,6 +171,12 @@ fn schema_shape(text: &str) -> PyResult<(usize, usize, usize)> {
     Ok((schema.inputs(), schema.outputs(), schema.state()))
 }
 
+/// The network of a schema as JSON, as a policy file's manifest describes it.
+#[pyfunction]
+fn schema_network(text: &str) -> PyResult<String> {
+    Ok(schema(text)?.network_json().to_string())
+}
+
 /// The canonical text of a schema, from which its hash is made.
 #[pyfunction]
 fn canonical_schema(text: &str) -> String {
@@ -239,7 +245,7 @@ mod _anole {
     use super::transfer::transfer;
     #[pymodule_export]
     use super::{
-        Network, Simulations, canonical_schema, check_policy, named_ranges, schema_names, schema_shape,
-        schema_text, step_names,
+        Network, Simulations, canonical_schema, check_policy, named_ranges, schema_names, schema_network,
+        schema_shape, schema_text, step_names,
     };
 }

@@ -52,6 +52,66 @@ def test_steps_agree_with_rust(name, tmp_path):
         assert schema.state == 0 or np.abs(other - state.numpy()).max() < 1e-5
 
 
+RESIDUAL = """kind = "sequential"
+head = "direct"
+[[network.layer]]
+kind = "conv1d"
+channels = [2, 6]
+length = 8
+kernel = 3
+stride = 2
+padding = 1
+time_major = true
+activation = "relu"
+[[network.layer]]
+kind = "conv1d"
+channels = [6, 5]
+length = 4
+kernel = 2
+[[network.layer]]
+kind = "layer-norm"
+units = 15
+activation = "tanh"
+[[network.layer]]
+kind = "dense"
+units = 15
+activation = "relu"
+[[network.layer]]
+kind = "gru"
+units = 15
+[[network.layer]]
+kind = "add"
+units = 15
+of = 2
+activation = "leaky-relu-0.2"
+[[network.layer]]
+kind = "dense"
+units = 1
+"""
+
+
+def test_residual_blocks_norms_and_convolutions_agree_with_rust(tmp_path):
+    text = 'name = "t"\nsummary = ""\nsource = ""\nhistory = 8\n[interval]\nms = 10.0\n'
+    text += '[action]\nkind = "rate-exp"\nbase = 2.0\nlow = -1.0\nhigh = 1.0\n'
+    for name in "ab":
+        text += f'[[feature]]\nname = "{name}"\nsignal = "one"\nclip = [-1.0, 1.0]\nunit = "1"\n'
+    schema = anole.schema.parse(text + f"[network]\n{RESIDUAL}")
+    torch.manual_seed(2)
+    network = networks.build(schema)
+    policy_file.save(tmp_path / "p.safetensors", schema, network)
+    rust = _anole.Network((tmp_path / "p.safetensors").read_bytes(), "p")
+    x, state = torch.randn(3, 20, schema.inputs), network.initial_state(3)
+    whole, _ = network.sequence(x)
+    other = state.numpy().copy()
+    for t in range(20):
+        with torch.no_grad():
+            out, state = network.step(x[:, t], state)
+        ours, other = rust.step(x[:, t].numpy(), other)
+        assert np.abs(ours - out.numpy()).max() < 1e-5 and np.abs(other - state.numpy()).max() < 1e-5
+        assert torch.allclose(whole[:, t], out, atol=1e-6)
+    whole.sum().backward()
+
+
 @pytest.mark.parametrize("layers", ["dense 7 relu, lstm 5, gru 4, dense 6 none"])
 def test_a_sequence_is_its_steps(layers):
     text = 'name = "t"\nsummary = ""\nsource = ""\n[interval]\nms = 10.0\n'

@@ -228,7 +228,9 @@ def test_runs_do_not_hold_pythons_lock():
 
 
 ENDLESS = """
-import anole_ccp, sys
+import anole_ccp, signal, sys
+# A shell that runs things in the background has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("ready", flush=True)
 link = {"capacity_mbps": 100, "one_way_delay_ms": 20, "buffer_bdp": 1}
 scenario = anole_ccp.Scenario(link=link, duration_s=20000)

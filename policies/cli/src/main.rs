@@ -4,7 +4,7 @@
 
 use anole_cli::Failure;
 use anole_policies::file::PolicyFile;
-use anole_policies::import::{Imported, PEERS, Released, import};
+use anole_policies::import::{Imported, PEERS, Released, import, import_torch};
 use anole_policies::schema::{Feature, Schema};
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Parser, Subcommand};
@@ -29,16 +29,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Turns a copy of a released model into a policy file.
+    /// Turns a model made elsewhere into a policy file: a released one, or a PyTorch module of your own.
     Import {
-        /// Whose model it is.
-        #[arg(value_parser = clap::builder::PossibleValuesParser::new(PEERS.map(|peer| peer.name)))]
-        peer: String,
-        /// An npz, or a TensorFlow 1 checkpoint: PREFIX of PREFIX.index and PREFIX.data-00000-of-00001.
+        /// Whose model it is; torch for a PyTorch module of your own.
+        #[arg(value_parser = makers())]
+        maker: String,
+        /// Released: an npz, or a TensorFlow 1 checkpoint (PREFIX of PREFIX.index and PREFIX.data-00000-of-00001).
+        /// torch: the module's state_dict in safetensors.
         file: PathBuf,
-        /// The policy file [default: PEER-released.safetensors]
+        /// The policy file [default: MAKER-released.safetensors; torch: NAME.safetensors of the schema's name]
         #[arg(short, long)]
         output: Option<PathBuf>,
+        /// torch: what the policy sees and does, and the shape of its network.
+        #[arg(long, value_name = "TOML", required_if_eq("maker", TORCH))]
+        schema: Option<PathBuf>,
+        /// torch: the module of a layer, such as layers.0=encoder.fc1, where the order of names does not tell.
+        #[arg(long, value_name = "LAYER=MODULE", value_parser = pair)]
+        map: Vec<(String, String)>,
     },
     /// Shows what a policy file is: schema, network, origin, conditions of the training.
     Show {
@@ -60,9 +67,27 @@ macro_rules! say {
     }};
 }
 
+/// Stands for a module of one's own.
+const TORCH: &str = "torch";
+
+fn makers() -> clap::builder::PossibleValuesParser {
+    PEERS.map(|peer| peer.name).into_iter().chain([TORCH]).collect::<Vec<_>>().into()
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (layer, module) = text.split_once('=').ok_or("give LAYER=MODULE, such as layers.0=encoder.fc1")?;
+    Ok((layer.to_string(), module.to_string()))
+}
+
 fn main() -> ExitCode {
     anole_cli::run(PROGRAM, |arguments: Arguments| match &arguments.command {
-        Command::Import { peer, file, output } => import_model(peer, file, output.as_deref()),
+        Command::Import { maker, file, output, schema: Some(schema), map } if maker == TORCH => {
+            import_module(file, output.as_deref(), schema, map)
+        }
+        Command::Import { maker, schema, map, .. } if schema.is_some() || !map.is_empty() => Err(
+            Failure::Usage(anyhow!("--schema and --map are for import {TORCH}; {maker}'s schema is known")),
+        ),
+        Command::Import { maker, file, output, .. } => import_model(maker, file, output.as_deref()),
         Command::Show { file } => load(file).map(|policy| show(&policy)).map_err(Failure::Usage),
         Command::Check { files } => check(files),
     })
@@ -102,7 +127,47 @@ fn import_model(peer: &str, file: &Path, output: Option<&Path>) -> Result<(), Fa
     let imported = read_model(peer, file).map_err(Failure::Usage)?;
     let default = PathBuf::from(format!("{peer}-released.safetensors"));
     let output = output.unwrap_or(&default);
-    write(output, &imported).map_err(Failure::Run)?;
+    keep(output, &imported)
+}
+
+fn import_module(
+    file: &Path,
+    output: Option<&Path>,
+    schema: &Path,
+    map: &[(String, String)],
+) -> Result<(), Failure> {
+    let imported = read_module(file, schema, map).map_err(Failure::Usage)?;
+    let default = PathBuf::from(format!("{}.safetensors", imported.file.schema.name));
+    let output = output.unwrap_or(&default);
+    if output == file {
+        return Err(Failure::Usage(anyhow!(
+            "{}: is the model itself; name another with --output",
+            file.display()
+        )));
+    }
+    keep(output, &imported)
+}
+
+fn read_module(file: &Path, schema: &Path, map: &[(String, String)]) -> anyhow::Result<Imported> {
+    let text =
+        String::from_utf8(read(schema)?).with_context(|| format!("{}: is no text", schema.display()))?;
+    let schema = Schema::parse(&text, &schema.display().to_string())?;
+    Ok(import_torch(
+        &schema,
+        &read(file)?,
+        &map.iter().cloned().collect(),
+        &file.display().to_string(),
+        &made_by(TORCH),
+    )?)
+}
+
+fn made_by(maker: &str) -> String {
+    format!("anole-ccp {}: anole-policy import {maker}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Writes the policy file and says what it is.
+fn keep(output: &Path, imported: &Imported) -> Result<(), Failure> {
+    write(output, imported).map_err(Failure::Run)?;
     say!("{}: {}", output.display(), summary(&imported.file));
     match imported.error {
         Some(error) => say!("known answers: largest difference {error:.1e}"),
@@ -113,7 +178,7 @@ fn import_model(peer: &str, file: &Path, output: Option<&Path>) -> Result<(), Fa
 
 fn read_model(peer: &str, file: &Path) -> anyhow::Result<Imported> {
     let name = file.display().to_string();
-    let made_by = format!("anole-ccp {}: anole-policy import {peer}", env!("CARGO_PKG_VERSION"));
+    let made_by = made_by(peer);
     if file.extension().is_some_and(|extension| extension == "npz") {
         Ok(import(peer, Released::Npz(&read(file)?), &name, &made_by)?)
     } else {

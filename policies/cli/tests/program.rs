@@ -72,3 +72,21 @@ fn what_cannot_be_imported_is_told_and_nothing_written() {
 fn the_program_behaves_as_the_others_do() {
     anole_testing::command_line("anole-policy", env!("CARGO_BIN_EXE_anole-policy"));
 }
+
+#[test]
+fn a_module_of_ones_own_takes_a_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w.safetensors"), b"nonsense").unwrap();
+    fs::write(folder.path().join("s.toml"), "name = \"x\"\nno_such = 1\n").unwrap();
+    for (args, hint) in [
+        (&["import", "torch", "w.safetensors"][..], "--schema <TOML>"),
+        (&["import", "torch", "w.safetensors", "--schema", "s.toml"], "s.toml:2: "),
+        (&["import", "torch", "w.safetensors", "--schema", "none.toml"], "none.toml"),
+        (&["import", "torch", "w.safetensors", "--schema", "s.toml", "--map", "x"], "LAYER=MODULE"),
+        (&["import", "orca", "w.npz", "--schema", "s.toml"], "are for import torch"),
+    ] {
+        let (ok, _, error) = run(folder.path(), args);
+        assert!(!ok && error.contains(hint), "{args:?}: {error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}

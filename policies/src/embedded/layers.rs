@@ -4,7 +4,7 @@ use super::linear::Linear;
 use super::math::{logistic, tanh};
 use crate::error::PolicyError;
 use crate::file::{Tensor, Tensors};
-use crate::schema::Activation;
+use crate::schema::{Activation, Conv1d, EPSILON};
 
 /// The tensor `name`.
 fn tensor<'a>(tensors: &'a Tensors, name: &str) -> Result<&'a Tensor, PolicyError> {
@@ -20,6 +20,78 @@ fn linear(tensors: &Tensors, weight: &str, bias: &str) -> Result<Linear, PolicyE
 /// A dense layer's matrix.
 pub fn dense(tensors: &Tensors, name: &str) -> Result<Linear, PolicyError> {
     linear(tensors, &format!("{name}.weight"), &format!("{name}.bias"))
+}
+
+/// Each row's values less their mean, over their deviation, times a weight, plus a bias.
+#[derive(Clone, Debug)]
+pub struct LayerNorm {
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl LayerNorm {
+    /// With the tensors `name.…`.
+    pub fn new(tensors: &Tensors, name: &str) -> Result<LayerNorm, PolicyError> {
+        let values = |which| tensor(tensors, &format!("{name}.{which}")).map(|found| found.values.clone());
+        Ok(LayerNorm { weight: values("weight")?, bias: values("bias")? })
+    }
+
+    /// All rows, in place.
+    pub fn apply(&self, x: &mut [f32]) {
+        let width = self.weight.len();
+        for row in x.chunks_exact_mut(width) {
+            let mean = row.iter().sum::<f32>() / width as f32;
+            let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / width as f32;
+            let scale = 1.0 / (variance + EPSILON).sqrt();
+            for ((x, weight), bias) in row.iter_mut().zip(&self.weight).zip(&self.bias) {
+                *x = (*x - mean) * scale * weight + bias;
+            }
+        }
+    }
+}
+
+/// A convolution over one axis: a dense layer on what lies under each place of the kernel.
+#[derive(Clone, Debug)]
+pub struct Convolution {
+    kernel: Linear,
+    shape: Conv1d,
+}
+
+impl Convolution {
+    /// With the tensors `name.…`.
+    pub fn new(tensors: &Tensors, name: &str, shape: Conv1d) -> Result<Convolution, PolicyError> {
+        let values = |which| tensor(tensors, &format!("{name}.{which}")).map(|found| &found.values[..]);
+        let inputs = shape.channels[0] * shape.kernel;
+        Ok(Convolution { kernel: Linear::new(inputs, values("weight")?, values("bias")?), shape })
+    }
+
+    /// Rows of channels × length values to rows of channels × length after.
+    pub fn apply(&self, x: &[f32]) -> Vec<f32> {
+        let Conv1d { channels: [before, after], length, stride, padding, .. } = self.shape;
+        let places = self.shape.length_after();
+        let mut under = Vec::with_capacity(x.len() / (before * length) * places * before * self.shape.kernel);
+        for row in x.chunks_exact(before * length) {
+            for place in 0..places {
+                for channel in 0..before {
+                    under.extend((0..self.shape.kernel).map(|k| {
+                        let at = (place * stride + k).wrapping_sub(padding);
+                        if at < length { row[self.index(channel, at)] } else { 0.0 }
+                    }));
+                }
+            }
+        }
+        let by_place = self.kernel.apply(&under);
+        let rows = by_place.chunks_exact(places * after);
+        rows.flat_map(|row| (0..after).flat_map(move |c| (0..places).map(move |p| row[p * after + c])))
+            .collect()
+    }
+
+    fn index(&self, channel: usize, at: usize) -> usize {
+        match self.shape.time_major {
+            true => at * self.shape.channels[0] + channel,
+            false => channel * self.shape.length + at,
+        }
+    }
 }
 
 /// Applies an activation to every value.

@@ -4,13 +4,13 @@ mod layers;
 mod linear;
 mod math;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use crate::error::PolicyError;
 use crate::file::{PolicyFile, Tensors};
 use crate::network::{Batch, Network, StepError};
 use crate::schema::{self, Activation, Head, Schema};
-use layers::{Gru, Lstm, activate, dense};
+use layers::{Convolution, Gru, LayerNorm, Lstm, activate, dense};
 use linear::Linear;
 
 /// A policy's network with its weights.
@@ -31,6 +31,10 @@ enum Layer {
     Dense(Linear, Activation),
     Lstm(Lstm),
     Gru(Gru),
+    Norm(LayerNorm, Activation),
+    /// The sum with what the layer with this number gave.
+    Add(usize, Activation),
+    Convolution(Convolution, Activation),
 }
 
 /// See [`schema::Architecture::Hierarchical`].
@@ -104,6 +108,13 @@ impl Layer {
             schema::Layer::Dense { activation, .. } => Layer::Dense(dense(tensors, &name)?, activation),
             schema::Layer::Lstm { .. } => Layer::Lstm(Lstm::new(tensors, &name)?),
             schema::Layer::Gru { .. } => Layer::Gru(Gru::new(tensors, &name)?),
+            schema::Layer::LayerNorm { activation, .. } => {
+                Layer::Norm(LayerNorm::new(tensors, &name)?, activation)
+            }
+            schema::Layer::Add { of, activation, .. } => Layer::Add(of, activation),
+            schema::Layer::Conv1d(conv) => {
+                Layer::Convolution(Convolution::new(tensors, &name, conv)?, conv.activation)
+            }
         })
     }
 }
@@ -136,7 +147,9 @@ impl Rows<'_> {
 fn sequential(layers: &[Layer], head: Head, inputs: &[f32], mut states: Rows, outputs: &mut [f32]) {
     let mut x = inputs.to_vec();
     let mut at = 0;
-    for layer in layers {
+    // What layers gave that a later one adds.
+    let mut kept: Vec<Vec<f32>> = vec![Vec::new(); layers.len()];
+    for (n, layer) in layers.iter().enumerate() {
         match layer {
             Layer::Dense(linear, activation) => {
                 x = linear.apply(&x);
@@ -157,6 +170,21 @@ fn sequential(layers: &[Layer], head: Head, inputs: &[f32], mut states: Rows, ou
                 states.put(at, units, &h);
                 (x, at) = (h, at + units);
             }
+            Layer::Norm(norm, activation) => {
+                norm.apply(&mut x);
+                activate(*activation, &mut x);
+            }
+            Layer::Add(of, activation) => {
+                x.iter_mut().zip(&kept[*of]).for_each(|(x, earlier)| *x += earlier);
+                activate(*activation, &mut x);
+            }
+            Layer::Convolution(convolution, activation) => {
+                x = convolution.apply(&x);
+                activate(*activation, &mut x);
+            }
+        }
+        if layers[n + 1..].iter().any(|later| matches!(later, Layer::Add(of, _) if *of == n)) {
+            kept[n].clone_from(&x);
         }
     }
     match head {

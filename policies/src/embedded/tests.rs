@@ -57,6 +57,37 @@ impl Reference {
         (0..shape[0]).map(|o| b[o] + (0..x.len()).map(|k| w[o * x.len() + k] * x[k]).sum::<f64>()).collect()
     }
 
+    fn layer_norm(&self, name: &str, x: &[f64]) -> Vec<f64> {
+        let (weight, bias) =
+            (&self.tensors[&format!("{name}.weight")].1, &self.tensors[&format!("{name}.bias")].1);
+        let mean = x.iter().sum::<f64>() / x.len() as f64;
+        let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len() as f64;
+        (0..x.len()).map(|n| (x[n] - mean) / (variance + 1e-5).sqrt() * weight[n] + bias[n]).collect()
+    }
+
+    fn conv1d(&self, name: &str, conv: schema::Conv1d, x: &[f64]) -> Vec<f64> {
+        let (weight, bias) =
+            (&self.tensors[&format!("{name}.weight")].1, &self.tensors[&format!("{name}.bias")].1);
+        let [channels, after] = conv.channels;
+        let value = |channel: usize, at: isize| match usize::try_from(at) {
+            Ok(at) if at < conv.length && conv.time_major => x[at * channels + channel],
+            Ok(at) if at < conv.length => x[channel * conv.length + at],
+            _ => 0.0,
+        };
+        let mut y = Vec::new();
+        for out in 0..after {
+            for place in (0..=conv.length + 2 * conv.padding - conv.kernel).step_by(conv.stride) {
+                let under = (0..channels).flat_map(|channel| (0..conv.kernel).map(move |k| (channel, k)));
+                let products = under.map(|(channel, k)| {
+                    let at = (place + k) as isize - conv.padding as isize;
+                    weight[(out * channels + channel) * conv.kernel + k] * value(channel, at)
+                });
+                y.push(bias[out] + products.sum::<f64>());
+            }
+        }
+        y
+    }
+
     fn lstm(&self, name: &str, x: &[f64], h: &mut [f64], c: &mut [f64]) {
         let (a, b) = (self.linear(name, "_ih", x), self.linear(name, "_hh", h));
         let u = h.len();
@@ -80,6 +111,7 @@ impl Reference {
         match &self.schema.network {
             schema::Architecture::Sequential { layer, head } => {
                 let mut x = input.to_vec();
+                let mut given: Vec<Vec<f64>> = Vec::new();
                 for (n, layer) in layer.iter().enumerate() {
                     let name = format!("layers.{n}");
                     let (mine, rest) = state.split_at_mut(layer.state());
@@ -98,7 +130,19 @@ impl Reference {
                             self.gru(&name, &x, mine);
                             x = mine.to_vec();
                         }
+                        schema::Layer::LayerNorm { activation, .. } => {
+                            x = self.layer_norm(&name, &x);
+                            x.iter_mut().for_each(|x| *x = activate(activation, *x));
+                        }
+                        schema::Layer::Add { of, activation, .. } => {
+                            x.iter_mut().zip(&given[of]).for_each(|(x, y)| *x = activate(activation, *x + y));
+                        }
+                        schema::Layer::Conv1d(conv) => {
+                            x = self.conv1d(&name, conv, &x);
+                            x.iter_mut().for_each(|x| *x = activate(conv.activation, *x));
+                        }
                     }
+                    given.push(x.clone());
                 }
                 let largest =
                     |x: &[f64]| (0..x.len()).fold(0, |best, n| if x[n] > x[best] { n } else { best });
@@ -187,6 +231,23 @@ fn recurrent_networks_agree_with_double_precision() {
                    [[network.layer]]\nkind = \"lstm\"\nunits = 33\n\
                    [[network.layer]]\nkind = \"dense\"\nunits = 1\n";
     agrees(&schema(network, RATE), 2);
+}
+
+#[test]
+fn residual_blocks_norms_and_convolutions_agree_with_double_precision() {
+    let layer = |text: &str| format!("[[network.layer]]\n{}\n", text.replace("; ", "\n"));
+    let layers = [
+        "kind = \"conv1d\"; channels = [1, 3]; length = 12; kernel = 4; padding = 1; stride = 2; activation = \"relu\"",
+        "kind = \"conv1d\"; channels = [3, 2]; length = 6; kernel = 3; padding = 2; time_major = true",
+        "kind = \"layer-norm\"; units = 16; activation = \"leaky-relu-0.01\"",
+        "kind = \"dense\"; units = 16; activation = \"relu\"",
+        "kind = \"gru\"; units = 16",
+        "kind = \"add\"; units = 16; of = 2; activation = \"tanh\"",
+        "kind = \"add\"; units = 16; of = 5",
+        "kind = \"dense\"; units = 1",
+    ];
+    let layers: String = layers.iter().map(|text| layer(text)).collect();
+    agrees(&schema(&format!("kind = \"sequential\"\nhead = \"direct\"\n{layers}"), RATE), 9);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Released weights of other projects' policies, turned into policy files: from NumPy's npz, or from a
-//! TensorFlow 1 checkpoint, without TensorFlow.
+//! Weights made elsewhere, turned into policy files: those that other projects have released, from NumPy's npz or a
+//! TensorFlow 1 checkpoint, without TensorFlow; and those of one's own PyTorch module, from safetensors.
 
 mod bytes;
 mod checkpoint;
@@ -7,13 +7,15 @@ mod npz;
 mod peers;
 #[cfg(test)]
 mod tests;
+mod torch;
 
 use crate::embedded::Embedded;
 use crate::error::PolicyError;
-use crate::file::{Origin, PolicyFile, Tensor};
+use crate::file::{Origin, PolicyFile, Tensor, Tensors};
 use crate::network::{Batch, Network as _};
-use crate::schema;
+use crate::schema::{self, Schema};
 pub use peers::PEERS;
+pub use torch::Pairs;
 
 /// A copy of a released model.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +53,24 @@ pub fn import(peer: &str, released: Released, file: &str, made_by: &str) -> Resu
     convert(peer, released, made_by).map_err(|message| PolicyError::Refused(format!("{file}: {message}")))
 }
 
+/// Turns the `state_dict` of a PyTorch module, in safetensors, into a policy file of `schema`; `pairs` names the modules of
+/// layers where the order of names does not. `file` is named in errors, `made_by` goes into the manifest.
+pub fn import_torch(
+    schema: &Schema,
+    bytes: &[u8],
+    pairs: &Pairs,
+    file: &str,
+    made_by: &str,
+) -> Result<Imported, PolicyError> {
+    let origin = Origin { trained_by: made_by.to_string(), ..Origin::default() };
+    let plain = torch::read(bytes);
+    let imported = plain.and_then(|plain| {
+        let tensors = torch::tensors(schema, &plain, pairs)?;
+        finish(schema, &tensors, &plain, origin)
+    });
+    imported.map_err(|message| PolicyError::Refused(format!("{file}: {message}")))
+}
+
 fn convert(peer: &str, released: Released, made_by: &str) -> Result<Imported, String> {
     let known = PEERS.iter().find(|known| known.name == peer);
     let known = known.ok_or_else(|| {
@@ -65,7 +85,12 @@ fn convert(peer: &str, released: Released, made_by: &str) -> Result<Imported, St
     let tensors = (known.tensors)(&plain)?;
     let mut origin = Origin { trained_by: made_by.to_string(), ..Origin::default() };
     origin.training.insert("source".to_string(), known.source.into());
-    let bytes = PolicyFile::write(schema, origin, &tensors);
+    finish(schema, &tensors, &plain, origin)
+}
+
+/// The policy file, where the network in it gives the answers that came with the model.
+fn finish(schema: &Schema, tensors: &Tensors, plain: &Tensors, origin: Origin) -> Result<Imported, String> {
+    let bytes = PolicyFile::write(schema, origin, tensors);
     let refused = |error: PolicyError| error.to_string();
     let file = PolicyFile::read(&bytes, "the network in it").map_err(refused)?;
     let network = Embedded::new(&file).map_err(refused)?;

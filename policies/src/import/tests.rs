@@ -359,3 +359,133 @@ proptest! {
         let _ = npz::read(&archive);
     }
 }
+
+mod of_torch {
+    use super::*;
+    use crate::schema::Schema;
+
+    /// A safetensors file as the library of that name writes it: without a manifest, in this type.
+    fn safetensors(tensors: &Tensors, dtype: &str) -> Vec<u8> {
+        let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+        for (name, tensor) in tensors {
+            let start = data.len();
+            for value in &tensor.values {
+                match dtype {
+                    "F64" => data.extend(f64::from(*value).to_le_bytes()),
+                    "BF16" => data.extend(((value.to_bits() >> 16) as u16).to_le_bytes()),
+                    _ => data.extend(value.to_le_bytes()),
+                }
+            }
+            let entry = serde_json::json!({"dtype": dtype, "shape": tensor.shape, "data_offsets": [start, data.len()]});
+            header.insert(name.clone(), entry);
+        }
+        let header = serde_json::Value::Object(header).to_string();
+        [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
+    }
+
+    fn schema() -> Schema {
+        let layers = [("dense", 12), ("layer-norm", 12), ("gru", 12), ("add", 12), ("dense", 1)];
+        let layer = |(kind, units): (&str, usize)| {
+            let of = if kind == "add" { "of = 1\n" } else { "" };
+            format!("[[network.layer]]\nkind = \"{kind}\"\nunits = {units}\n{of}")
+        };
+        let layers: String = layers.map(layer).concat();
+        crate::embedded::tests::schema(
+            &format!("kind = \"sequential\"\nhead = \"direct\"\n{layers}"),
+            crate::embedded::tests::RATE,
+        )
+    }
+
+    /// A module whose names say nothing of the schema's.
+    fn module() -> Tensors {
+        named(&[
+            ("net.0.weight", &[12, 12]),
+            ("net.0.bias", &[12]),
+            ("net.2.weight", &[12]),
+            ("net.2.bias", &[12]),
+            ("net.10.weight_ih_l0", &[36, 12]),
+            ("net.10.weight_hh_l0", &[36, 12]),
+            ("net.10.bias_ih_l0", &[36]),
+            ("net.10.bias_hh_l0", &[36]),
+            ("out.weight", &[1, 12]),
+        ])
+    }
+
+    fn taken(tensors: &Tensors, dtype: &str, pairs: &[(&str, &str)]) -> Result<Imported, String> {
+        let pairs = pairs.iter().map(|(layer, module)| (layer.to_string(), module.to_string())).collect();
+        import_torch(&schema(), &safetensors(tensors, dtype), &pairs, "m", "a test")
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn modules_are_paired_with_layers_in_the_order_of_their_names() {
+        let model = module();
+        let imported = taken(&model, "F32", &[]).unwrap();
+        let tensor = |name: &str| &imported.file.tensors[name];
+        assert_eq!(tensor("layers.0.weight"), &model["net.0.weight"]);
+        assert_eq!(tensor("layers.1.bias"), &model["net.2.bias"]);
+        assert_eq!(tensor("layers.2.weight_hh"), &model["net.10.weight_hh_l0"]);
+        // A layer without bias.
+        assert_eq!(tensor("layers.4.bias").values, [0.0]);
+        assert_eq!(taken(&model, "F64", &[]).unwrap().file.tensors, imported.file.tensors);
+        let cut = taken(&model, "BF16", &[]).unwrap().file.tensors;
+        assert!((cut["layers.0.weight"].values[5] / tensor("layers.0.weight").values[5] - 1.0).abs() < 1e-2);
+    }
+
+    #[test]
+    fn other_orders_are_told() {
+        let mut model = module();
+        let renamed: Vec<String> = model.keys().filter(|name| name.starts_with("net.0.")).cloned().collect();
+        for name in renamed {
+            let tensor = model.remove(&name).unwrap();
+            model.insert(name.replace("net.0", "zero"), tensor);
+        }
+        let error = taken(&model, "F32", &[]).unwrap_err();
+        assert!(error.contains("layers.0 takes [12, 12]") && error.contains("--map LAYER=MODULE"), "{error}");
+        let imported = taken(&model, "F32", &[("layers.0", "zero")]).unwrap();
+        assert_eq!(imported.file.tensors["layers.0.weight"], model["zero.weight"]);
+        let error = taken(&model, "F32", &[("layers.0", "none")]).unwrap_err();
+        assert!(error.contains("the model has no such module"), "{error}");
+        let error = taken(&model, "F32", &[("layers.3", "zero")]).unwrap_err();
+        assert!(error.contains("--map layers.3"), "{error}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut model = module();
+        model.insert("extra.weight".to_string(), tensor(&[3], 1));
+        assert!(taken(&model, "F32", &[]).is_err());
+        let mut model = module();
+        model.insert("net.2.running_mean".to_string(), tensor(&[12], 1));
+        let error = taken(&model, "F32", &[]).unwrap_err();
+        assert!(error.contains("net.2.running_mean is no tensor of layers.1"), "{error}");
+        let error = import_torch(&schema(), b"PK\x03\x04", &Pairs::new(), "m.pt", "a test").unwrap_err();
+        assert!(error.to_string().contains("safetensors.torch.save_file"), "{error}");
+        let error = taken(&module(), "F16", &[]).unwrap_err();
+        assert!(error.contains("of type F16; write float32"), "{error}");
+    }
+
+    #[test]
+    fn known_answers_are_checked() {
+        let mut model = module();
+        let network = Embedded::new(&taken(&model, "F32", &[]).unwrap().file).unwrap();
+        let x = tensor(&[2, 12], 9);
+        let mut batch =
+            Batch { rows: 2, inputs: x.values.clone(), states: vec![0.0; 24], outputs: Vec::new() };
+        network.step(&mut batch).unwrap();
+        model.insert("check_x".to_string(), x);
+        model.insert("check_y".to_string(), Tensor { shape: vec![2, 1], values: batch.outputs.clone() });
+        assert_eq!(taken(&model, "F32", &[]).unwrap().error, Some(0.0));
+        model.get_mut("check_y").unwrap().values[1] += 1.0;
+        assert!(taken(&model, "F32", &[]).unwrap_err().contains("check_x, check_y"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = import_torch(&schema(), &bytes, &Pairs::new(), "m", "a test");
+            let framed = [&(bytes.len() as u64).to_le_bytes()[..], &bytes].concat();
+            let _ = import_torch(&schema(), &framed, &Pairs::new(), "m", "a test");
+        }
+    }
+}

@@ -29,7 +29,7 @@ pub enum Architecture {
     },
 }
 
-/// A layer of [`Architecture::Sequential`]. Tensors are named `layers.N.weight`, `.bias` (dense) and
+/// A layer of [`Architecture::Sequential`]. Tensors are named `layers.N.weight`, `.bias` (dense, layer-norm, conv1d) and
 /// `layers.N.weight_ih`, `.weight_hh`, `.bias_ih`, `.bias_hh` (recurrent), shaped as PyTorch shapes them.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -52,7 +52,66 @@ pub enum Layer {
         /// Units.
         units: usize,
     },
+    /// activation(weight·(x − mean) / √(variance + [`EPSILON`]) + bias), mean and variance over the layer's values.
+    LayerNorm {
+        /// Values, those of the layer before.
+        units: usize,
+        /// Activation.
+        #[serde(default)]
+        activation: Activation,
+    },
+    /// activation(x + what an earlier layer gave): the end of a residual block.
+    Add {
+        /// Values, those of both layers.
+        units: usize,
+        /// Number of the earlier layer, from 0.
+        of: usize,
+        /// Activation.
+        #[serde(default)]
+        activation: Activation,
+    },
+    /// PyTorch's Conv1d of one row of channels × length values, flattened with the channel as the slow axis.
+    Conv1d(Conv1d),
 }
+
+/// See [`Layer::Conv1d`].
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conv1d {
+    /// Channels before and after.
+    pub channels: [usize; 2],
+    /// Values per channel before.
+    pub length: usize,
+    /// Values under the kernel.
+    pub kernel: usize,
+    /// Values from one place of the kernel to the next.
+    #[serde(default = "one")]
+    pub stride: usize,
+    /// Zeros before and after each channel.
+    #[serde(default)]
+    pub padding: usize,
+    /// The values before have the channel as the fast axis, as sets of features over time have.
+    #[serde(default)]
+    pub time_major: bool,
+    /// Activation.
+    #[serde(default)]
+    pub activation: Activation,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Conv1d {
+    /// Values per channel after.
+    pub fn length_after(&self) -> usize {
+        let padded = self.length.saturating_add(self.padding.saturating_mul(2));
+        padded.checked_sub(self.kernel).map_or(0, |room| room / self.stride.max(1) + 1)
+    }
+}
+
+/// What [`Layer::LayerNorm`] adds to the variance: PyTorch's default.
+pub const EPSILON: f32 = 1e-5;
 
 /// What follows a dense layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -166,27 +225,37 @@ impl Layer {
     /// Width of its output.
     pub fn units(&self) -> usize {
         match *self {
-            Layer::Dense { units, .. } | Layer::Lstm { units } | Layer::Gru { units } => units,
+            Layer::Dense { units, .. }
+            | Layer::Lstm { units }
+            | Layer::Gru { units }
+            | Layer::LayerNorm { units, .. }
+            | Layer::Add { units, .. } => units,
+            Layer::Conv1d(conv) => conv.channels[1].saturating_mul(conv.length_after()),
         }
     }
 
     /// Width of its state.
     pub fn state(&self) -> usize {
         match *self {
-            Layer::Dense { .. } => 0,
             Layer::Lstm { units } => 2 * units,
             Layer::Gru { units } => units,
+            Layer::Dense { .. } | Layer::LayerNorm { .. } | Layer::Add { .. } | Layer::Conv1d(_) => 0,
         }
     }
 
     fn tensors(&self, name: &str, inputs: usize, tensors: &mut Vec<TensorShape>) {
         let units = self.units();
+        let mut pair = |weight: Vec<usize>, bias| {
+            tensors.push((format!("{name}.weight"), weight));
+            tensors.push((format!("{name}.bias"), vec![bias]));
+        };
         let gates = match self {
-            Layer::Dense { .. } => {
-                tensors.push((format!("{name}.weight"), vec![units, inputs]));
-                tensors.push((format!("{name}.bias"), vec![units]));
-                return;
+            Layer::Dense { .. } => return pair(vec![units, inputs], units),
+            Layer::LayerNorm { .. } => return pair(vec![units], units),
+            &Layer::Conv1d(Conv1d { channels: [before, after], kernel, .. }) => {
+                return pair(vec![after, before, kernel], after);
             }
+            Layer::Add { .. } => return,
             Layer::Lstm { .. } => 4 * units,
             Layer::Gru { .. } => 3 * units,
         };
@@ -203,6 +272,17 @@ impl Layer {
             }
             Layer::Lstm { units } => json!({"kind": "lstm", "inputs": inputs, "units": units}),
             Layer::Gru { units } => json!({"kind": "gru", "inputs": inputs, "units": units}),
+            Layer::LayerNorm { units, activation } => {
+                json!({"kind": "layer-norm", "inputs": inputs, "units": units, "activation": activation})
+            }
+            Layer::Add { units, of, activation } => {
+                json!({"kind": "add", "inputs": inputs, "units": units, "of": of, "activation": activation})
+            }
+            Layer::Conv1d(conv) => {
+                json!({"kind": "conv1d", "inputs": inputs, "units": self.units(), "channels": conv.channels,
+                       "length": conv.length, "kernel": conv.kernel, "stride": conv.stride,
+                       "padding": conv.padding, "time_major": conv.time_major, "activation": conv.activation})
+            }
         }
     }
 }

@@ -211,6 +211,40 @@ fn features(schema: &Schema) -> Result<(), Broken> {
     Ok(())
 }
 
+/// A layer fits the width before it and the layers that it names.
+fn takes(layer: &Layer, n: usize, before: usize, earlier: &[Layer]) -> Result<(), Broken> {
+    let place = |key| ("[[network.layer]]", n, key);
+    match *layer {
+        Layer::Dense { .. } | Layer::Lstm { .. } | Layer::Gru { .. } => Ok(()),
+        Layer::LayerNorm { units, .. } => require(units == before, place("units"), || {
+            format!("units = {units}, the layer before gives {before}")
+        }),
+        Layer::Add { units, of, .. } => {
+            require(units == before, place("units"), || {
+                format!("units = {units}, the layer before gives {before}")
+            })?;
+            let other = earlier.get(of).map(Layer::units);
+            require(other == Some(units), place("of"), || match other {
+                Some(other) => format!("layer {of} gives {other} values, not {units}"),
+                None => format!("of = {of} is to be an earlier layer, from 0 to {}", n.saturating_sub(1)),
+            })
+        }
+        Layer::Conv1d(conv) => {
+            let [channels, _] = conv.channels;
+            let bounded = [conv.channels[0], conv.channels[1], conv.length, conv.kernel, conv.stride];
+            require(bounded.iter().all(|value| (1..=MAX_UNITS).contains(value)), place("channels"), || {
+                format!("channels, length, kernel and stride are to be in 1..={MAX_UNITS}")
+            })?;
+            require(conv.padding < conv.kernel, place("padding"), || {
+                format!("padding = {} is to be below kernel = {}", conv.padding, conv.kernel)
+            })?;
+            require(channels * conv.length == before, place("length"), || {
+                format!("{channels} channels of {} values, where {before} values come", conv.length)
+            })
+        }
+    }
+}
+
 fn network(schema: &Schema) -> Result<(), Broken> {
     let width = schema.action.width();
     let units = |units: usize, place: Place| {
@@ -231,8 +265,12 @@ fn network(schema: &Schema) -> Result<(), Broken> {
     require((1..=MAX_LAYERS).contains(&layer.len()), ("[network]", 0, "layer"), || {
         format!("{} layers; 1 to {MAX_LAYERS} are possible", layer.len())
     })?;
-    for (n, layer) in layer.iter().enumerate() {
-        units(layer.units(), ("[[network.layer]]", n, "units"))?;
+    let mut before = schema.inputs();
+    for (n, each) in layer.iter().enumerate() {
+        let key = if matches!(each, Layer::Conv1d(_)) { "kernel" } else { "units" };
+        units(each.units(), ("[[network.layer]]", n, key))?;
+        takes(each, n, before, &layer[..n])?;
+        before = each.units();
     }
     let last = &layer[layer.len() - 1];
     let place = ("[[network.layer]]", layer.len() - 1, "units");

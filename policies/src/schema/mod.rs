@@ -12,7 +12,7 @@ mod feature;
 
 pub use action::{Action, ParameterRange, TableEntry};
 pub use algorithm::{AlgorithmTable, StartupParameter};
-pub use architecture::{Activation, Architecture, Head, Layer, TensorShape};
+pub use architecture::{Activation, Architecture, Conv1d, EPSILON, Head, Layer, TensorShape};
 pub use feature::{Feature, Signal, Statistic};
 
 use serde::Deserialize;
