@@ -90,7 +90,7 @@ pub struct ScenarioArgs {
     /// Runs with consecutive seeds
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: u32,
-    /// Change the scenario: LINK.KEY, flow.KEY, param.NAME or a top-level key
+    /// Change the scenario: LINK.KEY, flow.KEY, flow.NUMBER.KEY, param.NAME or a top-level key
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Print one JSON object per run, one per line
@@ -160,7 +160,7 @@ fn shipped_name(file: &Path) -> Option<&str> {
 const MAX_TRACE_BYTES: u64 = 128 << 20;
 
 /// Reads a text file, unless it is longer.
-fn read_at_most(file: &Path, bytes: u64) -> std::io::Result<String> {
+pub fn read_at_most(file: &Path, bytes: u64) -> std::io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(file)?.take(bytes + 1).read_to_string(&mut text)?;
     if text.len() as u64 > bytes {

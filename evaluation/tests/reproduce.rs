@@ -116,6 +116,85 @@ fn slots_and_parameters_of_the_tested_algorithm_can_be_changed() {
 }
 
 #[test]
+fn any_algorithm_can_be_the_subject() {
+    let lines = text(&reproduce(&["libra-fig14", "--subject", "copa", "--quick", "--seeds", "1"]));
+    assert!(
+        lines.contains("Jain, copa") && lines.contains("Jain, cubic") && !lines.contains("c-libra"),
+        "{lines}"
+    );
+    // A peer that is the subject runs once.
+    let lines = text(&reproduce(&["libra-fig14", "--subject", "cubic", "--quick", "--seeds", "1"]));
+    assert_eq!(lines.matches("Jain, cubic").count(), 1, "{lines}");
+}
+
+const OWN: &str = r#"
+title = "shallow buffers"
+source = "mine"
+about = "One flow."
+family = "mine"
+subject = "copa"
+seeds = [2, 1]
+contenders = ["subject", "reno"]
+
+[axes]
+bdp = [0.1, 0.5]
+
+[[setting]]
+name = "{bdp} BDP"
+for = ["bdp"]
+scenario = "link.toml"
+set = ["bottleneck.buffer_bdp={bdp}"]
+
+[[figure]]
+what = "utilisation over Reno's, {bdp} BDP"
+for = ["bdp"]
+setting = "{bdp} BDP"
+measure = "utilization"
+per = { contenders = ["reno"] }
+target = { at_least = 1.0 }
+
+[[panel]]
+kind = "lines"
+title = "Utilisation"
+x = "buffer (BDP)"
+y = "utilisation"
+measure = "utilization"
+along = "bdp"
+setting = "{bdp} BDP"
+"#;
+
+/// A researcher's own, with a scenario and a trace of theirs beside it.
+#[test]
+fn an_experiment_of_ones_own_is_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let link = "name = \"mine\"\nduration_s = 3.0\n[[link]]\nname = \"bottleneck\"\ntrace = \"steady.down\"\n\
+                one_way_delay_ms = 10.0\nbuffer_bdp = 1.0\n[[flow]]\nalg = \"cubic\"\nunder_test = true\n";
+    std::fs::write(at("steady.down"), "1\n2\n3\n").unwrap();
+    std::fs::write(at("link.toml"), link).unwrap();
+    std::fs::write(at("mine.toml"), OWN).unwrap();
+    let file = at("mine.toml").display().to_string();
+    let lines = text(&reproduce(&[&file]));
+    assert_eq!(
+        lines.lines().filter(|line| line.starts_with("mine  utilisation over Reno's")).count(),
+        2,
+        "{lines}"
+    );
+    for (from, to, hint) in [
+        ("\"utilization\"", "\"utilisation\"", "unknown variant `utilisation`"),
+        ("{bdp} BDP\"\nmeasure", "{bpd} BDP\"\nmeasure", "{bpd} is not known here"),
+        ("for = [\"bdp\"]", "for = [\"dbp\"]", "no such axis; there are bdp"),
+        ("title = \"shallow", "titel = \"shallow", "unknown field `titel`"),
+        ("link.toml", "none.toml", "none.toml"),
+    ] {
+        std::fs::write(at("mine.toml"), OWN.replacen(from, to, 1)).unwrap();
+        let output = reproduce(&[&file]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(hint), "{from}: {error}");
+    }
+}
+
+#[test]
 fn the_same_figures_are_read_off_real_packets() {
     let folder = tempfile::tempdir().unwrap();
     let (out, agent) = (folder.path().to_str().unwrap(), agent());
@@ -173,9 +252,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         assert_eq!(text.lines().count(), 1, "{text}");
         text
     };
-    assert!(
-        refused(&["anole-fig4"]).contains("no experiment \"anole-fig4\"; known are all, sweeps, anole-fig5")
-    );
+    assert!(refused(&["anole-fig4"]).contains("no experiment \"anole-fig4\"; did you mean anole-fig"));
     for (option, message) in [
         (["--policy", "librra"], "unknown policy \"librra\""),
         (["--classic", "qubic"], "unknown rule-based candidate \"qubic\""),

@@ -1,43 +1,71 @@
-//! What an experiment is: cells to run, figures with their targets, and a plot.
+//! What an experiment is: cells to run, figures with their targets, and a plot, all from a file.
 //!
 //! ```text
 //!  Experiment ── cells ──▶ runs (a cell with every seed) ──▶ Results ──▶ figures: paper, ours, target
 //!                                                                   └──▶ panels of a plot
 //! ```
 
+use super::figures::figures;
+use super::file::Raw;
+use super::panels::panels;
 use super::picture::Panel;
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
+use std::path::{Path, PathBuf};
 
-/// An experiment, as data.
+/// An experiment: a file, and its name.
 pub struct Experiment {
-    /// As on the command line.
-    pub id: &'static str,
-    /// What it shows.
-    pub title: &'static str,
-    /// What the source says, and where ours is something else.
-    pub about: &'static str,
-    /// Seeds of each cell, in full and with `--quick`.
-    pub seeds: [u64; 2],
-    /// How it runs with real packets.
-    pub packets: Packets,
+    /// As on the command line: the file's name.
+    pub id: String,
+    /// The folder of the files that it names; none for those that come with the program.
+    pub folder: Option<PathBuf>,
+    /// What its file says.
+    pub raw: Raw,
+}
+
+impl Experiment {
+    /// Reads an experiment's file, and makes sure that its names fit together.
+    pub fn parse(id: &str, text: &str, folder: Option<&Path>) -> Result<Experiment, String> {
+        let raw: Raw = toml::from_str(text).map_err(|error| error.to_string().trim().to_string())?;
+        let experiment = Experiment { id: id.to_string(), folder: folder.map(Path::to_path_buf), raw };
+        let subject = Contender::peer(&experiment.raw.subject);
+        let outcome = |cell| CellRuns { cell, runs: Vec::new() };
+        let results = Results(experiment.cells(&subject)?.into_iter().map(outcome).collect());
+        experiment.figures(&subject.label, &results)?;
+        experiment.panels(&subject.label, &results)?;
+        Ok(experiment)
+    }
+
     /// What runs.
-    pub cells: fn(&Contender) -> Vec<Cell>,
+    pub fn cells(&self, tested: &Contender) -> Result<Vec<Cell>, String> {
+        self.raw.cells(tested)
+    }
+
     /// What is read off.
-    pub figures: fn(&Results) -> Vec<Figure>,
+    pub fn figures(&self, subject: &str, results: &Results) -> Result<Vec<Figure>, String> {
+        figures(&self.raw, subject, results)
+    }
+
     /// What is drawn.
-    pub plot: fn(&Results) -> Vec<Panel>,
+    pub fn panels(&self, subject: &str, results: &Results) -> Result<Vec<Panel>, String> {
+        panels(&self.raw, subject, results)
+    }
+
+    /// How it runs with real packets.
+    pub fn packets(&self) -> Packets {
+        self.raw.packets()
+    }
 }
 
 /// How an experiment runs with real packets, in real time, one run after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packets {
     /// The tested algorithm alone, unless its peers are asked for; in a simulation if it is asked for.
     Tested,
     /// With its peers: its figures compare.
     Everyone,
     /// Not at all, for this reason.
-    Never(&'static str),
+    Never(String),
 }
 
 /// An algorithm with what stands in its slots.
@@ -51,33 +79,19 @@ pub struct Contender {
     pub params: Vec<String>,
 }
 
-/// The algorithm that the experiments are about.
-pub const TESTED: &str = "anole";
-
 impl Contender {
     /// A peer with its defaults.
     pub fn peer(alg: &str) -> Contender {
         let choice = Choice { alg: Some(alg.to_string()), ..Choice::default() };
         Contender { label: alg.to_string(), choice, params: Vec::new() }
     }
-
-    /// The same with other slots and another label.
-    pub fn with(&self, label: String, classic: Option<&str>, policy: Option<&str>) -> Contender {
-        let slot = |new: Option<&str>, old: &Option<String>| new.map(str::to_string).or(old.clone());
-        let choice = Choice {
-            alg: self.choice.alg.clone(),
-            classic: slot(classic, &self.choice.classic),
-            policy: slot(policy, &self.choice.policy),
-        };
-        Contender { label, choice, params: self.params.clone() }
-    }
 }
 
 /// Where a cell's links come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A scenario's text.
-    Scenario(&'static str),
+    /// A scenario that comes with the program, or a file (`.toml`) beside the experiment's.
+    Scenario(String),
     /// The random suite: each seed is another link.
     Random,
 }
@@ -95,26 +109,6 @@ pub struct Setting {
     pub quick: Vec<String>,
 }
 
-impl Setting {
-    /// A scenario as it stands.
-    pub fn new(name: impl Into<String>, scenario: &'static str) -> Setting {
-        let source = Source::Scenario(scenario);
-        Setting { name: name.into(), source, set: Vec::new(), quick: Vec::new() }
-    }
-
-    /// With one more change.
-    pub fn set(mut self, option: impl Into<String>) -> Setting {
-        self.set.push(option.into());
-        self
-    }
-
-    /// With one more change for `--quick`.
-    pub fn quick(mut self, option: impl Into<String>) -> Setting {
-        self.quick.push(option.into());
-        self
-    }
-}
-
 /// One contender in one setting; a run is a cell with a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
@@ -122,18 +116,6 @@ pub struct Cell {
     pub setting: Setting,
     /// Who.
     pub contender: Contender,
-}
-
-/// Every contender in every setting.
-pub fn cells(settings: &[Setting], contenders: &[Contender]) -> Vec<Cell> {
-    let cell = |setting: &Setting, who: &Contender| Cell { setting: setting.clone(), contender: who.clone() };
-    settings.iter().flat_map(|setting| contenders.iter().map(move |who| cell(setting, who))).collect()
-}
-
-/// The peers of the paper's figures that this project has, after the tested one.
-pub fn with_peers(tested: &Contender) -> Vec<Contender> {
-    let peers = ["cubic", "vegas", "bbr", "orca", "sage", "libra-rl"].map(Contender::peer);
-    [tested.clone()].into_iter().chain(peers).collect()
 }
 
 /// What came out of a cell, in the order of the seeds.
@@ -200,27 +182,16 @@ pub struct Figure {
     /// What was measured, and in which setting.
     pub what: String,
     /// The source's figure, in its own words; empty if it has none.
-    pub paper: &'static str,
+    pub paper: String,
     /// One value per run.
     pub values: Vec<f64>,
     /// Their unit.
-    pub unit: &'static str,
+    pub unit: String,
     /// What their mean should be.
     pub target: Target,
 }
 
 impl Figure {
-    /// A figure of the runs' values.
-    pub fn new(
-        what: impl Into<String>,
-        paper: &'static str,
-        values: Vec<f64>,
-        unit: &'static str,
-        target: Target,
-    ) -> Figure {
-        Figure { what: what.into(), paper, values, unit, target }
-    }
-
     /// Mean; NaN if a run had nothing to measure.
     pub fn mean(&self) -> f64 {
         mean(&self.values)
@@ -258,7 +229,13 @@ mod tests {
 
     #[test]
     fn a_figure_knows_how_far_it_is_from_its_target() {
-        let figure = |target| Figure::new("x", "", vec![1.0, 2.0, 3.0], "Mbps", target);
+        let figure = |target| Figure {
+            what: "x".into(),
+            paper: String::new(),
+            values: vec![1.0, 2.0, 3.0],
+            unit: "Mbps".into(),
+            target,
+        };
         assert_eq!((figure(Target::None).mean(), figure(Target::None).deviation()), (2.0, 1.0));
         assert_eq!(figure(Target::None).missed_by(), None);
         assert_eq!(figure(Target::AtLeast(2.0)).missed_by(), Some(0.0));
@@ -266,7 +243,7 @@ mod tests {
         assert_eq!(figure(Target::AtMost(0.5)).missed_by(), Some(1.5));
         assert_eq!(figure(Target::Within(3.0, 4.0)).missed_by(), Some(1.0));
         for nothing in [vec![], vec![1.0, f64::NAN]] {
-            let figure = Figure::new("x", "", nothing, "", Target::AtMost(1.0));
+            let figure = Figure { values: nothing, ..figure(Target::AtMost(1.0)) };
             assert_eq!(figure.missed_by(), Some(f64::INFINITY));
         }
     }

@@ -1,277 +1,325 @@
-//! What is read off one run.
+//! What is read off one run, by the names that experiments' files use.
 
-use anole_sim::result::RunResult;
+use super::series::{
+    converged, jain_between, longest_silence, lowest_from, mean, min_rtt_between, rtt_between,
+    throughput_between, time_to_reach, unfairness, utility, worst_unfairness,
+};
+use anole_sim::result::{FlowResult, RunResult};
+use serde::Deserialize;
+use toml::Value;
 
-/// Throughput of the first flow, Mbps.
-pub fn throughput(run: &RunResult) -> Option<f64> {
-    run.flows.first()?.throughput_mbps
+/// A measure of a run, as a name or a table with a name and its arguments. Flows and links count from 0.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Value")]
+pub struct Measure(Named);
+
+/// Seconds from the start of a run to its end, unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Span {
+    from_s: f64,
+    to_s: f64,
 }
 
-/// Throughput of all flows, Mbps.
-pub fn total_throughput(run: &RunResult) -> Option<f64> {
-    run.flows.iter().map(|flow| flow.throughput_mbps).sum()
-}
-
-/// 95th percentile of the first flow's one-way delay, ms.
-pub fn owd_p95(run: &RunResult) -> Option<f64> {
-    run.flows.first()?.owd_p95_ms
-}
-
-/// 95th percentile of the round-trip time, mean over flows, ms.
-pub fn rtt_p95(run: &RunResult) -> Option<f64> {
-    let sum: Option<f64> = run.flows.iter().map(|flow| flow.rtt_p95_ms).sum();
-    Some(sum? / run.flows.len() as f64)
-}
-
-/// Share of what the link could carry.
-pub fn utilization(run: &RunResult) -> Option<f64> {
-    run.links.first()?.utilization
-}
-
-/// 95th percentile of the time spent in the queue, ms.
-pub fn queue_p95(run: &RunResult) -> Option<f64> {
-    run.links.first()?.queue_delay_p95_ms
-}
-
-/// The first flow's throughput over the mean capacity.
-pub fn share_of_optimal(run: &RunResult) -> Option<f64> {
-    run.share_of_capacity(0)
-}
-
-/// Kleinrock's power of the first flow.
-pub fn power(run: &RunResult) -> Option<f64> {
-    run.power(0)
-}
-
-/// The points of a series between two times, s.
-fn between<T>(series: &[T], dt_s: f64, [from, to]: [f64; 2]) -> &[T] {
-    let index = |at: f64| ((at / dt_s).round() as usize).min(series.len());
-    series.get(index(from)..index(to)).unwrap_or(&[])
-}
-
-/// Mean of a slice; `None` of nothing.
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// Mean throughput of a flow between two times, Mbps.
-pub fn throughput_between(run: &RunResult, flow: usize, span: [f64; 2]) -> Option<f64> {
-    let series = &run.flows.get(flow)?.series;
-    mean(between(&series.throughput_mbps, series.dt_s, span))
-}
-
-/// Mean round-trip time of a flow between two times, ms.
-pub fn rtt_between(run: &RunResult, flow: usize, span: [f64; 2]) -> Option<f64> {
-    mean(&rtts(run, flow, span)?)
-}
-
-/// Smallest round-trip time of a flow between two times, in means over a point of the series, ms.
-pub fn min_rtt_between(run: &RunResult, flow: usize, span: [f64; 2]) -> Option<f64> {
-    rtts(run, flow, span)?.into_iter().reduce(f64::min)
-}
-
-fn rtts(run: &RunResult, flow: usize, span: [f64; 2]) -> Option<Vec<f64>> {
-    let series = &run.flows.get(flow)?.series;
-    Some(between(&series.rtt_ms, series.dt_s, span).iter().flatten().copied().collect())
-}
-
-/// Jain's index over the throughputs of all flows between two times.
-pub fn jain_between(run: &RunResult, span: [f64; 2]) -> Option<f64> {
-    let rates: Option<Vec<f64>> =
-        (0..run.flows.len()).map(|flow| throughput_between(run, flow, span)).collect();
-    anole_sim::jain_index(&rates?)
-}
-
-/// How far a flow is from its fair share, as a share of it: in the two seconds that begin `settle_s` after the start
-/// of the flow `newest`, where all flows up to that one are active.
-pub fn unfairness(
-    run: &RunResult,
-    flow: usize,
-    newest: usize,
-    capacity_mbps: f64,
-    settle_s: f64,
-) -> Option<f64> {
-    let from = run.flows.get(newest)?.start_s + settle_s;
-    let fair = capacity_mbps / (newest + 1) as f64;
-    Some((throughput_between(run, flow, [from, from + 2.0])? / fair - 1.0).abs())
-}
-
-/// The largest [`unfairness`] of any flow after any start.
-pub fn worst_unfairness(run: &RunResult, capacity_mbps: f64, settle_s: f64) -> Option<f64> {
-    let pairs = (0..run.flows.len()).flat_map(|newest| (0..=newest).map(move |flow| (flow, newest)));
-    let all: Option<Vec<f64>> =
-        pairs.map(|(flow, newest)| unfairness(run, flow, newest, capacity_mbps, settle_s)).collect();
-    all?.into_iter().reduce(f64::max)
-}
-
-/// Time from `from_s` until a point of the first flow's series reaches `mbps`, s; the rest of the run if none does.
-pub fn time_to_reach(run: &RunResult, from_s: f64, mbps: f64) -> Option<f64> {
-    let series = &run.flows.first()?.series;
-    let points = between(&series.throughput_mbps, series.dt_s, [from_s, f64::MAX]);
-    let before = points.iter().position(|&x| x >= mbps).unwrap_or(points.len());
-    Some(before as f64 * series.dt_s)
-}
-
-/// Lowest point of the first flow's series from a time on, Mbps.
-pub fn lowest_from(run: &RunResult, from_s: f64) -> Option<f64> {
-    let series = &run.flows.first()?.series;
-    between(&series.throughput_mbps, series.dt_s, [from_s, f64::MAX]).iter().copied().reduce(f64::min)
-}
-
-/// Longest time in which nothing arrived, from a time on, s.
-pub fn longest_silence(run: &RunResult, from_s: f64) -> Option<f64> {
-    let series = &run.flows.first()?.series;
-    let points = between(&series.throughput_mbps, series.dt_s, [from_s, f64::MAX]);
-    let longest = points.split(|&x| x > 0.0).map(<[f64]>::len).max()?;
-    Some(longest as f64 * series.dt_s)
-}
-
-/// Inferences of the first flow per second of its life.
-pub fn inferences_per_s(run: &RunResult) -> Option<f64> {
-    let flow = run.flows.first()?;
-    Some(flow.inferences? as f64 / (flow.stop_s - flow.start_s))
-}
-
-/// Windows over which a run's utility is measured, s: longer than any cycle, so that what an algorithm does
-/// on purpose within one is not taken for the state of the link.
-const UTILITY_WINDOW_S: f64 = 1.0;
-/// Gradients of the round-trip time below this are noise (half a millisecond in such a window is 0.0005).
-const GRADIENT_NOISE: f64 = 0.005;
-
-/// Utility counts from here on, s: the queue of starting up, once, weighs more than ten seconds of anything else.
-const UTILITY_FROM_S: f64 = 5.0;
-
-/// Mean utility of the first flow (Anole, Eq. 1 with its parameters, µ = 0.2), over windows of a second, once
-/// it has started up.
-pub fn utility(run: &RunResult) -> Option<f64> {
-    let series = &run.flows.first()?.series;
-    let all: Vec<f64> = series.rtt_ms.iter().flatten().copied().collect();
-    let base = all.into_iter().reduce(f64::min)?;
-    let windows = (series.throughput_mbps.len() as f64 * series.dt_s / UTILITY_WINDOW_S).floor() as usize;
-    let mut before = base;
-    let utilities: Vec<(f64, f64)> = (0..windows)
-        .map(|window| {
-            let from = window as f64 * UTILITY_WINDOW_S;
-            let span = [from, from + UTILITY_WINDOW_S];
-            let rate = throughput_between(run, 0, span).unwrap_or(0.0);
-            let rtt = rtt_between(run, 0, span).unwrap_or(before);
-            let gradient = (rtt - before) / 1e3 / UTILITY_WINDOW_S;
-            before = rtt;
-            let gradient = if gradient > GRADIENT_NOISE { gradient } else { 0.0 };
-            let queue = if rtt > 1.2 * base { rtt / base } else { 0.0 };
-            (from, rate.powf(0.9) - 900.0 * rate * gradient - 11.0 * rate * queue)
-        })
-        .collect();
-    let settled: Vec<f64> =
-        utilities.iter().filter(|(from, _)| *from >= UTILITY_FROM_S).map(|&(_, u)| u).collect();
-    mean(&settled)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use anole_sim::result::{FlowResult, LinkResult, Series};
-
-    fn flow(start_s: f64, throughput_mbps: Vec<f64>, rtt_ms: Vec<Option<f64>>) -> FlowResult {
-        FlowResult {
-            alg: "x".into(),
-            start_s,
-            stop_s: 4.0,
-            throughput_mbps: Some(10.0),
-            goodput_mbps: None,
-            owd_mean_ms: None,
-            owd_p95_ms: Some(30.0),
-            rtt_mean_ms: Some(62.5),
-            rtt_p95_ms: None,
-            ideal_rtt_ms: 50.0,
-            loss_rate: None,
-            retransmit_rate: None,
-            fct_s: None,
-            applied: None,
-            decisions: None,
-            inferences: Some(8),
-            reports: None,
-            updates: None,
-            units: Vec::new(),
-            explained: Vec::new(),
-            governed: Vec::new(),
-            series: Series { dt_s: 0.5, throughput_mbps, rtt_ms, ..Series::default() },
-        }
+impl Default for Span {
+    fn default() -> Span {
+        Span { from_s: 0.0, to_s: f64::MAX }
     }
+}
 
-    fn run(flows: Vec<FlowResult>) -> RunResult {
-        RunResult {
-            scenario: "t".into(),
-            mode: "sim",
-            alg: "x".into(),
-            seed: 1,
-            version: "",
-            classic: None,
-            policy: None,
-            backend: None,
-            set: vec![],
-            wall_s: 0.0,
-            links: vec![LinkResult {
-                name: "b".into(),
-                utilization: Some(0.5),
-                loss_rate: None,
-                queue_delay_mean_ms: None,
-                queue_delay_p95_ms: None,
-                series: None,
-            }],
-            flows,
-            jain_index: None,
-            optimal_mbps: Some(20.0),
-        }
+impl Span {
+    fn seconds(self) -> [f64; 2] {
+        [self.from_s, self.to_s]
     }
+}
 
-    #[test]
-    fn figures_of_a_series() {
-        let rtt = vec![Some(50.0), None, Some(60.0), Some(50.0), Some(50.0), Some(50.0), None, None];
-        let run = run(vec![flow(0.0, vec![0.0, 5.0, 10.0, 20.0, 0.0, 0.0, 0.0, 20.0], rtt)]);
-        assert_eq!(share_of_optimal(&run), Some(0.5));
-        assert_eq!(throughput_between(&run, 0, [0.5, 1.5]), Some(7.5));
-        assert_eq!(throughput_between(&run, 0, [9.0, 10.0]), None);
-        assert_eq!((rtt_between(&run, 0, [0.5, 2.0]), rtt_between(&run, 0, [3.0, 4.0])), (Some(55.0), None));
-        assert_eq!(min_rtt_between(&run, 0, [1.0, 1.5]), Some(60.0));
-        assert_eq!((time_to_reach(&run, 0.5, 10.0), time_to_reach(&run, 0.5, 99.0)), (Some(0.5), Some(3.5)));
-        assert_eq!((lowest_from(&run, 0.5), lowest_from(&run, 3.5)), (Some(0.0), Some(20.0)));
-        assert_eq!((longest_silence(&run, 0.5), longest_silence(&run, 3.5)), (Some(1.5), Some(0.0)));
-        assert_eq!(inferences_per_s(&run), Some(2.0));
-        assert_eq!(power(&run), Some(0.4));
-    }
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
+enum Named {
+    /// Mbps on the wire of a flow; between two times if they are given.
+    Throughput {
+        #[serde(default)]
+        flow: usize,
+        between: Option<Span>,
+    },
+    /// Mbps of all flows.
+    TotalThroughput,
+    /// Mbps of payload of a flow.
+    Goodput {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// Mean one-way delay of a flow, ms.
+    OwdMean {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// 95th percentile of the one-way delay of a flow, ms.
+    OwdP95 {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// Mean one-way delay over that of a lone packet with half of the base RTT, mean over flows.
+    DelayRatio,
+    /// Mean round-trip time of a flow, ms.
+    RttMean {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// 95th percentile of the round-trip time, mean over flows, ms.
+    RttP95,
+    /// Mean round-trip time of a flow between two times over the base.
+    RttOverBase {
+        #[serde(default)]
+        flow: usize,
+        /// That of a lone packet if left out.
+        base_ms: Option<f64>,
+        #[serde(default)]
+        between: Span,
+    },
+    /// Smallest round-trip time of a flow between two times, in means over a point of the series, over the base.
+    MinRttOverBase {
+        #[serde(default)]
+        flow: usize,
+        base_ms: Option<f64>,
+        #[serde(default)]
+        between: Span,
+    },
+    /// Mean round-trip time over the smallest point of its series.
+    RttInflation,
+    /// Share of what a link could carry.
+    Utilization {
+        #[serde(default)]
+        link: usize,
+    },
+    /// Mean time in a link's queue, ms.
+    QueueMean {
+        #[serde(default)]
+        link: usize,
+    },
+    /// 95th percentile of the time in a link's queue, ms.
+    QueueP95 {
+        #[serde(default)]
+        link: usize,
+    },
+    /// Packets lost over packets lost or carried, of a link.
+    LinkLoss {
+        #[serde(default)]
+        link: usize,
+    },
+    /// Packets lost over packets lost or arrived, of a flow.
+    LossRate {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// Packets retransmitted over packets sent, of a flow.
+    RetransmitRate {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// Flow completion time, mean over the flows that have one, s.
+    Fct,
+    /// Throughput of a flow over the mean capacity.
+    ShareOfCapacity {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// Payload of a flow over the mean capacity.
+    GoodputOfCapacity {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// Kleinrock's power of a flow.
+    Power {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// Jain's index over the throughputs of all flows between two times.
+    Jain {
+        #[serde(default)]
+        between: Span,
+    },
+    /// Jain's index over the goodputs while all flows were active.
+    JainIndex,
+    /// A flow's distance from its fair share, in the two seconds that begin `settle_s` after flow `newest` has started.
+    Unfairness { flow: usize, newest: usize, capacity_mbps: f64, settle_s: f64 },
+    /// The largest of these, of any flow after any start.
+    WorstUnfairness { capacity_mbps: f64, settle_s: f64 },
+    /// Time from `from_s` until the first flow's series reaches `mbps`, s.
+    TimeToReach { from_s: f64, mbps: f64 },
+    /// Lowest point of the first flow's series from a time on, Mbps.
+    Lowest { from_s: f64 },
+    /// Longest time in which nothing arrived, from a time on, s.
+    LongestSilence { from_s: f64 },
+    /// Inferences of the first flow per second of its life.
+    Inferences,
+    /// Messages from the agent to the first flow's datapath per second of its life.
+    Updates,
+    /// Share of time in which a kind of rate was in force.
+    Applied { kind: Kind },
+    /// A flow's throughput over another's between two times, or over the last part of the run.
+    Ratio {
+        #[serde(default)]
+        flow: usize,
+        #[serde(default = "second")]
+        to_flow: usize,
+        #[serde(default)]
+        between: Span,
+        /// Instead of `between`: this share of the run, at its end.
+        last: Option<f64>,
+        /// The smaller over the larger.
+        #[serde(default)]
+        smaller: bool,
+        /// To the mean of all flows from `to_flow` on.
+        #[serde(default)]
+        to_all: bool,
+    },
+    /// A flow's share of what it and the next one get between two times.
+    Share {
+        #[serde(default)]
+        flow: usize,
+        #[serde(default)]
+        between: Span,
+    },
+    /// Mean utility of the first flow (Anole, Eq. 1 with its parameters).
+    Utility,
+    /// Time from a flow's start until its throughput stays within 25 % of its mean for 5 s (Libra, Tab. 5), s.
+    ConvergenceTime { flow: usize },
+    /// Standard deviation of a flow's throughput from there on, Mbps.
+    ConvergenceDeviation { flow: usize },
+    /// Mean of a flow's throughput from there on, Mbps.
+    ConvergenceThroughput { flow: usize },
+}
 
-    #[test]
-    fn unfairness_is_the_worst_flow_after_any_start() {
-        let flows = vec![
-            flow(0.0, vec![12.0; 8], vec![None; 8]),
-            flow(1.0, vec![0.0, 0.0, 4.0, 4.0, 6.0, 6.0, 6.0, 6.0], vec![None; 8]),
-        ];
-        // Alone 12 of 12; then 12 and 5.5 of 6 each.
-        let second = run(flows.clone());
-        let far = |flow| unfairness(&second, flow, 1, 12.0, 0.5).unwrap();
-        assert!((far(0) - 1.0).abs() < 1e-9 && (far(1) - 0.5 / 6.0).abs() < 1e-9);
-        assert_eq!(worst_unfairness(&run(flows.clone()), 12.0, 0.5), Some(1.0));
-        assert_eq!(jain_between(&run(flows), [2.0, 4.0]), Some(0.9));
-    }
+/// Whose rate is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Rule,
+    Learned,
+    Inferred,
+    Previous,
+}
 
-    #[test]
-    fn utility_punishes_a_queue_and_its_growth() {
-        let at = |rtt: [f64; 4]| {
-            // Five seconds of starting up, with any queue at all, and the windows that count.
-            let all = [50.0, 500.0, 500.0, 500.0, 50.0].into_iter().chain(rtt);
-            let rtt = all.flat_map(|ms| [Some(ms), Some(ms)]).collect();
-            utility(&run(vec![flow(0.0, vec![10.0; 18], rtt)])).unwrap()
+fn second() -> usize {
+    1
+}
+
+impl TryFrom<Value> for Measure {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Measure, String> {
+        let table = match value {
+            Value::String(name) => {
+                Value::Table(toml::Table::from_iter([("name".to_string(), Value::String(name))]))
+            }
+            table => table,
         };
-        let calm = 10f64.powf(0.9);
-        assert!((at([50.0; 4]) - calm).abs() < 1e-9);
-        assert!((at([50.0, 52.0, 50.0, 52.0]) - calm).abs() < 1e-9);
-        // One window of 10 ms/s growth; two in which the queue is too long.
-        assert!((at([50.0, 60.0, 60.0, 50.0]) - (calm - 900.0 * 10.0 * 0.01 / 4.0)).abs() < 1e-9);
-        let long = at([50.0, 100.0, 100.0, 50.0]);
-        assert!(
-            (long - (calm - (900.0 * 10.0 * 0.05 + 2.0 * 11.0 * 10.0 * 2.0) / 4.0)).abs() < 1e-9,
-            "{long}"
-        );
+        Named::deserialize(table).map(Measure).map_err(|error| error.message().to_string())
     }
+}
+
+impl Measure {
+    /// Of a run; `None` where there was nothing to measure.
+    pub fn of(&self, run: &RunResult) -> Option<f64> {
+        let flow = |number: usize| run.flows.get(number);
+        let link = |number: usize| run.links.get(number);
+        match &self.0 {
+            Named::Throughput { flow: number, between: None } => flow(*number)?.throughput_mbps,
+            Named::Throughput { flow, between: Some(span) } => throughput_between(run, *flow, span.seconds()),
+            Named::TotalThroughput => run.flows.iter().map(|flow| flow.throughput_mbps).sum(),
+            Named::Goodput { flow: number } => flow(*number)?.goodput_mbps,
+            Named::OwdMean { flow: number } => flow(*number)?.owd_mean_ms,
+            Named::OwdP95 { flow: number } => flow(*number)?.owd_p95_ms,
+            Named::DelayRatio => over_flows(run, |flow| Some(flow.owd_mean_ms? / (flow.ideal_rtt_ms / 2.0))),
+            Named::RttMean { flow: number } => flow(*number)?.rtt_mean_ms,
+            Named::RttP95 => over_flows(run, |flow| flow.rtt_p95_ms),
+            Named::RttOverBase { flow: number, base_ms, between } => {
+                let base = base_ms.or(Some(flow(*number)?.ideal_rtt_ms))?;
+                Some(rtt_between(run, *number, between.seconds())? / base)
+            }
+            Named::MinRttOverBase { flow: number, base_ms, between } => {
+                let base = base_ms.or(Some(flow(*number)?.ideal_rtt_ms))?;
+                Some(min_rtt_between(run, *number, between.seconds())? / base)
+            }
+            Named::RttInflation => {
+                let flow = flow(0)?;
+                let base = flow.series.rtt_ms.iter().flatten().copied().reduce(f64::min)?;
+                Some(flow.rtt_mean_ms? / base)
+            }
+            Named::Utilization { link: number } => link(*number)?.utilization,
+            Named::QueueMean { link: number } => link(*number)?.queue_delay_mean_ms,
+            Named::QueueP95 { link: number } => link(*number)?.queue_delay_p95_ms,
+            Named::LinkLoss { link: number } => link(*number)?.loss_rate,
+            Named::LossRate { flow: number } => flow(*number)?.loss_rate,
+            Named::RetransmitRate { flow: number } => flow(*number)?.retransmit_rate,
+            Named::Fct => mean(&run.flows.iter().filter_map(|flow| flow.fct_s).collect::<Vec<f64>>()),
+            Named::ShareOfCapacity { flow } => run.share_of_capacity(*flow),
+            Named::GoodputOfCapacity { flow: number } => {
+                Some(flow(*number)?.goodput_mbps? / run.optimal_mbps?)
+            }
+            Named::Power { flow } => run.power(*flow),
+            Named::Jain { between } => jain_between(run, between.seconds()),
+            Named::JainIndex => run.jain_index,
+            Named::Unfairness { flow, newest, capacity_mbps, settle_s } => {
+                unfairness(run, *flow, *newest, *capacity_mbps, *settle_s)
+            }
+            Named::WorstUnfairness { capacity_mbps, settle_s } => {
+                worst_unfairness(run, *capacity_mbps, *settle_s)
+            }
+            Named::TimeToReach { from_s, mbps } => time_to_reach(run, *from_s, *mbps),
+            Named::Lowest { from_s } => lowest_from(run, *from_s),
+            Named::LongestSilence { from_s } => longest_silence(run, *from_s),
+            Named::Inferences => per_second(flow(0)?, |flow| flow.inferences),
+            Named::Updates => per_second(flow(0)?, |flow| flow.updates),
+            Named::Applied { kind } => {
+                let share = flow(0)?.applied.as_ref()?;
+                Some(match kind {
+                    Kind::Rule => share.rule,
+                    Kind::Learned => share.learned,
+                    Kind::Inferred => share.inferred,
+                    Kind::Previous => share.previous,
+                })
+            }
+            Named::Ratio { flow: number, to_flow, between, last, smaller, to_all } => {
+                let span = match last {
+                    Some(share) => [flow(*number)?.stop_s * (1.0 - share), f64::MAX],
+                    None => between.seconds(),
+                };
+                let ours = throughput_between(run, *number, span)?;
+                let theirs = match to_all {
+                    false => throughput_between(run, *to_flow, span)?,
+                    true => {
+                        let others = *to_flow..run.flows.len();
+                        let rates: Option<Vec<f64>> =
+                            others.map(|flow| throughput_between(run, flow, span)).collect();
+                        mean(&rates?)?
+                    }
+                };
+                Some(if *smaller { ours.min(theirs) / ours.max(theirs) } else { ours / theirs })
+            }
+            Named::Share { flow, between } => {
+                let ours = throughput_between(run, *flow, between.seconds())?;
+                Some(ours / (ours + throughput_between(run, flow + 1, between.seconds())?))
+            }
+            Named::Utility => utility(run),
+            Named::ConvergenceTime { flow } => Some(converged(run, *flow)?.0),
+            Named::ConvergenceDeviation { flow } => {
+                let (_, after) = converged(run, *flow)?;
+                let whole = mean(after)?;
+                Some(mean(&after.iter().map(|x| (x - whole) * (x - whole)).collect::<Vec<f64>>())?.sqrt())
+            }
+            Named::ConvergenceThroughput { flow } => mean(converged(run, *flow)?.1),
+        }
+    }
+}
+
+/// Mean over flows; nothing if a flow had nothing.
+fn over_flows(run: &RunResult, of: impl Fn(&FlowResult) -> Option<f64>) -> Option<f64> {
+    let all: Option<Vec<f64>> = run.flows.iter().map(of).collect();
+    mean(&all?)
+}
+
+fn per_second(flow: &FlowResult, count: impl Fn(&FlowResult) -> Option<u64>) -> Option<f64> {
+    Some(count(flow)? as f64 / (flow.stop_s - flow.start_s))
 }

@@ -1,15 +1,19 @@
-//! `anole-eval reproduce`: the figures of Anole's paper, and what lies beyond them, each with its target.
+//! `anole-eval reproduce`: the figures of five papers, and what lies beyond them, for any algorithm.
 //!
-//! An [`Experiment`] is data: the cells that run, the figures that are read off the runs, the panels that are
-//! drawn. [`catalogue`] holds them all, one file per family.
+//! An [`Experiment`] is a file: the cells that run, the figures that are read off the runs, the panels that are drawn.
+//! Those of `evaluation/experiments/` come with the program ([`catalogue`]); a researcher writes others.
 
 mod catalogue;
 mod experiment;
+mod figures;
+mod file;
 mod measure;
 mod packets;
+mod panels;
 mod picture;
 mod report;
 mod run;
+mod series;
 
 use crate::emulate::DatapathKind;
 use crate::emulate::host::ProcessorTime;
@@ -18,9 +22,10 @@ use crate::output;
 use crate::pool;
 use anole_inference::{BackendSettings, Loader, Serving};
 use anole_model::Dur;
+use anole_model::names::{did_you_mean, nearest};
 use anole_sim::plan::Choice;
 use anyhow::{Context, Result, bail};
-use experiment::{Contender, Experiment, Figure, Results, TESTED};
+use experiment::{Contender, Experiment, Figure, Results};
 use run::{Carrier, Runner};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -29,8 +34,8 @@ use std::sync::Arc;
 /// Options of `anole-eval reproduce`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Experiments, or all (but the sweeps), or sweeps
-    #[arg(value_name = "ID", required_unless_present = "list")]
+    /// Experiments, a family (anole, libra, spine, antelope, study), all (but the sweeps), sweeps, or a FILE.toml of your own
+    #[arg(value_name = "ID|FILE", required_unless_present = "list")]
     ids: Vec<String>,
     /// List the experiments and what they show
     #[arg(long)]
@@ -41,10 +46,13 @@ pub struct Args {
     /// What carries the flows
     #[arg(long, value_enum, default_value = "sim")]
     datapath: Datapath,
-    /// Run the peers of Anole with real packets as well, where figures can do without
+    /// The algorithm that the experiments are about; each one's own if left out
+    #[arg(long, value_name = "NAME")]
+    subject: Option<String>,
+    /// Run the peers with real packets as well, where figures can do without
     #[arg(long)]
     peers: bool,
-    /// Leave the peers of Anole out of simulations as well, where figures can do without
+    /// Leave the peers out of simulations as well, where figures can do without
     #[arg(long, conflicts_with = "peers")]
     alone: bool,
     /// The agent's program, for real packets; otherwise $ANOLE_CCP, or anole-ccp beside this program
@@ -62,13 +70,13 @@ pub struct Args {
     /// Print one JSON object per figure, one per line
     #[arg(long)]
     json: bool,
-    /// Learned candidate of Anole, a name or a policy file
-    #[arg(long, value_name = "NAME|FILE", default_value = "libra")]
-    policy: String,
-    /// Rule-based candidate of Anole
-    #[arg(long, value_name = "NAME", default_value = "cubic")]
-    classic: String,
-    /// Change a parameter of Anole
+    /// Learned candidate of the subject, a name or a policy file; of Anole libra if left out
+    #[arg(long, value_name = "NAME|FILE")]
+    policy: Option<String>,
+    /// Rule-based candidate of the subject; of Anole cubic if left out
+    #[arg(long, value_name = "NAME")]
+    classic: Option<String>,
+    /// Change a parameter of the subject
     #[arg(long, value_name = "NAME=VALUE")]
     param: Vec<String>,
 }
@@ -97,7 +105,8 @@ pub fn main(args: Args) -> Result<()> {
     if args.list {
         return list();
     }
-    let mut experiments = chosen(&args.ids)?;
+    let own = own(&args.ids)?;
+    let mut experiments = chosen(&args.ids, &own)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
     let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
     let runner = Runner {
@@ -105,27 +114,28 @@ pub fn main(args: Args) -> Result<()> {
         seeds: args.seeds,
         carrier: carrier(&args)?,
         alone: alone(&args),
-        tested: tested(&args),
         policies: loader.clone(),
     };
     leave_out(&runner, &args.ids, &mut experiments)?;
-    tell_time(&runner, &experiments)?;
-    let mut page = report::head(&what_ran(&args), experiments.len());
+    let jobs = experiments.iter().map(|experiment| (*experiment, subject(&args, experiment)));
+    let jobs: Vec<(&Experiment, Contender)> = jobs.collect();
+    tell_time(&runner, &jobs)?;
+    let mut page = report::head(&what_ran(&args), jobs.len());
     let folder = args.out.as_deref();
-    for experiment in experiments {
+    for (experiment, tested) in jobs {
         let begin = ProcessorTime::now();
         let partial = format!("{}-partial.csv", experiment.id);
         let mut save = |so_far: &Results| write(folder, &partial, &report::csv(so_far));
-        let (results, repeated) = runner.run(experiment, &mut save)?;
+        let (results, repeated) = runner.run(experiment, &tested, &mut save)?;
         if let Some(failure) = loader.failure() {
             bail!("a policy could not be run: {failure}");
         }
-        let mut figures = (experiment.figures)(&results);
+        let mut figures = experiment.figures(&tested.label, &results).map_err(usage)?;
         if runner.alone {
             // Those of peers that did not run.
             figures.retain(|figure| !figure.values.is_empty());
         }
-        write_all(folder, experiment, &results)?;
+        write_all(folder, experiment, &tested, &results)?;
         page += &report::section(experiment, &figures);
         if args.datapath != Datapath::Sim {
             let load = packets::load(begin, repeated);
@@ -140,29 +150,52 @@ pub fn main(args: Args) -> Result<()> {
 }
 
 fn list() -> Result<()> {
-    let line =
-        |experiment: &&Experiment| output::print_line(&format!("{:<24} {}", experiment.id, experiment.title));
-    catalogue::all().iter().try_for_each(line)?;
+    let line = |experiment: &&Experiment| {
+        output::print_line(&format!("{:<24} {}", experiment.id, experiment.raw.title))
+    };
+    let (sweeps, all): (Vec<_>, Vec<_>) =
+        catalogue::all().iter().partition(|experiment| experiment.raw.sweep);
+    all.iter().try_for_each(line)?;
     output::print_line(&format!("\n{SWEEPS}: parameters over their ranges; long, and not part of {ALL}"))?;
-    catalogue::sweeps().iter().try_for_each(line)
+    sweeps.iter().try_for_each(line)
 }
 
 /// What stands for every experiment but the sweeps, and for every sweep.
 const ALL: &str = "all";
 const SWEEPS: &str = "sweeps";
 
-/// The experiments with these names, each once, in the order of the catalogue.
-fn chosen(ids: &[String]) -> Result<Vec<&'static Experiment>> {
-    let (all, sweeps) = (catalogue::all(), catalogue::sweeps());
-    let known = || [ALL, SWEEPS].into_iter().chain(all.iter().chain(sweeps).map(|experiment| experiment.id));
-    if let Some(unknown) = ids.iter().find(|id| !known().any(|known| known == **id)) {
-        let known: Vec<&str> = known().collect();
-        return Err(usage(format!("no experiment \"{unknown}\"; known are {}", known.join(", "))));
-    }
-    let wanted = |group: &'static str| {
-        move |experiment: &&&Experiment| ids.iter().any(|id| id == group || id == experiment.id)
+/// The user's own experiments among these.
+fn own(ids: &[String]) -> Result<Vec<Experiment>> {
+    let files = ids.iter().filter(|id| id.ends_with(".toml"));
+    let read = |file: &String| {
+        catalogue::read(Path::new(file)).map_err(|error| usage(format!("the experiment {file}: {error}")))
     };
-    Ok(all.iter().filter(wanted(ALL)).chain(sweeps.iter().filter(wanted(SWEEPS))).copied().collect())
+    files.map(read).collect()
+}
+
+/// The experiments with these names, each once, in the order of the catalogue; then the user's own.
+fn chosen<'a>(ids: &[String], own: &'a [Experiment]) -> Result<Vec<&'a Experiment>> {
+    let all = catalogue::all();
+    let mut known: Vec<&str> = vec![ALL, SWEEPS];
+    for family in all.iter().map(|experiment| experiment.raw.family.as_str()) {
+        if !known.contains(&family) {
+            known.push(family);
+        }
+    }
+    known.extend(all.iter().map(|experiment| experiment.id.as_str()));
+    if let Some(unknown) = ids.iter().find(|id| !id.ends_with(".toml") && !known.contains(&id.as_str())) {
+        return Err(usage(format!(
+            "no experiment \"{unknown}\"{}; known are {}",
+            did_you_mean(nearest(unknown, known.iter().copied()).as_deref()),
+            known.join(", ")
+        )));
+    }
+    let wanted = |experiment: &&Experiment| {
+        let group = if experiment.raw.sweep { SWEEPS } else { ALL };
+        let in_family = |id: &String| *id == experiment.raw.family && !experiment.raw.sweep;
+        ids.iter().any(|id| id == group || *id == experiment.id || in_family(id))
+    };
+    Ok(all.iter().filter(wanted).chain(own).collect())
 }
 
 fn carrier(args: &Args) -> Result<Carrier> {
@@ -179,7 +212,7 @@ fn carrier(args: &Args) -> Result<Carrier> {
     }
 }
 
-/// Whether Anole runs without its peers where figures can do without them.
+/// Whether the subject runs without its peers where figures can do without them.
 fn alone(args: &Args) -> bool {
     match args.datapath {
         Datapath::Sim => args.alone,
@@ -188,10 +221,10 @@ fn alone(args: &Args) -> bool {
 }
 
 /// Experiments that can't run: an error where one was named, a note where all were.
-fn leave_out(runner: &Runner, ids: &[String], experiments: &mut Vec<&'static Experiment>) -> Result<()> {
+fn leave_out(runner: &Runner, ids: &[String], experiments: &mut Vec<&Experiment>) -> Result<()> {
     for experiment in experiments.iter() {
         let Some(reason) = runner.refuses(experiment) else { continue };
-        let id = experiment.id;
+        let id = &experiment.id;
         if ids.iter().any(|named| named == id) {
             return Err(usage(format!("{id} can't run with real packets: {reason}; leave --datapath out")));
         }
@@ -202,10 +235,10 @@ fn leave_out(runner: &Runner, ids: &[String], experiments: &mut Vec<&'static Exp
 }
 
 /// Real time is told before it passes.
-fn tell_time(runner: &Runner, experiments: &[&Experiment]) -> Result<()> {
+fn tell_time(runner: &Runner, jobs: &[(&Experiment, Contender)]) -> Result<()> {
     let mut total = Dur::ZERO;
-    for experiment in experiments {
-        total += runner.real_time(experiment)?;
+    for (experiment, tested) in jobs {
+        total += runner.real_time(experiment, tested)?;
     }
     if !total.is_zero() {
         eprintln!("anole-eval: in real time, about {}", packets::for_people(total));
@@ -213,14 +246,22 @@ fn tell_time(runner: &Runner, experiments: &[&Experiment]) -> Result<()> {
     Ok(())
 }
 
-fn tested(args: &Args) -> Contender {
+/// The algorithm that is tested by default with these slots: a trained policy, whatever the agent's default is.
+const ANOLE: &str = "anole";
+const ANOLES_CLASSIC: &str = "cubic";
+const ANOLES_POLICY: &str = "libra";
+
+/// The algorithm that an experiment is about, with what the options put into its slots.
+fn subject(args: &Args, experiment: &Experiment) -> Contender {
+    let alg = args.subject.as_ref().unwrap_or(&experiment.raw.subject);
+    let own = |slot: &str| (alg == ANOLE).then(|| slot.to_string());
     let choice = Choice {
-        alg: Some(TESTED.to_string()),
-        classic: Some(args.classic.clone()),
-        policy: Some(args.policy.clone()),
+        alg: Some(alg.clone()),
+        classic: args.classic.clone().or_else(|| own(ANOLES_CLASSIC)),
+        policy: args.policy.clone().or_else(|| own(ANOLES_POLICY)),
     };
     let params = args.param.iter().map(|param| format!("param.{param}")).collect();
-    Contender { label: TESTED.to_string(), choice, params }
+    Contender { label: alg.clone(), choice, params }
 }
 
 fn what_ran(args: &Args) -> String {
@@ -231,13 +272,22 @@ fn what_ran(args: &Args) -> String {
         Datapath::Sim => "in simulation",
         Datapath::Quic => "over QUIC, in real time",
     };
-    format!("{TESTED} over {} and {}, {carrier}{params}{seeds}{quick}", args.classic, args.policy)
+    let subject = args.subject.as_deref().unwrap_or("each experiment's own subject");
+    let slot =
+        |name: &str, slot: &Option<String>| slot.as_ref().map_or(String::new(), |x| format!(", {name} {x}"));
+    let slots = slot("classic", &args.classic) + &slot("policy", &args.policy);
+    format!("{subject}{slots}, {carrier}{params}{seeds}{quick}")
 }
 
 /// What one experiment leaves, if there is a folder for it.
-fn write_all(folder: Option<&Path>, experiment: &Experiment, results: &Results) -> Result<()> {
-    let panels = (experiment.plot)(results);
-    let id = experiment.id;
+fn write_all(
+    folder: Option<&Path>,
+    experiment: &Experiment,
+    tested: &Contender,
+    results: &Results,
+) -> Result<()> {
+    let panels = experiment.panels(&tested.label, results).map_err(usage)?;
+    let id = &experiment.id;
     write(folder, &format!("{id}.svg"), &picture::draw(&panels))?;
     write(folder, &format!("{id}-plot.csv"), &picture::csv(&panels))?;
     write(folder, &format!("{id}.csv"), &report::csv(results))
@@ -249,10 +299,10 @@ fn write(folder: Option<&Path>, name: &str, content: &str) -> Result<()> {
 
 fn print(args: &Args, experiment: &Experiment, figures: &[Figure]) -> Result<()> {
     if !args.json {
-        return output::print_line(&report::lines(experiment.id, figures));
+        return output::print_line(&report::lines(&experiment.id, figures));
     }
     figures.iter().try_for_each(|figure| {
-        let json = serde_json::to_string(&report::json(experiment.id, args.datapath.name(), figure));
+        let json = serde_json::to_string(&report::json(&experiment.id, args.datapath.name(), figure));
         output::print_line(&json.context("cannot express a figure as JSON")?)
     })
 }

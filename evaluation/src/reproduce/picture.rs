@@ -24,9 +24,9 @@ pub struct Panel {
     /// Above it.
     pub title: String,
     /// Quantity and unit of the horizontal axis.
-    pub x: &'static str,
+    pub x: String,
     /// Quantity and unit of the vertical axis.
-    pub y: &'static str,
+    pub y: String,
     /// How.
     pub kind: PanelKind,
     /// What.
@@ -35,8 +35,13 @@ pub struct Panel {
 
 impl Panel {
     /// A panel without series.
-    pub fn new(title: impl Into<String>, x: &'static str, y: &'static str, kind: PanelKind) -> Panel {
-        Panel { title: title.into(), x, y, kind, series: Vec::new() }
+    pub fn new(
+        title: impl Into<String>,
+        x: impl Into<String>,
+        y: impl Into<String>,
+        kind: PanelKind,
+    ) -> Panel {
+        Panel { title: title.into(), x: x.into(), y: y.into(), kind, series: Vec::new() }
     }
 
     /// The panel with one more series.
@@ -46,7 +51,7 @@ impl Panel {
     }
 
     fn draw(&self) -> plot::Picture {
-        let frame = Frame { title: &self.title, x: self.x, y: self.y, size: PANEL };
+        let frame = Frame { title: &self.title, x: &self.x, y: &self.y, size: PANEL };
         match &self.kind {
             PanelKind::Points => plot::points(&frame, &self.series),
             PanelKind::Trail => plot::trails(&frame, &self.series),

@@ -1,7 +1,7 @@
 //! What is written: a line per figure, a CSV of every run, a page with all plots.
 
 use super::experiment::{Experiment, Figure, Results, Target};
-use super::measure;
+use super::series;
 use crate::output::csv_field;
 use anole_sim::result::{FlowResult, RunResult};
 use serde::Serialize;
@@ -33,11 +33,11 @@ pub fn json<'a>(id: &'a str, mode: &'a str, figure: &'a Figure) -> FigureJson<'a
         id,
         mode,
         what: &figure.what,
-        paper: (!figure.paper.is_empty()).then_some(figure.paper),
+        paper: (!figure.paper.is_empty()).then_some(&figure.paper),
         mean: known(figure.mean()),
         deviation: known(figure.deviation()),
         runs: figure.values.len(),
-        unit: figure.unit,
+        unit: &figure.unit,
         target: (figure.target != Target::None).then(|| target(figure)),
         verdict: verdict(figure),
         version: crate::output::VERSION,
@@ -76,7 +76,7 @@ fn verdict(figure: &Figure) -> String {
 
 fn cells(id: &str, figure: &Figure) -> [String; 6] {
     let ours = format!("{} ± {} {}", number(figure.mean()), number(figure.deviation()), figure.unit);
-    let paper = if figure.paper.is_empty() { "–" } else { figure.paper };
+    let paper = if figure.paper.is_empty() { "–" } else { &figure.paper };
     [
         id.to_string(),
         figure.what.clone(),
@@ -101,9 +101,12 @@ pub fn lines(id: &str, figures: &[Figure]) -> String {
 
 /// The section of one experiment in the page.
 pub fn section(experiment: &Experiment, figures: &[Figure]) -> String {
-    let Experiment { id, title, about, .. } = experiment;
-    let mut out =
-        format!("\n## {id}: {title}\n\n{about}\n\n|{}|\n|---|---|---|---|---|\n", HEAD[1..].join("|"));
+    let (id, title) = (&experiment.id, &experiment.raw.title);
+    let (about, source) = (experiment.raw.about.trim(), &experiment.raw.source);
+    let mut out = format!(
+        "\n## {id}: {title}\n\n{source}. {about}\n\n|{}|\n|---|---|---|---|---|\n",
+        HEAD[1..].join("|")
+    );
     for figure in figures {
         out += &format!("|{}|\n", cells(id, figure)[1..].join("|").replace('\n', " "));
     }
@@ -143,7 +146,7 @@ const COLUMNS: [Column; 20] = [
     ("utilization", |run, _| run.links.first()?.utilization),
     ("queue_delay_p95_ms", |run, _| run.links.first()?.queue_delay_p95_ms),
     ("jain_index", |run, _| run.jain_index),
-    ("utility_of_flow_1", |run, _| measure::utility(run)),
+    ("utility_of_flow_1", |run, _| series::utility(run)),
 ];
 
 /// Every flow of every run; what was not measured is empty.
@@ -169,7 +172,13 @@ mod tests {
     use super::*;
 
     fn figure(values: &[f64], target: Target) -> Figure {
-        Figure::new("throughput, normal", "about 47", values.to_vec(), "Mbps", target)
+        Figure {
+            what: "throughput, normal".into(),
+            paper: "about 47".into(),
+            values: values.to_vec(),
+            unit: "Mbps".into(),
+            target,
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::experiment::{Cell, CellRuns, Contender, Experiment, Packets, Results, Source};
 use super::packets::{self, Job};
 use crate::emulate::DatapathKind;
-use crate::options::usage;
+use crate::options::{self, usage};
 use crate::pool;
 use anole_algorithms::learned::Policies;
 use anole_inference::Loader;
@@ -52,8 +52,6 @@ pub struct Runner {
     pub carrier: Carrier,
     /// Without the peers where figures can do without them.
     pub alone: bool,
-    /// The algorithm that the experiments are about.
-    pub tested: Contender,
     /// Where policies are found.
     pub policies: Arc<Loader>,
 }
@@ -64,9 +62,10 @@ impl Runner {
     pub fn run(
         &self,
         experiment: &Experiment,
+        tested: &Contender,
         save: &mut dyn FnMut(&Results) -> Result<()>,
     ) -> Result<(Results, usize)> {
-        let cells = self.cells(experiment);
+        let cells = self.cells(experiment, tested)?;
         let seeds = self.seeds(experiment) as usize;
         let results = |runs: &[RunResult]| {
             let outcome =
@@ -86,32 +85,35 @@ impl Runner {
     }
 
     /// What real time this takes; none for a simulation.
-    pub fn real_time(&self, experiment: &Experiment) -> Result<Dur> {
+    pub fn real_time(&self, experiment: &Experiment, tested: &Contender) -> Result<Dur> {
         match &self.carrier {
             Carrier::Simulator(_) => Ok(Dur::ZERO),
-            Carrier::Packets { .. } => Ok(packets::span(&self.jobs(experiment, &self.cells(experiment))?)),
+            Carrier::Packets { .. } => {
+                Ok(packets::span(&self.jobs(experiment, &self.cells(experiment, tested)?)?))
+            }
         }
     }
 
     /// Why this can't run, if it can't.
-    pub fn refuses(&self, experiment: &Experiment) -> Option<&'static str> {
-        match (&self.carrier, experiment.packets) {
+    pub fn refuses(&self, experiment: &Experiment) -> Option<String> {
+        match (&self.carrier, experiment.packets()) {
             (Carrier::Packets { .. }, Packets::Never(reason)) => Some(reason),
             _ => None,
         }
     }
 
     /// What runs, without the peers that are left out.
-    fn cells(&self, experiment: &Experiment) -> Vec<Cell> {
-        let mut cells = (experiment.cells)(&self.tested);
-        if self.alone && experiment.packets != Packets::Everyone {
-            cells.retain(|cell| cell.contender.choice.alg == self.tested.choice.alg);
+    fn cells(&self, experiment: &Experiment, tested: &Contender) -> Result<Vec<Cell>> {
+        let mut cells =
+            experiment.cells(tested).map_err(|error| usage(format!("{}: {error}", experiment.id)))?;
+        if self.alone && experiment.packets() != Packets::Everyone {
+            cells.retain(|cell| cell.contender.choice.alg == tested.choice.alg);
         }
-        cells
+        Ok(cells)
     }
 
     fn seeds(&self, experiment: &Experiment) -> u64 {
-        let own = experiment.seeds[usize::from(self.quick)];
+        let own = experiment.raw.seeds[usize::from(self.quick)];
         self.seeds.unwrap_or(match self.carrier {
             Carrier::Simulator(_) => own,
             Carrier::Packets { .. } => own.min(REAL_SEEDS),
@@ -123,7 +125,7 @@ impl Runner {
         let seeds = 1..=self.seeds(experiment);
         let runs = cells.iter().flat_map(|cell| seeds.clone().map(move |seed| (cell, seed)));
         let job = |(cell, seed): (&'a Cell, u64)| {
-            let (scenario, seed) = self.scenario(cell, seed)?;
+            let (scenario, seed) = self.scenario(experiment, cell, seed)?;
             let name = format!("{} on {}", cell.contender.label, cell.setting.name);
             Ok(Job { name, scenario, choice: &cell.contender.choice, seed })
         };
@@ -133,8 +135,9 @@ impl Runner {
     fn simulate(&self, experiment: &Experiment, cells: &[Cell], threads: usize) -> Result<Vec<RunResult>> {
         let seeds = self.seeds(experiment);
         let total = cells.len() * seeds as usize;
-        let bar = progress_bar(experiment.id, total);
-        let job = |number: usize| self.one(&cells[number / seeds as usize], number as u64 % seeds + 1);
+        let bar = progress_bar(&experiment.id, total);
+        let job =
+            |number: usize| self.one(experiment, &cells[number / seeds as usize], number as u64 % seeds + 1);
         let mut runs = Vec::with_capacity(total);
         let take = |_, run| {
             runs.push(run);
@@ -145,10 +148,10 @@ impl Runner {
         Ok(runs)
     }
 
-    fn one(&self, cell: &Cell, seed: u64) -> Result<RunResult> {
+    fn one(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<RunResult> {
         let Cell { contender, setting } = cell;
-        let (mut scenario, seed) = self.scenario(cell, seed)?;
-        for flow in &mut scenario.flows {
+        let (mut scenario, seed) = self.scenario(experiment, cell, seed)?;
+        for flow in scenario.flows.iter_mut().filter(|flow| flow.ack_jitter.is_zero()) {
             flow.ack_jitter = HOST_NOISE;
         }
         let policies: Arc<dyn Policies> = self.policies.clone();
@@ -158,15 +161,19 @@ impl Runner {
     }
 
     /// Links and flows of a run, and the seed of its randomness.
-    fn scenario(&self, cell: &Cell, seed: u64) -> Result<(Scenario, u64)> {
+    fn scenario(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<(Scenario, u64)> {
         let Cell { contender, setting } = cell;
-        Ok(match setting.source {
-            Source::Scenario(text) => {
+        Ok(match &setting.source {
+            Source::Scenario(name) => {
                 let quick = if self.quick { &setting.quick[..] } else { &[] };
                 let set: Vec<String> =
                     setting.set.iter().chain(&contender.params).chain(quick).cloned().collect();
-                let mut no_traces = |_: &str| Err("experiments bring no files along".to_string());
-                (Scenario::parse(text, &setting.name, &set, &mut no_traces).map_err(usage)?, seed)
+                // A file is beside the experiment's.
+                let place = match &experiment.folder {
+                    Some(folder) if name.ends_with(".toml") => folder.join(name),
+                    _ => PathBuf::from(name),
+                };
+                (options::load(&place, &set)?, seed)
             }
             Source::Random => {
                 let mut ranges = Ranges::default();
@@ -189,9 +196,9 @@ impl Runner {
     }
 }
 
-fn progress_bar(id: &'static str, runs: usize) -> ProgressBar {
+fn progress_bar(id: &str, runs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len} runs, {eta} left");
     ProgressBar::new(runs as u64)
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_message(id)
+        .with_message(id.to_string())
 }

@@ -236,6 +236,15 @@ fn apply_or_say(
             }
             tested.into_iter().for_each(|flow| flow.lay_over(&patch));
         }
+        table if table.starts_with("flow.") => {
+            let entries = raw.flow.len();
+            let entry = table["flow.".len()..].parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+            let flow = entry.and_then(|entry| raw.flow.get_mut(entry)).ok_or_else(|| {
+                format!("no [[flow]] \"{}\"; they are numbered from 1 to {entries}", &table["flow.".len()..])
+            })?;
+            let patch: RawFlow = patch(key, value)?;
+            flow.get_mut().lay_over(&patch);
+        }
         name => {
             let named = |link: &RawLink| link.name.as_ref().is_some_and(|n| n.get_ref() == name);
             let names: Vec<String> = raw
@@ -245,7 +254,7 @@ fn apply_or_say(
                 .map(|n| n.get_ref().clone())
                 .collect();
             let link = raw.link.iter_mut().map(Spanned::get_mut).find(|l| named(l)).ok_or_else(|| {
-                format!("no link \"{name}\"; write LINK.KEY (links: {}), flow.KEY, param.NAME or a key of the top level",
+                format!("no link \"{name}\"; write LINK.KEY (links: {}), flow.KEY, flow.NUMBER.KEY, param.NAME or a key of the top level",
                     names.join(", "))
             })?;
             let patch: RawLink = patch(key, value)?;

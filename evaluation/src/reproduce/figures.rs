@@ -1,0 +1,173 @@
+//! Figures of an experiment: read off its runs as its file says.
+
+use super::experiment::{Figure, Results, Target, mean};
+use super::file::{Names, Raw, RawFigure, RawTarget, Statistic, fill, plain};
+use super::measure::Measure;
+use toml::Value;
+
+/// Every figure of an experiment whose subject has this label.
+pub fn figures(raw: &Raw, subject: &str, results: &Results) -> Result<Vec<Figure>, String> {
+    let mut figures = Vec::new();
+    for figure in &raw.figures {
+        let at = |error: String| format!("figure \"{}\": {error}", figure.what);
+        for mut names in raw.combinations(&figure.over, subject).map_err(at)? {
+            if figure.contender != "each" {
+                let contender = fill(&figure.contender, &names).map_err(at)?;
+                figures.extend(one(figure, names, &contender, results).map_err(at)?);
+                continue;
+            }
+            for contender in results.contenders() {
+                names.insert("contender".to_string(), contender.to_string());
+                figures.extend(one(figure, names.clone(), contender, results).map_err(at)?);
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// The setting's name; the only one if there is one.
+fn setting(given: Option<&String>, names: &Names, results: &Results) -> Result<String, String> {
+    match (given, &results.settings()[..]) {
+        (Some(setting), all) => {
+            let name = fill(setting, names)?;
+            match all.contains(&name.as_str()) {
+                true => Ok(name),
+                false => Err(format!("no setting \"{name}\"; there are {}", all.join(", "))),
+            }
+        }
+        (None, [only]) => Ok(only.to_string()),
+        (None, _) => Err("say in which setting".to_string()),
+    }
+}
+
+fn one(
+    figure: &RawFigure,
+    names: Names,
+    contender: &str,
+    results: &Results,
+) -> Result<Option<Figure>, String> {
+    let places: Vec<String> = match &figure.settings[..] {
+        [] => vec![setting(figure.setting.as_ref(), &names, results)?],
+        several => {
+            let place = |name: &String| setting(Some(name), &names, results);
+            several.iter().map(place).collect::<Result<_, _>>()?
+        }
+    };
+    for condition in &figure.only_if {
+        let who = fill(&condition.contender, &names)?;
+        let seen = mean(&each(&places, &who, &condition.measure, results));
+        if !holds(target(&condition.bound, &names)?, seen) {
+            return Ok(None);
+        }
+    }
+    let values = |who: &str| values(figure, &names, &places, who, results);
+    let mut what = fill(&figure.what, &names)?;
+    let mut values_of = values(contender)?;
+    if !figure.lowest_of.is_empty() {
+        let all = figure.lowest_of.iter().map(|who| {
+            let who = fill(who, &names)?;
+            Ok((values(&who)?, who))
+        });
+        let all = all.collect::<Result<Vec<_>, String>>()?;
+        let Some((lowest, who)) = all.into_iter().min_by(|(a, _), (b, _)| mean(a).total_cmp(&mean(b))) else {
+            return Ok(None);
+        };
+        values_of = lowest;
+        what += &format!(": {who}");
+    }
+    if let Some(statistic) = figure.statistic {
+        values_of = vec![statistic.of(values_of)];
+    }
+    let values = values_of.into_iter().map(|value| value * figure.scale).collect();
+    let paper = fill(&figure.paper, &names)?;
+    let target = target(&figure.target, &names)?;
+    Ok(Some(Figure { what, paper, values, unit: figure.unit.clone(), target }))
+}
+
+/// A measure of each run in some settings.
+fn each(places: &[String], who: &str, measure: &Measure, results: &Results) -> Vec<f64> {
+    places.iter().flat_map(|place| results.each(place, who, |run| measure.of(run))).collect()
+}
+
+/// The measure of each run, as a share of the reference's if there is one.
+fn values(
+    figure: &RawFigure,
+    names: &Names,
+    places: &[String],
+    who: &str,
+    results: &Results,
+) -> Result<Vec<f64>, String> {
+    let measure = &figure.measure;
+    let ours = each(places, who, measure, results);
+    let Some(per) = &figure.per else { return Ok(ours) };
+    let there = match &per.setting {
+        Some(_) => vec![setting(per.setting.as_ref(), names, results)?],
+        None => places.to_vec(),
+    };
+    let mut theirs = Vec::new();
+    for contender in &per.contenders {
+        let contender = fill(contender, names)?;
+        // Empty: there is no such candidate.
+        if !contender.is_empty() {
+            theirs.push(each(&there, &contender, measure, results));
+        }
+    }
+    if per.contenders.is_empty() {
+        theirs.push(each(&there, who, measure, results));
+    }
+    let better = theirs.into_iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default();
+    let whole = mean(&better);
+    let share = |(n, ours): (usize, &f64)| {
+        let reference = if per.paired { better.get(n).copied().unwrap_or(f64::NAN) } else { whole };
+        if per.difference { 1.0 + (ours - reference) / whole.abs() } else { ours / reference }
+    };
+    Ok(ours.iter().enumerate().map(share).collect())
+}
+
+impl Statistic {
+    fn of(self, mut values: Vec<f64>) -> f64 {
+        values.sort_by(f64::total_cmp);
+        let whole = mean(&values);
+        match self {
+            Statistic::P10 => values.get(values.len() / 10).copied().unwrap_or(f64::NAN),
+            Statistic::Range => match (values.first(), values.last()) {
+                (Some(low), Some(high)) => high - low,
+                _ => f64::NAN,
+            },
+            Statistic::Deviation => {
+                let squares: f64 = values.iter().map(|x| (x - whole) * (x - whole)).sum();
+                (squares / (values.len().max(2) - 1) as f64).sqrt()
+            }
+        }
+    }
+}
+
+/// A target with its columns put in.
+pub fn target(raw: &RawTarget, names: &Names) -> Result<Target, String> {
+    let low = raw.at_least.as_ref().map(|value| number(value, names)).transpose()?.flatten();
+    let high = raw.at_most.as_ref().map(|value| number(value, names)).transpose()?.flatten();
+    Ok(match (low, high) {
+        (Some(low), Some(high)) => Target::Within(low, high),
+        (Some(low), None) => Target::AtLeast(low),
+        (None, Some(high)) => Target::AtMost(high),
+        (None, None) => Target::None,
+    })
+}
+
+/// A number, or text that is one once its columns are put in; empty text is none.
+pub fn number(value: &Value, names: &Names) -> Result<Option<f64>, String> {
+    let text = fill(&plain(value), names)?;
+    match text.trim() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| format!("\"{text}\" is not a number")),
+    }
+}
+
+fn holds(target: Target, value: f64) -> bool {
+    match target {
+        Target::None => true,
+        Target::AtLeast(low) => value >= low,
+        Target::AtMost(high) => value <= high,
+        Target::Within(low, high) => (low..=high).contains(&value),
+    }
+}
