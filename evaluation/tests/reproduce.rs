@@ -82,6 +82,43 @@ fn every_experiment_runs_and_writes_its_files() {
     }
 }
 
+/// Finished runs are kept; one that is damaged, or not there, is made again. A page links to each.
+#[test]
+fn a_broken_off_reproduction_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let run = |seeds| text(&reproduce(&["libra-fig14", "--quick", "--seeds", seeds, "--json", "--out", out]));
+    let files = || {
+        let entries = std::fs::read_dir(folder.path().join("cells")).unwrap();
+        let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    let first = run("1");
+    let kept = files();
+    assert_eq!(kept.len(), 7);
+    let read = |file: &Path| std::fs::read_to_string(file).unwrap();
+    // Half-written, and with another throughput, which a figure then shows: it was not run again.
+    let whole = read(&kept[0]);
+    std::fs::write(&kept[0], &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(run("1"), first);
+    assert_eq!(read(&kept[0]), whole);
+    std::fs::remove_file(&kept[1]).unwrap();
+    let written = |file: &Path| std::fs::metadata(file).unwrap().modified().unwrap();
+    let before = written(&kept[2]);
+    assert_eq!(run("1"), first);
+    assert_eq!((files(), written(&kept[2])), (kept, before));
+    run("2");
+    assert_eq!(files().len(), 14);
+    let page = read(&folder.path().join("libra-fig14.html"));
+    for file in files() {
+        let name = file.file_name().unwrap().to_str().unwrap().to_string();
+        assert!(page.contains(&format!("href=\"cells/{name}\"")), "{name}");
+    }
+    assert!(page.contains("anole-eval sim dumbbell --alg c-libra --set flow.ack_jitter_us=200"), "{page}");
+    assert!(read(&folder.path().join("index.html")).contains("href=\"libra-fig14.html\""));
+}
+
 #[test]
 fn a_sweep_has_a_curve_per_figure() {
     let folder = tempfile::tempdir().unwrap();

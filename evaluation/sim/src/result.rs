@@ -4,28 +4,53 @@
 //! in Mbps (10^6 bits per second), as the names say.
 
 use anole_algorithms::{Explanation, Judgement, Shares};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Text that is one of a few words. An alias, since a reference in its place would have to be borrowed from what is read.
+pub type Word = &'static str;
+
+/// Every word that a result has in place of a free text.
+const WORDS: [&str; 8] = ["sim", "quic", "kernel", "agent", "fallback", "embedded", "torch", "server"];
+
+fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Word, D::Error> {
+    let text = String::deserialize(from)?;
+    let known = WORDS.into_iter().find(|word| *word == text);
+    known.ok_or_else(|| serde::de::Error::unknown_variant(&text, &WORDS))
+}
+
+fn optional_word<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Word>, D::Error> {
+    #[derive(Deserialize)]
+    struct Read(#[serde(deserialize_with = "word")] Word);
+    Ok(Option::<Read>::deserialize(from)?.map(|read| read.0))
+}
+
+fn own_version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// Name of the scenario.
     pub scenario: String,
     /// `sim`, `quic` or `kernel`.
-    pub mode: &'static str,
+    #[serde(deserialize_with = "word")]
+    pub mode: Word,
     /// Algorithm of the flows under test; without such flows, of the first one.
     pub alg: String,
     /// Seed of this run.
     pub seed: u64,
-    /// Version of anole-ccp; a binary adds the commit.
-    pub version: &'static str,
+    /// Version of anole-ccp; a binary adds the commit. One that is read is this program's.
+    #[serde(skip_deserializing, default = "own_version")]
+    pub version: Word,
     /// Rule-based candidate asked for; null for the algorithm's default. This and the next three are
     /// filled in by whoever took the options.
     pub classic: Option<String>,
     /// Learned candidate asked for; null for the algorithm's default.
     pub policy: Option<String>,
     /// What ran trained policies: `embedded`, `torch` or `server`; null where there was none.
-    pub backend: Option<&'static str>,
+    #[serde(deserialize_with = "optional_word")]
+    pub backend: Option<Word>,
     /// Changes of the scenario, as given.
     pub set: Vec<String>,
     /// How long the run took.
@@ -63,7 +88,7 @@ impl RunResult {
 }
 
 /// One link.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkResult {
     /// Name.
     pub name: String,
@@ -80,7 +105,7 @@ pub struct LinkResult {
 }
 
 /// A link over time, from the start of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkSeries {
     /// Length of one point.
     pub dt_s: f64,
@@ -93,7 +118,7 @@ pub struct LinkSeries {
 }
 
 /// One flow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowResult {
     /// Its algorithm.
     pub alg: String,
@@ -133,12 +158,12 @@ pub struct FlowResult {
     /// Messages from agent to datapath that concern the flow.
     pub updates: Option<u64>,
     /// Who governed it when, to 0.1 s; empty where that was not noted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub governed: Vec<Governed>,
     /// The run over time.
     pub series: Series,
-    /// Data units, of Antelope where `param.log` is 1.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Data units, of Antelope where `param.log` is 1; not read back.
+    #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
     pub units: Vec<Judgement>,
     /// Why it went as it did, of algorithms that explain themselves; no part of the JSON.
     #[serde(skip)]
@@ -146,18 +171,19 @@ pub struct FlowResult {
 }
 
 /// A part of a run in which one governor decided over a flow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Governed {
     /// Its beginning, from the start of the run.
     pub from_s: f64,
     /// Its end.
     pub to_s: f64,
     /// `agent`, or `fallback`.
-    pub by: &'static str,
+    #[serde(deserialize_with = "word")]
+    pub by: Word,
 }
 
 /// Values over time, from the start of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Length of one point.
     pub dt_s: f64,

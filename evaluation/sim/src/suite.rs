@@ -11,7 +11,7 @@ mod summary;
 mod tests;
 
 pub use ranges::{Ranges, RangesError};
-pub use summary::{Difference, Figures, LinkOutcome, figures};
+pub use summary::{Difference, Figures, LinkOutcome, figures, interval};
 
 use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind};
 use crate::scenario::{AGENT_DELAY, Change, FlowSpec, HEADER_BYTES, INFERENCE, LinkSpec, Places, Scenario};

@@ -11,6 +11,7 @@ use super::panels::panels;
 use super::picture::Panel;
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
+use anole_sim::suite::interval;
 use std::path::{Path, PathBuf};
 
 /// An experiment: a file, and its name.
@@ -202,6 +203,13 @@ impl Figure {
         let (mean, count) = (self.mean(), self.values.len() as f64);
         let squares: f64 = self.values.iter().map(|x| (x - mean) * (x - mean)).sum();
         if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 }
+    }
+
+    /// Bounds of the mean's 95 % interval (bootstrap over runs); `None` of fewer than two runs, or where one had nothing
+    /// to measure.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        let known = self.values.len() > 1 && self.values.iter().all(|value| value.is_finite());
+        known.then(|| interval(&self.values))
     }
 
     /// How far the mean is from where it should be; 0 when it is there, `None` without a target.

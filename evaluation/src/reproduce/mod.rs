@@ -4,6 +4,7 @@
 //! Those of `evaluation/experiments/` come with the program ([`catalogue`]); a researcher writes others.
 
 mod catalogue;
+mod cells;
 mod experiment;
 mod figures;
 mod file;
@@ -14,6 +15,7 @@ mod picture;
 mod report;
 mod run;
 mod series;
+mod site;
 
 use crate::emulate::DatapathKind;
 use crate::emulate::host::ProcessorTime;
@@ -25,6 +27,7 @@ use anole_model::Dur;
 use anole_model::names::{did_you_mean, nearest};
 use anole_sim::plan::Choice;
 use anyhow::{Context, Result, bail};
+use cells::Cells;
 use experiment::{Contender, Experiment, Figure, Results};
 use run::{Carrier, Runner};
 use std::num::NonZeroUsize;
@@ -64,7 +67,7 @@ pub struct Args {
     /// Simulations at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Directory for ID.csv, ID-plot.csv, ID.svg and report.md
+    /// Directory for tables, plots, report.md and finished runs; what is there already is not run again
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print one JSON object per figure, one per line
@@ -114,6 +117,7 @@ pub fn main(args: Args) -> Result<()> {
         seeds: args.seeds,
         carrier: carrier(&args)?,
         alone: alone(&args),
+        cells: args.out.as_deref().map(Cells::below).transpose()?,
         policies: loader.clone(),
     };
     leave_out(&runner, &args.ids, &mut experiments)?;
@@ -122,6 +126,7 @@ pub fn main(args: Args) -> Result<()> {
     tell_time(&runner, &jobs)?;
     let mut page = report::head(&what_ran(&args), jobs.len());
     let folder = args.out.as_deref();
+    let mut entries = Vec::new();
     for (experiment, tested) in jobs {
         let begin = ProcessorTime::now();
         let partial = format!("{}-partial.csv", experiment.id);
@@ -135,7 +140,14 @@ pub fn main(args: Args) -> Result<()> {
             // Those of peers that did not run.
             figures.retain(|figure| !figure.values.is_empty());
         }
-        write_all(folder, experiment, &tested, &results)?;
+        let plot = write_all(folder, experiment, &tested, &results)?;
+        if folder.is_some() {
+            let files = runner.files(experiment, &results)?;
+            let own = site::experiment(experiment, &figures, &plot, &results, &files);
+            write(folder, &format!("{}.html", experiment.id), &own)?;
+            entries.push(site::Entry::new(experiment, &figures));
+            write(folder, "index.html", &site::index(&what_ran(&args), &entries))?;
+        }
         page += &report::section(experiment, &figures);
         if args.datapath != Datapath::Sim {
             let load = packets::load(begin, repeated);
@@ -279,18 +291,20 @@ fn what_ran(args: &Args) -> String {
     format!("{subject}{slots}, {carrier}{params}{seeds}{quick}")
 }
 
-/// What one experiment leaves, if there is a folder for it.
+/// What one experiment leaves, if there is a folder for it; its plot.
 fn write_all(
     folder: Option<&Path>,
     experiment: &Experiment,
     tested: &Contender,
     results: &Results,
-) -> Result<()> {
+) -> Result<String> {
     let panels = experiment.panels(&tested.label, results).map_err(usage)?;
     let id = &experiment.id;
-    write(folder, &format!("{id}.svg"), &picture::draw(&panels))?;
+    let plot = picture::draw(&panels);
+    write(folder, &format!("{id}.svg"), &plot)?;
     write(folder, &format!("{id}-plot.csv"), &picture::csv(&panels))?;
-    write(folder, &format!("{id}.csv"), &report::csv(results))
+    write(folder, &format!("{id}.csv"), &report::csv(results))?;
+    Ok(plot)
 }
 
 fn write(folder: Option<&Path>, name: &str, content: &str) -> Result<()> {

@@ -6,8 +6,11 @@ use crate::output::csv_field;
 use anole_sim::result::{FlowResult, RunResult};
 use serde::Serialize;
 
-/// Columns of a figure's line.
-const HEAD: [&str; 6] = ["", "what", "paper", "ours", "target", "verdict"];
+/// Columns of a figure's line: experiment, what, paper, ours, target, verdict.
+const COLUMNS_OF_LINE: usize = 6;
+
+/// Columns of a section's table.
+const TABLE: [&str; 6] = ["what", "source", "ours", "95 % of the mean", "target", "verdict"];
 
 /// A figure as `--json` prints it.
 #[derive(Serialize)]
@@ -19,6 +22,9 @@ pub struct FigureJson<'a> {
     paper: Option<&'a str>,
     mean: Option<f64>,
     deviation: Option<f64>,
+    /// Bounds of the mean's 95 % interval.
+    low: Option<f64>,
+    high: Option<f64>,
     runs: usize,
     unit: &'a str,
     target: Option<String>,
@@ -29,6 +35,7 @@ pub struct FigureJson<'a> {
 /// A figure for programs; what was not measured is null.
 pub fn json<'a>(id: &'a str, mode: &'a str, figure: &'a Figure) -> FigureJson<'a> {
     let known = |x: f64| x.is_finite().then_some(x);
+    let interval = figure.interval();
     FigureJson {
         id,
         mode,
@@ -36,6 +43,8 @@ pub fn json<'a>(id: &'a str, mode: &'a str, figure: &'a Figure) -> FigureJson<'a
         paper: (!figure.paper.is_empty()).then_some(&figure.paper),
         mean: known(figure.mean()),
         deviation: known(figure.deviation()),
+        low: interval.map(|[low, _]| low),
+        high: interval.map(|[_, high]| high),
         runs: figure.values.len(),
         unit: &figure.unit,
         target: (figure.target != Target::None).then(|| target(figure)),
@@ -74,25 +83,28 @@ fn verdict(figure: &Figure) -> String {
     }
 }
 
-fn cells(id: &str, figure: &Figure) -> [String; 6] {
+/// The 95 % interval of a figure's mean.
+pub fn interval(figure: &Figure) -> String {
+    figure.interval().map_or("–".to_string(), |[low, high]| format!("{} to {}", number(low), number(high)))
+}
+
+/// What, paper, ours, target, verdict.
+pub fn texts(figure: &Figure) -> [String; 5] {
     let ours = format!("{} ± {} {}", number(figure.mean()), number(figure.deviation()), figure.unit);
     let paper = if figure.paper.is_empty() { "–" } else { &figure.paper };
-    [
-        id.to_string(),
-        figure.what.clone(),
-        paper.to_string(),
-        ours.trim_end().to_string(),
-        target(figure),
-        verdict(figure),
-    ]
+    [figure.what.clone(), paper.to_string(), ours.trim_end().to_string(), target(figure), verdict(figure)]
 }
 
 /// The lines of one experiment, in columns.
 pub fn lines(id: &str, figures: &[Figure]) -> String {
-    let rows: Vec<[String; 6]> = figures.iter().map(|figure| cells(id, figure)).collect();
+    let row = |figure: &Figure| {
+        let [what, paper, ours, target, verdict] = texts(figure);
+        [id.to_string(), what, paper, ours, target, verdict]
+    };
+    let rows: Vec<[String; COLUMNS_OF_LINE]> = figures.iter().map(row).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let line = |row: &[String; 6]| {
+    let widths: Vec<usize> = (0..COLUMNS_OF_LINE).map(width).collect();
+    let line = |row: &[String; COLUMNS_OF_LINE]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
     };
@@ -104,11 +116,13 @@ pub fn section(experiment: &Experiment, figures: &[Figure]) -> String {
     let (id, title) = (&experiment.id, &experiment.raw.title);
     let (about, source) = (experiment.raw.about.trim(), &experiment.raw.source);
     let mut out = format!(
-        "\n## {id}: {title}\n\n{source}. {about}\n\n|{}|\n|---|---|---|---|---|\n",
-        HEAD[1..].join("|")
+        "\n## {id}: {title}\n\n{source}. {about}\n\n|{}|\n|---|---|---|---|---|---|\n",
+        TABLE.join("|")
     );
     for figure in figures {
-        out += &format!("|{}|\n", cells(id, figure)[1..].join("|").replace('\n', " "));
+        let [what, paper, ours, target, verdict] = texts(figure);
+        let row = [what, paper, ours, interval(figure), target, verdict].join("|");
+        out += &format!("|{}|\n", row.replace('\n', " "));
     }
     out + &format!("\n![{title}]({id}.svg)\n")
 }

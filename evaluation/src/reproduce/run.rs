@@ -1,5 +1,6 @@
 //! The runs of an experiment: simulated on several threads, whose number changes nothing, or with real packets.
 
+use super::cells::Cells;
 use super::experiment::{Cell, CellRuns, Contender, Experiment, Packets, Results, Source};
 use super::packets::{self, Job};
 use crate::emulate::DatapathKind;
@@ -52,6 +53,8 @@ pub struct Runner {
     pub carrier: Carrier,
     /// Without the peers where figures can do without them.
     pub alone: bool,
+    /// Where finished simulations are kept, and looked for.
+    pub cells: Option<Cells>,
     /// Where policies are found.
     pub policies: Arc<Loader>,
 }
@@ -82,6 +85,23 @@ impl Runner {
             }
         };
         Ok((results(&runs), repeated))
+    }
+
+    /// The names of the files of every cell's runs, where they are kept.
+    pub fn files(&self, experiment: &Experiment, results: &Results) -> Result<Vec<Vec<String>>> {
+        let Some(cells) = self.cells.as_ref().filter(|_| matches!(self.carrier, Carrier::Simulator(_)))
+        else {
+            return Ok(Vec::new());
+        };
+        let name = |cell: &Cell, seed: u64| {
+            let (scenario, seed) = self.noisy(experiment, cell, seed)?;
+            Ok(cells.name(&experiment.id, cell, &scenario, seed))
+        };
+        let of_cell = |outcome: &CellRuns| {
+            let seeds = 1..=outcome.runs.len() as u64;
+            seeds.map(|seed| name(&outcome.cell, seed)).collect()
+        };
+        results.0.iter().map(of_cell).collect()
     }
 
     /// What real time this takes; none for a simulation.
@@ -150,14 +170,27 @@ impl Runner {
 
     fn one(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<RunResult> {
         let Cell { contender, setting } = cell;
+        let (scenario, seed) = self.noisy(experiment, cell, seed)?;
+        let policies: Arc<dyn Policies> = self.policies.clone();
+        let plans = plan(&scenario, &contender.choice, &policies, seed)
+            .map_err(|error| usage(format!("{} on {}: {error}", contender.label, setting.name)))?;
+        let run = || anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
+        match &self.cells {
+            None => Ok(run()),
+            Some(cells) => {
+                let name = cells.name(&experiment.id, cell, &scenario, seed);
+                cells.get_or_run(&name, (&experiment.id, cell, seed), run)
+            }
+        }
+    }
+
+    /// The scenario of a simulation, whose ACKs have the noise of hosts.
+    fn noisy(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<(Scenario, u64)> {
         let (mut scenario, seed) = self.scenario(experiment, cell, seed)?;
         for flow in scenario.flows.iter_mut().filter(|flow| flow.ack_jitter.is_zero()) {
             flow.ack_jitter = HOST_NOISE;
         }
-        let policies: Arc<dyn Policies> = self.policies.clone();
-        let plans = plan(&scenario, &contender.choice, &policies, seed)
-            .map_err(|error| usage(format!("{} on {}: {error}", contender.label, setting.name)))?;
-        Ok(anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ()))
+        Ok((scenario, seed))
     }
 
     /// Links and flows of a run, and the seed of its randomness.

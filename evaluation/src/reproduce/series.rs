@@ -8,7 +8,8 @@ const STABLE_WITHIN: f64 = 0.25;
 /// Over what throughput is a mean there, s: what one round trip does is no instability.
 const STABLE_POINT_S: f64 = 0.5;
 
-/// The seconds from a flow's start until it is stable, and its throughput from there on, Mbps in points of half a second.
+/// The seconds from a flow's start until it is stable, and its throughput from there on, Mbps. Of a flow that never is:
+/// all of its time, and the throughput of its last half.
 pub fn converged(run: &RunResult, number: usize) -> Option<(f64, &[f64])> {
     let flow = run.flows.get(number)?;
     let series = &flow.series;
@@ -20,8 +21,10 @@ pub fn converged(run: &RunResult, number: usize) -> Option<(f64, &[f64])> {
         let whole = mean(window).unwrap_or(0.0);
         whole > 0.0 && window.iter().all(|x| (x / whole - 1.0).abs() <= STABLE_WITHIN)
     };
-    let first = points.windows(window).position(stable)?;
-    Some((first as f64 * STABLE_POINT_S, &active[(first * point).min(active.len())..]))
+    match points.windows(window).position(stable) {
+        Some(first) => Some((first as f64 * STABLE_POINT_S, &active[(first * point).min(active.len())..])),
+        None => Some((flow.stop_s - flow.start_s, &active[active.len() / 2..])),
+    }
 }
 
 /// The points of a series between two times, s.
@@ -238,6 +241,19 @@ mod tests {
         assert!((far(0) - 1.0).abs() < 1e-9 && (far(1) - 0.5 / 6.0).abs() < 1e-9);
         assert_eq!(worst_unfairness(&run(flows.clone()), 12.0, 0.5), Some(1.0));
         assert_eq!(jain_between(&run(flows), [2.0, 4.0]), Some(0.9));
+    }
+
+    #[test]
+    fn a_flow_has_converged_when_its_throughput_stays() {
+        // In points of half a second: two up and down, then twelve that stay.
+        let moving = [0.0, 30.0, 1.0, 30.0].into_iter().chain([10.0; 12]);
+        let mut flow = flow(0.0, moving.collect(), vec![None; 16]);
+        flow.stop_s = 8.0;
+        assert_eq!(converged(&run(vec![flow.clone()]), 0), Some((2.0, &[10.0; 12][..])));
+        flow.series.throughput_mbps = (0..16).map(|n| f64::from(n % 2) * 20.0).collect();
+        let never = run(vec![flow]);
+        let (time, after) = converged(&never, 0).unwrap();
+        assert_eq!((time, after.len()), (8.0, 8));
     }
 
     #[test]

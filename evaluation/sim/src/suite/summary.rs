@@ -116,19 +116,25 @@ fn percentile(mut values: Vec<f64>, fraction: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-fn difference(differences: &[f64]) -> Difference {
+/// Bounds of the 95 % interval of a mean (percentile bootstrap, 2000 resamples); zeros of nothing.
+pub fn interval(values: &[f64]) -> [f64; 2] {
     // The resamples are the same for every comparison, and no figure depends on what ran before.
     let mut rng = Pcg64Mcg::seed_from_u64(1);
-    let count = differences.len();
+    let count = values.len();
     let resample = |_| {
-        let drawn = (0..count).map(|_| differences[rng.random_range(0..count)]);
+        let drawn = (0..count).map(|_| values[rng.random_range(0..count)]);
         drawn.sum::<f64>() / count as f64
     };
     let means: Vec<f64> = if count > 0 { (0..RESAMPLES).map(resample).collect() } else { Vec::new() };
+    [percentile(means.clone(), 0.025), percentile(means, 0.975)]
+}
+
+fn difference(differences: &[f64]) -> Difference {
+    let [low, high] = interval(differences);
     Difference {
         mean: mean(differences),
-        low: percentile(means.clone(), 0.025),
-        high: percentile(means, 0.975),
+        low,
+        high,
         wins: mean(&differences.iter().map(|&d| f64::from(d > 0.0)).collect::<Vec<_>>()),
     }
 }

@@ -1,0 +1,90 @@
+//! Finished cells, kept in a folder: a run that is there is not made again, and one half-written is not there.
+//!
+//! A cell's name is the hash of all that its run depends on: the program, links and flows, the choice of algorithm, the
+//! seed, and the content of a policy file.
+
+use super::experiment::Cell;
+use crate::output;
+use anole_sim::result::RunResult;
+use anole_sim::scenario::Scenario;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// The folder of cells below `--out`.
+pub const FOLDER: &str = "cells";
+
+/// A run, as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    experiment: String,
+    setting: String,
+    contender: String,
+    seed: u64,
+    /// Round-trip times of a lone packet of each flow, which a run's JSON leaves out.
+    ideal_rtt_ms: Vec<f64>,
+    run: RunResult,
+}
+
+/// Where cells are kept.
+pub struct Cells {
+    folder: PathBuf,
+    /// Hash of the program's file: another build may come to other results.
+    program: Vec<u8>,
+}
+
+impl Cells {
+    /// Those below `out`.
+    pub fn below(out: &Path) -> Result<Cells> {
+        let program = std::env::current_exe().and_then(std::fs::read).context("cannot read this program")?;
+        Ok(Cells { folder: out.join(FOLDER), program: Sha256::digest(program).to_vec() })
+    }
+
+    /// The name of a cell's file.
+    pub fn name(&self, experiment: &str, cell: &Cell, scenario: &Scenario, seed: u64) -> String {
+        let choice = &cell.contender.choice;
+        let mut hash = Sha256::new_with_prefix(&self.program);
+        hash.update(format!("{scenario:?}\n{choice:?}\n{seed}"));
+        // A file's content counts, not its name alone.
+        if let Some(policy) = choice.policy.as_ref().and_then(|policy| std::fs::read(policy).ok()) {
+            hash.update(policy);
+        }
+        let digits: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("{experiment}-{digits}-{seed}.json")
+    }
+
+    /// A finished run, or what `run` makes, which is kept then.
+    pub fn get_or_run(
+        &self,
+        name: &str,
+        (experiment, cell, seed): (&str, &Cell, u64),
+        run: impl FnOnce() -> RunResult,
+    ) -> Result<RunResult> {
+        if let Some(run) = self.read(name) {
+            return Ok(run);
+        }
+        let run = run();
+        let kept = Kept {
+            experiment: experiment.to_string(),
+            setting: cell.setting.name.clone(),
+            contender: cell.contender.label.clone(),
+            seed,
+            ideal_rtt_ms: run.flows.iter().map(|flow| flow.ideal_rtt_ms).collect(),
+            run,
+        };
+        let text = serde_json::to_string(&kept).context("cannot express a run as JSON")?;
+        output::write_whole(&self.folder, name, &text)?;
+        Ok(kept.run)
+    }
+
+    /// A file that cannot be read as a run counts as none.
+    fn read(&self, name: &str) -> Option<RunResult> {
+        let text = std::fs::read(self.folder.join(name)).ok()?;
+        let Kept { ideal_rtt_ms, mut run, .. } = serde_json::from_slice(&text).ok()?;
+        for (flow, ms) in run.flows.iter_mut().zip(ideal_rtt_ms) {
+            flow.ideal_rtt_ms = ms;
+        }
+        Some(run)
+    }
+}
