@@ -18,6 +18,7 @@ mod reproduce;
 mod sim;
 mod suite;
 mod table;
+mod trace;
 
 use anole_cli::Failure;
 use clap::{Parser, Subcommand};
@@ -41,10 +42,12 @@ enum Command {
     Adversary(adversary::Args),
     /// Run what every algorithm has to bear: losses, outages, reordering and the like
     Conformance(conformance::Args),
-    /// Reproduce the figures of the paper of Anole, and what lies beyond them, each with its target
+    /// Reproduce the figures of five papers, and what lies beyond them, about any algorithm
     Reproduce(reproduce::Args),
     /// Run a scenario with real packets, in real time
     Emulate(emulate::Args),
+    /// Mahimahi traces: what one is like, others like it, and both in a picture
+    Trace(trace::Args),
     /// Three algorithms and flows that share, with real packets, as a page for a newcomer
     Demo(demo::Args),
     /// Measure what a simulated packet, an inference and a question to a policy server cost
@@ -69,6 +72,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Conformance(args) => conformance::main(args),
         Command::Reproduce(args) => reproduce::main(args),
         Command::Emulate(args) => emulate::main(args),
+        Command::Trace(args) => trace::main(args),
         Command::Demo(args) => demo::main(args),
         Command::Bench(args) => bench::main(args),
     }

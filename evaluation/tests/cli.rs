@@ -293,3 +293,47 @@ fn a_flow_of_anole_explains_itself_step_by_step() {
 fn the_program_behaves_as_the_others_do() {
     anole_testing::command_line("anole-eval", env!("CARGO_BIN_EXE_anole-eval"));
 }
+
+#[test]
+fn a_trace_is_fitted_made_again_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let program = env!("CARGO_BIN_EXE_anole-eval");
+        std::process::Command::new(program)
+            .arg("trace")
+            .args(args)
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    let ok = |args: &[&str]| {
+        let output = run(args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    ok(&["make", "cellular", "--seed", "2", "--duration-s", "60", "--out", "a.down"]);
+    let model = ok(&["fit", "a.down"]);
+    assert!(model.starts_with("# 60.0 s, ") && model.contains("kind = \"cellular\""), "{model}");
+    std::fs::write(folder.path().join("m.toml"), &model).unwrap();
+    ok(&["make", "m.toml", "--out", "b.down"]);
+    let json: serde_json::Value = serde_json::from_str(&ok(&["fit", "b.down", "--json"])).unwrap();
+    assert!(
+        json["statistics"]["mean_mbps"].as_f64().unwrap() > 1.0 && json["model"]["burst"].is_f64(),
+        "{json}"
+    );
+    ok(&["show", "a.down", "b.down", "--out", "both.svg"]);
+    assert!(std::fs::read_to_string(folder.path().join("both.svg")).unwrap().contains("b.down"));
+    std::fs::write(folder.path().join("odd.toml"), model.replace("burst", "brust")).unwrap();
+    std::fs::write(folder.path().join("odd.down"), "1\nx\n").unwrap();
+    for (args, hint) in [
+        (&["make", "cell", "--out", "c.down"][..], "cellular, wifi, leo"),
+        (&["make", "odd.toml", "--out", "c.down"], "brust"),
+        (&["make", "cellular", "--duration-s", "-1", "--out", "c.down"], "duration_s = -1"),
+        (&["fit", "odd.down"], "odd.down: line 2"),
+        (&["fit", "none.down"], "none.down"),
+    ] {
+        let output = run(args);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(hint), "{args:?}: {error}");
+    }
+}

@@ -13,6 +13,8 @@ use rand_pcg::Pcg64Mcg;
 
 /// The rate is drawn anew this often.
 const TICK_S: f64 = 0.02;
+/// Ticks in a tenth of a second.
+const FLICKER_TICKS: u32 = 5;
 /// A trace is at least this long, so that its mean is one.
 const SHORTEST_S: f64 = 1.0;
 
@@ -31,12 +33,24 @@ pub struct Lte {
     pub outage_every_s: f64,
     /// Mean length of an outage, s.
     pub outage_s: f64,
+    /// Standard deviation of what is added to the logarithm of the rate every 0.1 s, without memory; 0 for nothing.
+    pub flicker: f64,
+    /// Mean number of opportunities that come together, geometrically distributed; 1 for a Poisson process.
+    pub burst: f64,
 }
 
 impl Lte {
     /// A quiet cell with this mean.
     pub fn with_mean(mean: Rate) -> Lte {
-        Lte { mean, deviation: 0.5, memory_s: 2.0, outage_every_s: 20.0, outage_s: 0.2 }
+        Lte {
+            mean,
+            deviation: 0.5,
+            memory_s: 2.0,
+            outage_every_s: 20.0,
+            outage_s: 0.2,
+            flicker: 0.0,
+            burst: 1.0,
+        }
     }
 
     /// Draws a trace; it begins again after `duration`.
@@ -45,7 +59,7 @@ impl Lte {
         let end_s = duration.as_secs_f64().max(SHORTEST_S);
         let keep = (-TICK_S / self.memory_s).exp();
         let spread = self.deviation * (1.0 - keep * keep).sqrt();
-        let mut level = self.deviation * normal(rng);
+        let (mut level, mut flicker) = (self.deviation * normal(rng), 0.0);
         let mut outage_until_s = 0.0;
         let mut at_ms = Vec::with_capacity((per_s * end_s * 1.2) as usize);
         let end_ms = (end_s * 1e3).ceil() as u32;
@@ -55,11 +69,16 @@ impl Lte {
             if rng.random::<f64>() < TICK_S / self.outage_every_s {
                 outage_until_s = tick_s + self.outage_s * exponential(rng);
             }
+            if self.flicker > 0.0 && tick % FLICKER_TICKS == 0 {
+                flicker = self.flicker * normal(rng);
+            }
             if tick_s >= outage_until_s {
-                let rate = per_s * (level - self.deviation * self.deviation / 2.0).exp();
+                let squares = self.deviation * self.deviation + self.flicker * self.flicker;
+                let rate = per_s / self.burst.max(1.0) * (level + flicker - squares / 2.0).exp();
                 let mut at_s = exponential(rng) / rate;
                 while at_s < TICK_S {
-                    at_ms.push((((tick_s + at_s) * 1e3) as u32).min(end_ms));
+                    let ms = (((tick_s + at_s) * 1e3) as u32).min(end_ms);
+                    at_ms.extend((0..self.together(rng)).map(|_| ms));
                     at_s += exponential(rng) / rate;
                 }
             }
@@ -67,6 +86,15 @@ impl Lte {
         // The last opportunity is the length of the trace.
         at_ms.push(end_ms);
         Trace::from_times(at_ms)
+    }
+
+    /// How many opportunities come at one time.
+    fn together(&self, rng: &mut Pcg64Mcg) -> u32 {
+        if self.burst <= 1.0 {
+            return 1;
+        }
+        let stay = 1.0 - 1.0 / self.burst;
+        1 + (-exponential(rng) / stay.ln()) as u32
     }
 }
 
@@ -93,6 +121,18 @@ mod tests {
     fn a_trace_has_about_its_mean() {
         let mean = trace(Lte::with_mean(Rate::from_mbps(20.0)), 600).mean_rate().mbps();
         assert!((mean / 20.0 - 1.0).abs() < 0.1, "{mean}");
+    }
+
+    #[test]
+    fn bursts_and_flicker_leave_the_mean() {
+        let lte = Lte { flicker: 0.5, burst: 5.0, ..Lte::with_mean(Rate::from_mbps(20.0)) };
+        let trace = trace(lte, 600);
+        assert!((trace.mean_rate().mbps() / 20.0 - 1.0).abs() < 0.1, "{}", trace.mean_rate().mbps());
+        let mut times: Vec<_> = trace.times_ms().to_vec();
+        let all = times.len();
+        times.dedup();
+        let together = all as f64 / times.len() as f64;
+        assert!((4.0..7.5).contains(&together), "{together}");
     }
 
     /// Opportunities in consecutive windows.

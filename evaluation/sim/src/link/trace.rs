@@ -77,6 +77,11 @@ impl Trace {
         Trace { at_ms }
     }
 
+    /// The times of one repetition, ms, in order; the last one is its length.
+    pub fn times_ms(&self) -> &[u32] {
+        &self.at_ms
+    }
+
     /// Opportunities before one repetition.
     fn len(&self) -> u64 {
         self.at_ms.len() as u64

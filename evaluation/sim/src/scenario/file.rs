@@ -87,6 +87,8 @@ table! {
         memory_s: f64,
         outage_every_s: f64,
         outage_s: f64,
+        flicker: f64,
+        burst: f64,
     }
 }
 

@@ -132,6 +132,8 @@ impl Check<'_> {
                 MAX_SECONDS,
             )?,
             outage_s: self.or(&raw.outage_s, "outage_s", default.outage_s, 0.0, MAX_SECONDS)?,
+            flicker: self.or(&raw.flicker, "flicker", default.flicker, 0.0, 2.0)?,
+            burst: self.or(&raw.burst, "burst", default.burst, 1.0, 1000.0)?,
             ..default
         })
     }
