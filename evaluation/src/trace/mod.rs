@@ -41,7 +41,7 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// Length, s; the model's if left out
-        #[arg(long, value_name = "SECONDS")]
+        #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
         duration_s: Option<f64>,
         /// Where to
         #[arg(long, value_name = "FILE")]
