@@ -17,5 +17,6 @@ pub mod result;
 pub mod scenario;
 mod streams;
 pub mod suite;
+pub mod truth;
 
 pub use engine::{AgentScript, SERIES_STEP, changes, jain_index, link_configs, run, run_while};

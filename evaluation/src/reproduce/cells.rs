@@ -59,12 +59,12 @@ impl Cells {
         &self,
         name: &str,
         (experiment, cell, seed): (&str, &Cell, u64),
-        run: impl FnOnce() -> RunResult,
+        run: impl FnOnce() -> Result<RunResult>,
     ) -> Result<RunResult> {
         if let Some(run) = self.read(name) {
             return Ok(run);
         }
-        let run = run();
+        let run = run()?;
         let kept = Kept {
             experiment: experiment.to_string(),
             setting: cell.setting.name.clone(),

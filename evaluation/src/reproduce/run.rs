@@ -14,7 +14,8 @@ use anole_sim::plan::plan;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anole_sim::suite::{Purpose, Ranges};
-use anyhow::Result;
+use anole_sim::truth;
+use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -174,9 +175,15 @@ impl Runner {
         let policies: Arc<dyn Policies> = self.policies.clone();
         let plans = plan(&scenario, &contender.choice, &policies, seed)
             .map_err(|error| usage(format!("{} on {}: {error}", contender.label, setting.name)))?;
-        let run = || anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
+        let run = || {
+            let run = anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
+            match truth::broken(&scenario, &run) {
+                None => Ok(run),
+                Some(what) => bail!("{} on {}, seed {seed}: {what}", contender.label, setting.name),
+            }
+        };
         match &self.cells {
-            None => Ok(run()),
+            None => run(),
             Some(cells) => {
                 let name = cells.name(&experiment.id, cell, &scenario, seed);
                 cells.get_or_run(&name, (&experiment.id, cell, seed), run)
