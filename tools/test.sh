@@ -59,7 +59,10 @@ summary() {
 }
 trap summary EXIT
 
-step "format"
+step "lock files, format"
+for lock in Cargo.lock */Cargo.lock */*/Cargo.lock */*/*/Cargo.lock; do
+    [ ! -e "$lock" ] || (cd "$(dirname "$lock")" && cargo metadata --locked --quiet --format-version 1 >/dev/null)
+done
 cargo fmt --all --check
 (cd tests/oracle && cargo fmt --check)
 clang-format --dry-run -Werror ccp-kernel/vm/*.h ccp-kernel/module/*.[ch] ccp-kernel/tests/*.c ccp-kernel/bpf/src/*.c \

@@ -29,7 +29,9 @@ which=${1:-stable}
 timeout_s=${TIMEOUT_S:-900}
 cache=$here/../target/vm/$which
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-mirror=http://deb.debian.org
+# The mirror that this host takes Debian's packages from.
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+    sed -n 's,/debian/*$,,p' | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
 
 skip() {
     "$here/../../tools/skips.sh" add "ccp-kernel/vm.sh::$which" "$1"
@@ -55,6 +57,7 @@ for need in qemu-system-x86_64:qemu-system-x86 cpio:cpio depmod:kmod busybox:bus
     iperf3:iperf3 ip:iproute2 tc:iproute2 gcc:build-essential make:build-essential apt-get:apt dpkg-deb:dpkg; do
     command -v "${need%%:*}" >/dev/null || skip "${need%%:*} is missing (package ${need##*:})"
 done
+[ -n "$mirror" ] || skip "apt has no mirror of Debian's packages"
 [ -e $keyring ] || skip "$keyring is missing (package debian-archive-keyring)"
 [ -e /usr/include/libelf.h ] || [ -e /usr/lib/x86_64-linux-gnu/libelf.so.1 ] || skip "libelf is missing (package libelf1)"
 
