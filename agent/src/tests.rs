@@ -131,6 +131,12 @@ impl Agent {
         Agent { socket, stats, stop, thread, _directory: directory }
     }
 
+    /// Drives the datapath until the agent has told of `ended` flows that have.
+    fn awaits_ends(&self, host: &mut MiniHost, ended: usize) {
+        let told = host.drive(Duration::from_secs(20), |_| read_lines(&self.stats).len() >= ended);
+        assert!(told, "{} of {ended} flows' ends are told", read_lines(&self.stats).len());
+    }
+
     /// Stops it; the lines of its statistics.
     fn stop(self) -> Vec<serde_json::Value> {
         self.stop.store(true, Ordering::SeqCst);
@@ -163,7 +169,7 @@ fn an_algorithm_that_says_nothing_keeps_its_flow() {
     // One CHANGE_PROG, and an empty UPDATE for about every fifth report.
     assert!(stats.updates < stats.reports / 2, "{stats:?}");
     host.close(flow);
-    host.drive(Duration::from_millis(50), |_| false);
+    agent.awaits_ends(&mut host, 1);
     let lines = agent.stop();
     assert_eq!(lines.len(), 1);
     assert_eq!((lines[0]["algorithm"].as_str(), lines[0]["end"].as_str()), (Some("silent"), Some("closed")));
@@ -201,11 +207,11 @@ fn a_panic_costs_one_flow_and_nothing_else() {
     // The datapath announces the flow again and again; it stays with the datapath.
     host.drive(Duration::from_millis(600), |_| false);
     assert!(!host.governed(fragile) && !host.governed(hasty));
-    assert!(host.governed(silent));
+    assert!(host.drive(Duration::from_secs(2), |host| host.governed(silent)));
     for flow in [fragile, hasty, silent] {
         host.close(flow);
     }
-    host.drive(Duration::from_millis(50), |_| false);
+    agent.awaits_ends(&mut host, 3);
     // A flow that failed stands in nobody else's way.
     let next = host.open("silent");
     assert_ne!(next, fragile, "ids are not used again at once");
@@ -225,10 +231,11 @@ fn antelopes_data_units_are_logged_and_its_law_is_remembered_for_the_address() {
     let (units, prior) = (agent.stats.with_extension("units"), agent.stats.with_extension("prior"));
     let mut host = MiniHost::new(&agent.socket, 1);
     let flow = host.open("");
-    // Units have 20 ACKs.
-    host.drive(Duration::from_millis(600), |_| false);
+    // Units have 20 ACKs, and a report each.
+    let reports = |host: &MiniHost| host.datapath.flow(flow).unwrap().stats().reports;
+    assert!(host.drive(Duration::from_secs(20), |host| reports(host) >= 10));
     host.close(flow);
-    host.drive(Duration::from_millis(50), |_| false);
+    agent.awaits_ends(&mut host, 1);
     let Agent { stop, thread, _directory, .. } = agent;
     stop.store(true, Ordering::SeqCst);
     thread.join().unwrap().unwrap();
