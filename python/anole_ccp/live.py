@@ -43,6 +43,11 @@ def serve(
         anole-quic serve --cert quic.pem &
         anole-quic send 127.0.0.1:4433 --cert quic.pem --agent /tmp/mine.sock --duration 10
 
+    or Linux TCP, which root lends to the socket:
+
+        sudo anole-ccp relay --socket /tmp/mine.sock &
+        iperf3 -c HOST -C anole_ccp
+
     until `seconds` are over, `stop` is set, or Ctrl-C comes. It makes the socket, for this user alone, and removes it.
     An exception of the algorithm ends it and comes out; the flows go on under their datapath's own CUBIC. Raises
     OSError where the socket cannot be bound.

@@ -37,7 +37,7 @@ def simulate(
 
     `scenario`: a `Scenario`, or what makes one. `alg` replaces the algorithm of the flows under test, `policy` and
     `classic` the candidates of one that takes them (a policy is a name, a file, `none` or `fault:KIND`), `params` its
-    parameters; `seed` the scenario's; `set` are changes of a scenario by name or file. Raises ValueError where that
+    parameters; `seed` the scenario's; `set` are changes of the scenario. Raises ValueError where that
     makes no sense, with the line or the name; an exception of one's own algorithm comes out as it is.
 
     >>> result = simulate("anole-normal", "cubic", set=["duration_s=5"])
@@ -50,13 +50,9 @@ def simulate(
 
 
 def _checked(scenario: Scenario | str | Path, changes: Sequence[str]) -> Scenario:
-    if not isinstance(scenario, Scenario):
-        return Scenario(scenario, set=changes)
-    if changes:
-        raise ValueError(
-            "set goes with a scenario's name or file; give a Scenario its changes when it is made"
-        )
-    return scenario
+    if isinstance(scenario, Scenario):
+        return scenario.changed(changes)
+    return Scenario(scenario, set=changes)
 
 
 def _run(
@@ -187,7 +183,7 @@ class Sweep:
 
 
 def sweep(
-    scenario: str | Path,
+    scenario: Scenario | str | Path,
     algs: Sequence[Runnable],
     *,
     vary: Mapping[str, Sequence[Any]] | None = None,
@@ -216,7 +212,7 @@ def sweep(
     )
     rows, jobs = [], []
     for point in points:
-        changed = Scenario(scenario, set=[*set, *(f"{key}={_text(value)}" for key, value in point.items())])
+        changed = _checked(scenario, [*set, *(f"{key}={_text(value)}" for key, value in point.items())])
         first = changed.seed if seed is None else seed
         for alg in algs:
             rows.append((_label(alg), point))

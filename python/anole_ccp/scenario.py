@@ -68,6 +68,22 @@ class Scenario:
             self.set = [f"{key}={_value(value)}" for key, value in top.items()] + self.set
         self._scenario = _anole.Scenario(self.toml, self.file, self.set, self._trace)
 
+    def changed(self, changes: Sequence[str]) -> Scenario:
+        """The same with more changes, each as in `set`. Raises ValueError where one makes no sense.
+
+        >>> Scenario("anole-normal").changed(["duration_s=5"]).duration_s
+        5.0
+        """
+        if not changes:
+            return self
+        if not self.toml:
+            raise ValueError(f"{self.name} was drawn at random and has no text to change")
+        made = type(self).__new__(type(self))
+        made.file, made.toml, made.folder = self.file, self.toml, self.folder
+        made.set = [*self.set, *changes]
+        made._scenario = _anole.Scenario(made.toml, made.file, made.set, made._trace)
+        return made
+
     @classmethod
     def _of(cls, checked: _anole.Scenario) -> Scenario:
         """One that was drawn, which has no text."""

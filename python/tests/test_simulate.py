@@ -78,7 +78,8 @@ def test_scenarios_of_every_kind(tmp_path):
         (lambda: simulate(SHORT, "cubik"), "^alg: .*did you mean cubic"),
         (lambda: simulate(SHORT, "cubic", policy="libra"), "^policy: cubic takes no policy"),
         (lambda: simulate(SHORT, "cubic", params={"no_such": 1.0}), "no_such"),
-        (lambda: simulate(SHORT, "cubic", set=["duration_s=1"]), "when it is made"),
+        (lambda: simulate(SHORT, "cubic", set=["duration_s=x"]), "duration_s"),
+        (lambda: simulate(SHORT, "cubic", set=["bottlenek.random_loss=0.1"]), "bottlenek"),
         (lambda: sweep("anole-normal", ["cubic"], runs=0), "at least 1"),
         (lambda: Program("no-such"), "known are"),
         (lambda: Program("(def (x 0))(when true (:= y"), "program:1:"),
@@ -207,6 +208,14 @@ def test_a_sweep_has_means_and_intervals():
     assert same.deviation == 0 and same.runs == 3
     assert differs.deviation > 0 and differs.low < differs.mean < differs.high
     assert len(made.table()) == 4 and "±" in str(made)
+
+
+def test_a_scenario_is_changed_and_swept_over():
+    longer = SHORT.changed(["duration_s=9"])
+    assert (SHORT.duration_s, longer.duration_s) == (8, 9)
+    assert simulate(SHORT, "cubic", set=["duration_s=2"]).flow.series.time_s.size == 20
+    rows = sweep(SHORT, ["cubic"], vary={"bottleneck.capacity_mbps": [2, 4]}, set=["duration_s=2"]).rows
+    assert [round(row.figure("throughput_mbps").mean) for row in rows] == [2, 4]
 
 
 def test_a_suite_compares_with_the_first():
