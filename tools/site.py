@@ -42,7 +42,9 @@ def main() -> None:
         target.write_text(LINK.sub(lambda link, page=page: linked(link, page, pages), text), encoding="utf-8")
         for picture in page.parent.glob("*.svg"):
             shutil.copy(picture, target.parent)
-    (PAGES / "reference.md").write_text("# Python reference\n\n::: anole_ccp\n", encoding="utf-8")
+    modules = ["anole_ccp", *(f"anole_ccp.{name}" for name in ("fold", "gym", "schema", "networks", "policy_file"))]
+    reference = "\n".join(f"::: {module}\n" for module in modules)
+    (PAGES / "reference.md").write_text(f"# Python reference\n\n{reference}", encoding="utf-8")
     gallery()
 
 

@@ -17,10 +17,10 @@ from .scenario import Scenario
 class Served:
     """What an agent did."""
 
-    #: Flows that began.
     flows: int
-    #: Reports that were answered.
+    """Flows that began."""
     reports: int
+    """Reports that were answered."""
 
 
 class Stop:

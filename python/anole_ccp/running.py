@@ -19,8 +19,8 @@ from .ranges import Ranges
 from .result import FlowResult, Result
 from .scenario import Scenario
 
-#: What to run: a name that `anole-ccp algs` lists, `NAME+POLICY`, or a class of one's own.
 Runnable: TypeAlias = "str | type[Algorithm]"
+"""What to run: a name that `anole-ccp algs` lists, `NAME+POLICY`, or a class of one's own."""
 
 
 def simulate(
@@ -87,10 +87,15 @@ class Figure:
     """A figure over runs: mean, standard deviation, and the 95 % confidence interval of the mean (Student's t)."""
 
     mean: float
+    """Mean over the runs."""
     deviation: float
+    """Standard deviation over the runs, 0 of a single one."""
     low: float
+    """Lower end of the interval."""
     high: float
+    """Upper end of the interval."""
     runs: int
+    """Runs in which there was something to measure."""
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Figure:
@@ -125,9 +130,11 @@ class SweepRow:
     """What one algorithm did at one value: its runs, and figures of the first flow under test over them."""
 
     alg: str
-    #: Changes of the scenario, by key.
+    """The algorithm."""
     at: dict[str, Any]
+    """Changes of the scenario, by key."""
     results: list[Result]
+    """Its runs, in the order of their seeds."""
 
     def figure(self, what: str | Callable[[Result], float | None]) -> Figure:
         """A figure over the runs: the name of one of a flow's, or a function of a result."""
@@ -145,8 +152,8 @@ def _named(flow: FlowResult, name: str) -> float | None:
 class Sweep:
     """Rows of a sweep: every algorithm at every value."""
 
-    #: Figures that tables show.
     FIGURES = ("throughput_mbps", "rtt_mean_ms", "rtt_p95_ms", "loss_rate")
+    """Figures that tables show."""
 
     def __init__(self, rows: list[SweepRow]) -> None:
         """In order of values, then of algorithms."""

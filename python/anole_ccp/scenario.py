@@ -10,8 +10,8 @@ from typing import Any
 
 from . import _anole
 
-#: Tables that a scenario has any number of.
 TABLES = ("link", "change", "random_change", "flow")
+"""Tables that a scenario has any number of."""
 
 
 class Scenario:
