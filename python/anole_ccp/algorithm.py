@@ -87,7 +87,7 @@ class Algorithm:
     program: ClassVar[str | Path | Program | Sequence[str | Path | Program]] = "rate-hold"
     """The fold program, or several, of which the first runs at the start: a name, a `.ccp` file, a text, or a
     `Program`. The default holds window and rate as they were set, and reports every `interval_us` and after a
-    timeout: `acked`, `lost`, `timeout`, `elapsed_us`, `rtt_us`, `min_rtt_us`, `rate_in`, `inflight`."""
+    timeout: `acked`, `lost`, `timeout`, `elapsed_us`, `rtt_us`, `min_rtt_us`, `rate_in`, `inflight`, `marked`."""
 
     def on_flow(self, flow: Flow) -> Commands | None:
         """The flow begins, under the first program. Returns what to set."""
