@@ -23,7 +23,11 @@ GALLERY = [
     ("anole-normal", ["cubic"], "CUBIC's sawtooth"),
     ("anole-normal", ["anole", "cubic", "bbr"], "Anole, CUBIC and BBR on one link"),
     ("lte", ["anole", "vegas"], "A cellular link"),
+    ("anole-loss", ["anole", "cubic", "bbr"], "Packets lost at random"),
+    ("square-wave", ["anole", "c-libra", "cubic"], "A capacity that changes"),
+    ("anole-normal", ["orca", "spine", "sage"], "Trained policies"),
     ("rtt-fairness", ["cubic"], "Two flows with unequal round-trip times"),
+    ("staggered", ["anole"], "Flows that begin one after another"),
 ]
 
 

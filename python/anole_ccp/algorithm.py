@@ -21,8 +21,8 @@ from . import _anole
 from .program import Program
 
 Commands: TypeAlias = Mapping[str, "float | str"]
-"""What an algorithm tells the datapath: registers of the program that runs, and `cwnd` (bytes), `rate` (bytes/s,
-0 ends pacing) and `program` (the name of one of its programs, which then runs from its start)."""
+"""What an algorithm tells the datapath: registers of the program that runs, and, in bytes of payload,
+`cwnd` and `rate` (per second; 0 ends pacing) and `program` (the name of one of its programs, which then runs from its start)."""
 
 NO_VALUE = 0xFFFF_FFFF
 """What a register holds that began at `+infinity` and was given no sample, such as `min_rtt_us`."""
@@ -118,7 +118,14 @@ Own: TypeAlias = tuple[str, Callable[..., Any], Callable[..., Any], list[_anole.
 
 
 def own(algorithm: type[Algorithm]) -> Own:
-    """An algorithm as the extension takes it."""
+    """An algorithm as the extension takes it. Raises TypeError for what is no class derived from `Algorithm`."""
+    if isinstance(algorithm, Algorithm):
+        name = type(algorithm).__name__
+        raise TypeError(f"give the class {name} itself, not {name}(): each flow has an instance of its own")
+    if not (isinstance(algorithm, type) and issubclass(algorithm, Algorithm)):
+        raise TypeError(
+            f"{algorithm!r} is no algorithm: give a class that is derived from anole_ccp.Algorithm"
+        )
 
     def start(mss: int, init_cwnd: int, seed: int, now_s: float) -> tuple[Algorithm, Commands | None]:
         instance = algorithm()

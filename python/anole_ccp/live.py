@@ -9,7 +9,7 @@ from pathlib import Path
 from . import _anole
 from .algorithm import Algorithm, own
 from .result import Result
-from .running import _checked
+from .running import Runnable, _checked, _seed
 from .scenario import Scenario
 
 
@@ -57,13 +57,14 @@ def serve(
 
 
 def transfer(
-    algorithm: type[Algorithm],
+    algorithm: Runnable,
     scenario: Scenario | str | Path = "anole-normal",
     *,
     seed: int | None = None,
     set: Sequence[str] = (),
 ) -> Result:
-    """Sends real QUIC packets for the scenario's length, governed by `algorithm`, and returns what was measured.
+    """Sends real QUIC packets for the scenario's length, governed by `algorithm` (a class of one's own, or a name as for
+    `simulate`), and returns what was measured.
 
     Client, server and the scenario's links are in this process, over loopback: packets wait, are delayed and lost as
     in `simulate`, in real time. The scenario has one flow. What a sender cannot see is not in the result: one-way
@@ -78,5 +79,10 @@ def transfer(
     True
     """
     checked = _checked(scenario, set)
-    chosen = checked.seed if seed is None else seed
-    return Result(_anole.transfer(checked._scenario, own(algorithm), chosen, _anole.Stop()))
+    chosen = _seed(checked.seed if seed is None else seed)
+    name, policy, mine = None, None, None
+    if isinstance(algorithm, str):
+        name, _, policy = algorithm.partition("+")
+    else:
+        mine = own(algorithm)
+    return Result(_anole.transfer(checked._scenario, name, policy or None, mine, chosen, _anole.Stop()))

@@ -17,7 +17,7 @@ from . import _anole
 from .algorithm import Algorithm, own
 from .ranges import Ranges
 from .result import FlowResult, Result
-from .scenario import Scenario
+from .scenario import Scenario, _changes
 
 Runnable: TypeAlias = "str | type[Algorithm]"
 """What to run: a name that `anole-ccp algs` lists, `NAME+POLICY`, or a class of one's own."""
@@ -55,6 +55,12 @@ def _checked(scenario: Scenario | str | Path, changes: Sequence[str]) -> Scenari
     return Scenario(scenario, set=changes)
 
 
+def _seed(seed: int) -> int:
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed = {seed}: give a number from 0 to 2**64 - 1")
+    return seed
+
+
 def _run(
     scenario: Scenario,
     alg: Runnable | None,
@@ -64,19 +70,20 @@ def _run(
     seed: int | None,
     stop: _anole.Stop,
 ) -> Result:
-    seed = scenario.seed if seed is None else seed
-    if isinstance(alg, type):
+    seed = _seed(scenario.seed if seed is None else seed)
+    name, mine = None, None
+    if not (alg is None or isinstance(alg, str)):
+        mine = own(alg)
         if policy is not None or classic is not None or params:
             raise ValueError(
-                f"{alg.__name__} takes no policy, classic or params; make them attributes of the class"
+                f"{mine[0]} takes no policy, classic or params; make them attributes of the class"
             )
-        name, mine = None, own(alg)
+    elif alg is not None and "+" in alg:
+        if policy is not None:
+            raise ValueError(f'"{alg}" names a policy, and policy= another')
+        name, policy = alg.split("+", 1)
     else:
-        name, mine = alg, None
-        if name is not None and "+" in name:
-            if policy is not None:
-                raise ValueError(f'"{name}" names a policy, and policy= another')
-            name, policy = name.split("+", 1)
+        name = alg
     asked = None if policy is None else str(policy)
     run = _anole.simulate(scenario._scenario, name, classic, asked, dict(params or {}), mine, seed, stop)
     return Result(run)
@@ -143,9 +150,10 @@ class SweepRow:
 
 
 def _named(flow: FlowResult, name: str) -> float | None:
-    value = getattr(flow, name)
-    if value is not None and not isinstance(value, (int, float)):
-        raise ValueError(f"{name} is no figure")
+    figures = [field.name for field in dataclasses.fields(flow) if field.name not in ("alg", "series")]
+    if name not in figures:
+        raise ValueError(f"no figure of a flow is named {name!r}; known are {', '.join(figures)}")
+    value: float | None = getattr(flow, name)
     return value
 
 
@@ -189,9 +197,13 @@ class Sweep:
         )
 
 
+def _several(algs: Runnable | Sequence[Runnable]) -> list[Runnable]:
+    return [algs] if isinstance(algs, (str, type)) else list(algs)
+
+
 def sweep(
     scenario: Scenario | str | Path,
-    algs: Sequence[Runnable],
+    algs: Runnable | Sequence[Runnable],
     *,
     vary: Mapping[str, Sequence[Any]] | None = None,
     runs: int = 1,
@@ -211,7 +223,10 @@ def sweep(
     """
     if runs < 1:
         raise ValueError(f"runs = {runs}: give at least 1")
-    vary = vary or {}
+    vary, algs = vary or {}, _several(algs)
+    if len({len(values) for values in vary.values()}) > 1:
+        lengths = ", ".join(f"{key} has {len(values)}" for key, values in vary.items())
+        raise ValueError(f"vary: keys go in step and need as many values each; {lengths}")
     points = (
         [dict(zip(vary, values, strict=True)) for values in zip(*vary.values(), strict=True)]
         if vary
@@ -219,7 +234,9 @@ def sweep(
     )
     rows, jobs = [], []
     for point in points:
-        changed = _checked(scenario, [*set, *(f"{key}={_text(value)}" for key, value in point.items())])
+        changed = _checked(
+            scenario, [*_changes(set), *(f"{key}={_text(value)}" for key, value in point.items())]
+        )
         first = changed.seed if seed is None else seed
         for alg in algs:
             rows.append((_label(alg), point))
@@ -239,7 +256,7 @@ def _label(alg: Runnable) -> str:
 
 
 def suite(
-    algs: Sequence[Runnable],
+    algs: Runnable | Sequence[Runnable],
     *,
     links: int = 200,
     seed: int = 1,
@@ -255,6 +272,9 @@ def suite(
     >>> [row["alg"] for row in suite(["cubic", "bbr"], links=3, duration_s=2)]
     ['cubic', 'bbr']
     """
+    algs = _several(algs)
+    if links < 1:
+        raise ValueError(f"links = {links}: give at least 1")
     drawn = Ranges.named(ranges) if isinstance(ranges, str) else ranges
     if duration_s is not None:
         drawn = drawn.replace(duration_s=float(duration_s))
@@ -275,6 +295,8 @@ def _all(
     jobs: Sequence[tuple[Scenario, Runnable, int]], threads: int | None, progress: bool | None
 ) -> list[Result]:
     """Runs jobs on threads, which simulate without Python's lock; the first error, or Ctrl-C, ends all."""
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads = {threads}: give at least 1")
     stop = _anole.Stop()
     bar = _Bar(len(jobs), sys.stderr.isatty() if progress is None else progress)
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:

@@ -128,6 +128,15 @@ def test_a_transfer_of_real_packets_tells_what_a_simulation_tells(tmp_path):
     assert real.plot().save(tmp_path / "real.svg").stat().st_size > 5000
 
 
+def test_a_transfer_runs_what_is_named(tmp_path):
+    real = anole_ccp.transfer("cubic", link().changed(["duration_s=1"]))
+    assert real.alg == "cubic" and real.figures["flows"][0]["reports"] > 10
+    with pytest.raises(ValueError, match="did you mean cubic"):
+        anole_ccp.transfer("cubik", link())
+    with pytest.raises(ValueError, match="takes no policy"):
+        anole_ccp.transfer("cubic+libra", link())
+
+
 def test_what_a_transfer_cannot_run_is_refused():
     two = link(flow=[{"alg": "cubic", "under_test": True}, {"alg": "cubic"}])
     with pytest.raises(ValueError, match="2 flows"):
