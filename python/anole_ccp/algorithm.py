@@ -21,8 +21,8 @@ from . import _anole
 from .program import Program
 
 Commands: TypeAlias = Mapping[str, "float | str"]
-"""What an algorithm tells the datapath: registers of the program that runs, and, in bytes of payload,
-`cwnd` and `rate` (per second; 0 ends pacing) and `program` (the name of one of its programs, which then runs from its start)."""
+"""What an algorithm tells the datapath: registers of the program that runs; `cwnd` (bytes of payload) and `rate` (those
+per second; 0 ends pacing); `program` (the name of one of its programs, which then runs from its start)."""
 
 NO_VALUE = 0xFFFF_FFFF
 """What a register holds that began at `+infinity` and was given no sample, such as `min_rtt_us`."""
