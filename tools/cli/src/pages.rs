@@ -13,8 +13,7 @@ pub fn write(program: &str, mut command: clap::Command, folder: &Path) -> Result
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             clap_complete::generate_to(shell, &mut command, program, &completions)?;
         }
-        // `PROGRAM help COMMAND` needs no page of its own.
-        clap_mangen::generate_to(command.disable_help_subcommand(true), &man)
+        clap_mangen::generate_to(command, &man)
     };
     wrote().with_context(|| format!("cannot write pages into {}", folder.display()))
 }
@@ -34,7 +33,6 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(read("man1/prog.1").contains("\\-\\-depth") && read("man1/prog.1").contains("prog\\-dig(1)"));
         assert!(read("man1/prog-dig.1").contains("Digs"));
-        assert!(!folder.path().join("man1/prog-help.1").exists());
         for name in ["prog.bash", "_prog", "prog.fish"] {
             assert!(read(&format!("completions/{name}")).contains("depth"), "{name}");
         }
