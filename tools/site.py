@@ -23,7 +23,11 @@ GALLERY = [
     ("anole-normal", ["cubic"], "CUBIC's sawtooth"),
     ("anole-normal", ["anole", "cubic", "bbr"], "Anole, CUBIC and BBR on one link"),
     ("lte", ["anole", "vegas"], "A cellular link"),
+    ("anole-loss", ["anole", "cubic", "bbr"], "Packets lost at random"),
+    ("square-wave", ["anole", "c-libra", "cubic"], "A capacity that changes"),
+    ("anole-normal", ["orca", "spine", "sage"], "Trained policies"),
     ("rtt-fairness", ["cubic"], "Two flows with unequal round-trip times"),
+    ("staggered", ["anole"], "Flows that begin one after another"),
 ]
 
 
@@ -42,7 +46,9 @@ def main() -> None:
         target.write_text(LINK.sub(lambda link, page=page: linked(link, page, pages), text), encoding="utf-8")
         for picture in page.parent.glob("*.svg"):
             shutil.copy(picture, target.parent)
-    (PAGES / "reference.md").write_text("# Python reference\n\n::: anole_ccp\n", encoding="utf-8")
+    modules = ["anole_ccp", *(f"anole_ccp.{name}" for name in ("fold", "gym", "schema", "networks", "policy_file"))]
+    reference = "\n".join(f"::: {module}\n" for module in modules)
+    (PAGES / "reference.md").write_text(f"# Python reference\n\n{reference}", encoding="utf-8")
     gallery()
 
 

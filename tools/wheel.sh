@@ -4,8 +4,6 @@
 #   tools/wheel.sh [PROFILE]       release, or the cargo profile to build with
 set -eu
 cd "$(dirname "$0")/.."
-# As in python/build.sh: link-time optimisation takes minutes and gains a tenth.
-export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0
 labs=$PWD/labs
 tutorial=$PWD/docs/tutorial.md
 maturin=${MATURIN:-$PWD/.venv/bin/maturin}

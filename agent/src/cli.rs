@@ -60,12 +60,33 @@ pub enum Command {
         #[arg(long, value_name = "PATH")]
         socket: Option<PathBuf>,
     },
+    /// Lends the TCP of this host's kernel (eBPF, as --ipc bpf) to another agent at a Unix socket, such as
+    /// an algorithm in Python (anole_ccp.serve): it sees one more datapath. Needs root; the agent does not.
+    Relay(RelayOptions),
     /// Checks a fold program: compiles it, measures it against the limits, finds the pitfalls.
     Check {
         /// The program.
         #[arg(value_name = "FILE.ccp")]
         file: PathBuf,
     },
+}
+
+/// Settings of the relay.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RelayOptions {
+    /// The other agent's Unix socket, which has to be there [default: as for the agent]
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// BPF file system where the datapath is kept [default: /sys/fs/bpf]
+    #[arg(long, value_name = "DIR")]
+    pub bpf_fs: Option<PathBuf>,
+    /// Takes the connections of this cgroup (version 2) and of those below it; may be repeated [default with --prefix:
+    /// all of the host]
+    #[arg(long, value_name = "DIR")]
+    pub cgroup: Vec<String>,
+    /// Takes connections to these remote addresses, such as 10.0.0.0/8 or 2001:db8::/32; may be repeated
+    #[arg(long, value_name = "PREFIX")]
+    pub prefix: Vec<String>,
 }
 
 /// Settings of a run; the same in the file and on the command line.

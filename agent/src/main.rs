@@ -23,6 +23,7 @@ mod own_file;
 mod plan;
 mod prior;
 mod records;
+mod relay;
 mod run;
 mod shared;
 mod show;
@@ -60,6 +61,7 @@ fn start(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Some(Command::Algs { json }) => show::algorithms(json),
         Some(Command::Check { file }) => show::check(&file),
+        Some(Command::Relay(options)) => relay::relay(&options),
         Some(Command::Status { ipc, socket, json }) => {
             show::status(&run::control_path(ipc.unwrap_or(cli::IpcKind::Unix), socket), json)
         }

@@ -139,7 +139,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
 }
 
 /// The control socket of the host's one agent of this kind. Without a folder for it the agent runs all the same.
-fn host_control(ipc: &str) -> Result<Option<ControlSocket>, Failure> {
+pub fn host_control(ipc: &str) -> Result<Option<ControlSocket>, Failure> {
     match ControlSocket::of_host(ipc) {
         Ok(control) => Ok(Some(control)),
         Err(SocketError::Taken { holder, .. }) => Err(Failure::Usage(anyhow!(
@@ -182,7 +182,7 @@ fn open_records(
 }
 
 /// True from the first signal on; a second one ends the agent at once. Before anybody can see that the agent runs.
-fn stop_at_signals() -> Result<Arc<AtomicBool>, Failure> {
+pub fn stop_at_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag clear and sets it, a second one exits.

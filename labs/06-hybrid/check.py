@@ -13,15 +13,18 @@ from anole_lab.lab import Checker, needs
 
 Policy = Callable[[Any], "float | None"]
 
+#: Payload of a full packet over its length.
+PAYLOAD_SHARE = 1448 / 1500
+
 HINT = (
     "A rate is worth what it earns: try it for few round trips, compare, and wait longer after each defeat."
 )
 
 
 def policies(mbps: float, seed: int) -> dict[str, Policy | None]:
-    """What may sit in the learned slot, for a link of this capacity."""
+    """What may sit in the learned slot, for a link of this capacity. A rate counts payload, and a link whole packets."""
     drawn = random.Random(seed)
-    capacity = mbps * 1e6 / 8
+    capacity = mbps * 1e6 / 8 * PAYLOAD_SHARE
     return {
         "none": None,
         "good": lambda report: 0.97 * capacity,

@@ -13,7 +13,7 @@ from .check import Outcome, check
 from .grade import Grade, grade, leaderboard, submissions, write_csv, write_leaderboard
 from .lab import PRACTICE_KEY, Lab, labs
 from .notebook import notebook
-from .sandbox import network_is_cut
+from .sandbox import kernel_refuses, network_is_cut
 
 #: As for the other programs: what cannot be used, and what was tried and not met.
 USAGE, FAILED = 2, 1
@@ -108,6 +108,12 @@ def _grade(given: argparse.Namespace) -> int:
         raise ValueError(f"{given.folder} holds no STUDENT/labNN.py")
     if not network_is_cut():
         print("anole-lab: no network namespace is allowed here; submissions' connections are refused in Python alone",
+              file=sys.stderr)  # fmt: skip
+    missing = [
+        name for name, there in zip(("seccomp", "Landlock"), kernel_refuses(), strict=True) if not there
+    ]
+    if missing:
+        print(f"anole-lab: no {' and no '.join(missing)} here; what they refuse is refused in Python alone",
               file=sys.stderr)  # fmt: skip
     begun, done = time.monotonic(), 0
 

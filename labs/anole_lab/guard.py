@@ -45,6 +45,10 @@ CHANGES = (
 )
 
 
+#: Files that a submission may open for writing, each of at most `sandbox.FILE_BYTES`.
+FILES = 64
+
+
 class Refused(BaseException):
     """A submission did what a lab has no use for. No `except Exception` catches it."""
 
@@ -52,13 +56,18 @@ class Refused(BaseException):
 def close(folder: str) -> None:
     """From now on nothing of that, and no file outside of `folder` is changed."""
     inside = os.path.realpath(folder) + os.sep
+    opened = 0
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal opened
         if event == "open":
             path, _, flags = arguments
             writes = bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
             if writes and isinstance(path, (str, bytes)) and not _within(os.fsdecode(path), inside):
                 refuse(f"it opens {os.fsdecode(path)} for writing")
+            opened += writes
+            if opened > FILES:
+                refuse(f"it opens more than {FILES} files for writing")
         elif event in CHANGES:
             if not _within(os.fsdecode(arguments[0]), inside):
                 refuse(f"{event}: {arguments[0]}")

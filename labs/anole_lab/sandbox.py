@@ -1,12 +1,12 @@
 """A check in a process of its own: limits on time, memory, files and processes, no network.
 
 The process begins in an empty folder that goes with it, without the environment of the parent. Before a submission is
-loaded, an audit hook (PEP 578) refuses sockets that reach beyond this machine's loopback, processes, native code,
-and files outside of that folder for writing; what a submission could still reach for is refused by the system: where
-user namespaces are allowed, it has a network of its own without any link.
+loaded, an audit hook (PEP 578, `guard`) refuses sockets that reach beyond this machine's loopback, processes, native code,
+and files outside of that folder for writing. Behind it the kernel refuses the same (`jail`): whoever gets past the hook
+meets seccomp and Landlock; where user namespaces are allowed, the process has a network of its own without any link.
 
-This keeps honest programs from doing harm by mistake. It is no prison: whoever digs in the interpreter's own
-memory gets out. Grade the work of strangers in a virtual machine.
+What is left: the check runs in the submission's process, so whoever digs in the interpreter can forge an outcome, and
+files that the grader may read can be read.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ def sandboxed(lab: str, file: Path, key: str) -> Outcome:
                     "PATH": "/usr/bin:/bin",
                     "HOME": folder,
                     "TMPDIR": folder,
+                    # As many checks run at a time as there are processors.
+                    "OPENBLAS_NUM_THREADS": "1",
                     "ANOLE_LAB_PATH": _search_path(),
                 },
                 stdin=subprocess.PIPE,
@@ -132,6 +134,17 @@ def network_is_cut() -> bool:
     return bool(_without_network())
 
 
+@cache
+def kernel_refuses() -> tuple[bool, bool]:
+    """Whether seccomp and Landlock stand behind the audit hook here."""
+    tried = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import jail; print(*jail.lock('.'))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", tried], capture_output=True, text=True, check=False)
+    seccomp, landlock = (word == "True" for word in (done.stdout.split() + 2 * ["False"])[:2])
+    return seccomp, landlock
+
+
 def _search_path() -> str:
     """Where the child finds the packages that this process has found: it starts without PYTHONPATH."""
     import anole_ccp
@@ -149,9 +162,10 @@ import os, sys
 key = sys.stdin.read()
 sys.path[:0] = os.environ.pop("ANOLE_LAB_PATH").split(os.pathsep)
 lab, submission, answer = sys.argv[1:]
-from anole_lab import guard
+from anole_lab import guard, jail
 from anole_lab.check import check
 with open(answer, "w", encoding="utf-8") as out:
+    jail.lock(os.getcwd())
     guard.close(os.getcwd())
     out.write(check(lab, submission, key=key).json())
 """

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from anole_lab import check, check_here, labs
+from anole_lab import check, check_here, jail, labs
 from anole_lab.cli import main
 from anole_lab.grade import Submission, grade, leaderboard, submissions, write_csv
 from anole_lab.notebook import notebook
-from anole_lab.sandbox import sandboxed
+from anole_lab.sandbox import kernel_refuses, sandboxed
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
 NUMBERS = ["01", "02", "03", "04", "05", "06"]
@@ -60,6 +62,9 @@ def test_a_notebook_runs(number, tmp_path):
     assert any("image/svg+xml" in output.get("data", {}) for output in shown)
 
 
+#: It forks in C, of which no audit event tells.
+FORK_EXEC = "from multiprocessing.util import spawnv_passfds as spawn; spawn(b'/bin/true', [b'true'], [])"
+
 HARMFUL = {
     "loops": ("while True: pass", "processor time"),
     "allocates": ("x = bytearray(10 << 30)", "MemoryError"),
@@ -71,6 +76,8 @@ HARMFUL = {
     "prints for ever": ("while True: print('x' * 1000)", "File too large"),
     "ends early": ("import os; os._exit(0)", "status 0"),
     "is no Python": ("def f(:", "SyntaxError"),
+    "forks past the hook": (FORK_EXEC, "Operation not permitted"),
+    "writes many": ("for n in range(100): open(str(n), 'w')", "more than 64 files"),
     "removes": ("import os; os.remove('{folder}/kept')", "not allowed"),
 }
 
@@ -86,6 +93,55 @@ def test_what_does_harm_is_stopped_and_told(what, tmp_path, monkeypatch):
     assert not outcome.passed and outcome.points == 0
     assert told in outcome.error, outcome.error
     assert sorted(os.listdir(tmp_path)) == ["kept", "lab01.py"]
+
+
+BEYOND_PYTHON = """
+import os, subprocess, sys, threading, socket
+sys.path.insert(0, {package!r})
+import jail
+print(jail.lock(os.getcwd()))
+UDP, UNIX = (socket.AF_INET, socket.SOCK_DGRAM), (socket.AF_UNIX, socket.SOCK_DGRAM)
+for what in (
+    lambda: os.fork(),
+    lambda: os.posix_spawn("/bin/true", ["true"], {{}}),
+    lambda: os.execv("/bin/true", ["true"]),
+    lambda: subprocess.run(["true"]),
+    lambda: os.kill(os.getppid(), 0),
+    lambda: socket.create_connection(("127.0.0.1", 9)),
+    lambda: open({outside!r}, "w"),
+    lambda: os.remove({outside!r}),
+    lambda: os.rename("inside", {outside!r}),
+    lambda: socket.socket(*UNIX).bind({outside!r} + ".sock"),
+):
+    try:
+        print(what())
+    except PermissionError:
+        print("refused")
+# And this is what labs need.
+open("inside", "w").close()
+os.remove("inside")
+thread = threading.Thread(target=print, args=("thread",))
+thread.start()
+thread.join()
+socket.socket(*UDP).bind(("127.0.0.1", 0))
+socket.socket(*UNIX).bind("agent.sock")
+print("all")
+"""
+
+
+def test_the_kernel_refuses_what_gets_past_the_hook(tmp_path):
+    if not all(kernel_refuses()):
+        pytest.skip("no seccomp or no Landlock in this kernel")
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.write_text("kept")
+    folder.mkdir()
+    (folder / "inside").write_text("")
+    package = str(Path(jail.__file__).parent)
+    code = BEYOND_PYTHON.format(package=package, outside=str(outside))
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert lines == ["(True, True)", *10 * ["refused"], "thread", "all"], done.stdout + done.stderr
+    assert outside.read_text() == "kept" and sorted(os.listdir(tmp_path)) == ["folder", "outside"]
 
 
 def test_a_class_is_graded(tmp_path):

@@ -20,26 +20,26 @@ from typing import Any, ClassVar, TypeAlias
 from . import _anole
 from .program import Program
 
-#: What an algorithm tells the datapath: registers of the program that runs, and `cwnd` (bytes), `rate` (bytes/s,
-#: 0 ends pacing) and `program` (the name of one of its programs, which then runs from its start).
 Commands: TypeAlias = Mapping[str, "float | str"]
+"""What an algorithm tells the datapath: registers of the program that runs; `cwnd` (bytes of payload) and `rate` (those
+per second; 0 ends pacing); `program` (the name of one of its programs, which then runs from its start)."""
 
-#: What a register holds that began at `+infinity` and was given no sample, such as `min_rtt_us`.
 NO_VALUE = 0xFFFF_FFFF
+"""What a register holds that began at `+infinity` and was given no sample, such as `min_rtt_us`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
     """A flow that begins."""
 
-    #: Payload of a full packet, bytes.
     mss: int
-    #: Window at the start, bytes.
+    """Payload of a full packet, bytes."""
     init_cwnd: int
-    #: Seed for whatever is random; differs between flows, and with the run's seed.
+    """Window at the start, bytes."""
     seed: int
-    #: Time, s.
+    """Seed for whatever is random; differs between flows, and with the run's seed."""
     now_s: float
+    """Time, s."""
 
 
 class Report:
@@ -51,12 +51,12 @@ class Report:
 
     def __init__(self, program: str, values: Mapping[str, int], now_s: float) -> None:
         """Of `program`, with its registers by name."""
-        #: Name of the program.
         self.program = program
-        #: The registers.
+        """Name of the program."""
         self.values = values
-        #: Time, s.
+        """The registers."""
         self.now_s = now_s
+        """Time, s."""
 
     def __getattr__(self, name: str) -> int:
         values: Mapping[str, int] = self.__dict__.get("values", {})
@@ -82,12 +82,12 @@ class Algorithm:
     4.7
     """
 
-    #: Name in results and plots; the class's name if empty.
     name: ClassVar[str] = ""
-    #: The fold program, or several, of which the first runs at the start: a name, a `.ccp` file, a text, or a
-    #: `Program`. The default holds window and rate as they were set, and reports every `interval_us` and after a
-    #: timeout: `acked`, `lost`, `timeout`, `elapsed_us`, `rtt_us`, `min_rtt_us`, `rate_in`, `inflight`.
+    """Name in results and plots; the class's name if empty."""
     program: ClassVar[str | Path | Program | Sequence[str | Path | Program]] = "rate-hold"
+    """The fold program, or several, of which the first runs at the start: a name, a `.ccp` file, a text, or a
+    `Program`. The default holds window and rate as they were set, and reports every `interval_us` and after a
+    timeout: `acked`, `lost`, `timeout`, `elapsed_us`, `rtt_us`, `min_rtt_us`, `rate_in`, `inflight`, `marked`."""
 
     def on_flow(self, flow: Flow) -> Commands | None:
         """The flow begins, under the first program. Returns what to set."""
@@ -113,12 +113,19 @@ def _compiled(given: str | Path | Program, name: str) -> Program:
     return Program(given, name=name if isinstance(given, str) and "(" in given else None)
 
 
-#: What `_anole.simulate` takes: name, start, report, programs.
 Own: TypeAlias = tuple[str, Callable[..., Any], Callable[..., Any], list[_anole.Program]]
+"""What `_anole.simulate` takes: name, start, report, programs."""
 
 
 def own(algorithm: type[Algorithm]) -> Own:
-    """An algorithm as the extension takes it."""
+    """An algorithm as the extension takes it. Raises TypeError for what is no class derived from `Algorithm`."""
+    if isinstance(algorithm, Algorithm):
+        name = type(algorithm).__name__
+        raise TypeError(f"give the class {name} itself, not {name}(): each flow has an instance of its own")
+    if not (isinstance(algorithm, type) and issubclass(algorithm, Algorithm)):
+        raise TypeError(
+            f"{algorithm!r} is no algorithm: give a class that is derived from anole_ccp.Algorithm"
+        )
 
     def start(mss: int, init_cwnd: int, seed: int, now_s: float) -> tuple[Algorithm, Commands | None]:
         instance = algorithm()

@@ -14,8 +14,8 @@ import numpy as np
 
 from .environment import STATS, VectorEnv
 
-#: A full packet on the wire, bits.
 PACKET_BITS = 1500 * 8
+"""A full packet on the wire, bits."""
 
 
 def measure(schema: str, algorithm: str, n: int, threads: int, seconds: float) -> dict[str, object]:

@@ -14,8 +14,8 @@ from .ranges import Ranges
 from .schema import Schema
 from .schema import load as load_schema
 
-#: Names of the columns of `stats`, with their units; see `Step` in `evaluation/sim/src/engine/control.rs`.
 STATS: tuple[str, ...] = tuple(_anole.step_names())
+"""Names of the columns of `stats`, with their units; see `Step` in `evaluation/sim/src/engine/control.rs`."""
 
 Floats = NDArray[np.float32]
 

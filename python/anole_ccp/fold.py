@@ -96,15 +96,14 @@ def _number(operator: str, left: Number, right: Number | int) -> Number:
     return Number(f"({operator} {left.text} {_text(right)})")
 
 
-#: Always.
 TRUE = Truth("true")
-#: Time since the program began or set it, us.
+"""Always."""
 MICROS = Register("Micros")
-#: The congestion window, bytes.
+"""Time since the program began or set it, us."""
 CWND = Register("Cwnd")
-#: The pacing rate, bytes/s.
+"""The congestion window, bytes."""
 RATE = Register("Rate")
-#: What the ACK says.
+"""The pacing rate, bytes/s."""
 ACK = {
     name: Number(f"Ack.{name}")
     for name in (
@@ -118,7 +117,7 @@ ACK = {
         "packets_misordered",
     )
 }
-#: What the flow is like.
+"""What the ACK says."""
 FLOW = {
     name: Number(f"Flow.{name}")
     for name in (
@@ -130,10 +129,11 @@ FLOW = {
         "rtt_sample_us",
     )
 }
-#: A retransmission timeout just happened.
+"""What the flow is like."""
 WAS_TIMEOUT = Truth("Flow.was_timeout")
-#: `Flow.rtt_sample_us` is a sample.
+"""A retransmission timeout just happened."""
 HAS_RTT = FLOW["rtt_sample_us"] < 2_000_000_000
+"""`Flow.rtt_sample_us` is a sample."""
 
 
 class Builder:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from .environment import STATS, VectorEnv
 
-#: Stats [n, len(STATS)] to rewards [n].
 Reward = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""Stats [n, len(STATS)] to rewards [n]."""
 
 
 def power_reward(stats: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -130,8 +130,8 @@ def make_vector(num_envs: int = 1, **options: Any) -> GymVectorEnv:
     return GymVectorEnv(**{"n": num_envs} | options)
 
 
-#: What `gymnasium.make` and `make_vec` are given.
 ID = "anole/Link-v0"
+"""What `gymnasium.make` and `make_vec` are given."""
 
 if ID not in gymnasium.registry:
     gymnasium.register(ID, entry_point=GymEnv, vector_entry_point=make_vector)

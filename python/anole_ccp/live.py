@@ -9,7 +9,7 @@ from pathlib import Path
 from . import _anole
 from .algorithm import Algorithm, own
 from .result import Result
-from .running import _checked
+from .running import Runnable, _checked, _seed
 from .scenario import Scenario
 
 
@@ -17,10 +17,10 @@ from .scenario import Scenario
 class Served:
     """What an agent did."""
 
-    #: Flows that began.
     flows: int
-    #: Reports that were answered.
+    """Flows that began."""
     reports: int
+    """Reports that were answered."""
 
 
 class Stop:
@@ -43,6 +43,11 @@ def serve(
         anole-quic serve --cert quic.pem &
         anole-quic send 127.0.0.1:4433 --cert quic.pem --agent /tmp/mine.sock --duration 10
 
+    or Linux TCP, which root lends to the socket:
+
+        sudo anole-ccp relay --socket /tmp/mine.sock &
+        iperf3 -c HOST -C anole_ccp
+
     until `seconds` are over, `stop` is set, or Ctrl-C comes. It makes the socket, for this user alone, and removes it.
     An exception of the algorithm ends it and comes out; the flows go on under their datapath's own CUBIC. Raises
     OSError where the socket cannot be bound.
@@ -52,13 +57,14 @@ def serve(
 
 
 def transfer(
-    algorithm: type[Algorithm],
+    algorithm: Runnable,
     scenario: Scenario | str | Path = "anole-normal",
     *,
     seed: int | None = None,
     set: Sequence[str] = (),
 ) -> Result:
-    """Sends real QUIC packets for the scenario's length, governed by `algorithm`, and returns what was measured.
+    """Sends real QUIC packets for the scenario's length, governed by `algorithm` (a class of one's own, or a name as for
+    `simulate`), and returns what was measured.
 
     Client, server and the scenario's links are in this process, over loopback: packets wait, are delayed and lost as
     in `simulate`, in real time. The scenario has one flow. What a sender cannot see is not in the result: one-way
@@ -73,5 +79,10 @@ def transfer(
     True
     """
     checked = _checked(scenario, set)
-    chosen = checked.seed if seed is None else seed
-    return Result(_anole.transfer(checked._scenario, own(algorithm), chosen, _anole.Stop()))
+    chosen = _seed(checked.seed if seed is None else seed)
+    name, policy, mine = None, None, None
+    if isinstance(algorithm, str):
+        name, _, policy = algorithm.partition("+")
+    else:
+        mine = own(algorithm)
+    return Result(_anole.transfer(checked._scenario, name, policy or None, mine, chosen, _anole.Stop()))

@@ -41,6 +41,11 @@ def plot(*results: Result) -> Plot:
     >>> plot(*[simulate("anole-normal", alg, set=["duration_s=2"]) for alg in ("cubic", "anole")])
     Plot(... bytes of SVG; save("NAME.svg") writes it)
     """
+    from .result import Result
+
     if not results:
         raise ValueError("there is nothing to plot; give results")
+    for result in results:
+        if not isinstance(result, Result):
+            raise TypeError(f"a {type(result).__name__} is no result: plot(first, second), or plot(*results)")
     return Plot(_anole.plot([result._run for result in results]))

@@ -11,15 +11,16 @@ from . import _anole
 class Finding(NamedTuple):
     """Something that a check found."""
 
-    #: Place, both from 1.
     line: int
+    """Line, from 1."""
     column: int
-    #: `error`: it does not compile, or to something else than it says; or `warning`.
+    """Column, from 1."""
     severity: str
-    #: The kind, such as `underflow`.
+    """`error`: it does not compile, or to something else than it says; or `warning`."""
     code: str
-    #: What happens, and the way out.
+    """The kind, such as `underflow`."""
     message: str
+    """What happens, and the way out."""
 
     def __str__(self) -> str:
         return f"{self.line}:{self.column}: {self.severity}[{self.code}]: {self.message}"

@@ -16,30 +16,30 @@ class Ranges:
     """What random links are drawn from. Capacity, round-trip time and buffer are log-uniform between their
     two values, everything else is uniform. The defaults are the random suite of `anole-eval suite`."""
 
-    #: Capacity, Mbps; of a varying one, its mean or its start.
     capacity_mbps: Range = (1.0, 200.0)
-    #: Round-trip time without queues, ms.
+    """Capacity, Mbps; of a varying one, its mean or its start."""
     rtt_ms: Range = (5.0, 200.0)
-    #: Buffer, in products of capacity and round-trip time …
+    """Round-trip time without queues, ms."""
     buffer_bdp: Range = (0.1, 6.0)
-    #: … or in bytes.
+    """Buffer, in products of capacity and round-trip time …"""
     buffer_bytes: Range | None = None
-    #: Probability of random loss, on links that have any.
+    """… or in bytes."""
     loss: Range = (0.0, 0.03)
-    #: Share of links without random loss.
+    """Probability of random loss, on links that have any."""
     lossless: float = 0.5
-    #: Share of links whose capacity varies like that of LTE.
+    """Share of links without random loss."""
     traces: float = 0.25
-    #: Share of links whose capacity changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one.
+    """Share of links whose capacity varies like that of LTE."""
     steps: float = 0.0
-    #: Fewest and most flows that compete for a part of the time.
+    """Share of links whose capacity changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one."""
     cross_flows: tuple[int, int] = (0, 0)
-    #: Their algorithms, each as likely as the others.
+    """Fewest and most flows that compete for a part of the time."""
     cross_algs: tuple[str, ...] = ("cubic",)
-    #: When the flow under test starts, s.
+    """Their algorithms, each as likely as the others."""
     start_s: Range = (0.0, 0.0)
-    #: Length of a run, s.
+    """When the flow under test starts, s."""
     duration_s: float = 30.0
+    """Length of a run, s."""
 
     @classmethod
     def named(cls, name: str) -> Ranges:

@@ -23,34 +23,34 @@ Floats = NDArray[np.float64]
 class FlowSeries:
     """A flow over time, float64 arrays of one length; NaN is what there was not."""
 
-    #: End of each point, s.
     time_s: Floats
-    #: Bytes on the wire that arrived, Mbps.
+    """End of each point, s."""
     throughput_mbps: Floats
-    #: Mean round-trip time, ms.
+    """Bytes on the wire that arrived, Mbps."""
     rtt_ms: Floats
-    #: Window in force at the point's end, bytes.
+    """Mean round-trip time, ms."""
     cwnd_bytes: Floats
-    #: Pacing rate then, Mbps.
+    """Window in force at the point's end, bytes."""
     pacing_mbps: Floats
-    #: Payload on its way then, bytes.
+    """Pacing rate then, Mbps."""
     in_flight_bytes: Floats
-    #: Packets lost in the point.
+    """Payload on its way then, bytes."""
     lost_packets: Floats
+    """Packets lost in the point."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LinkSeries:
     """A link over time, likewise."""
 
-    #: End of each point, s.
     time_s: Floats
-    #: Mean capacity, Mbps.
+    """End of each point, s."""
     capacity_mbps: Floats
-    #: Bytes that wait at the point's end.
+    """Mean capacity, Mbps."""
     queue_bytes: Floats
-    #: Packets lost in the point, for whatever reason.
+    """Bytes that wait at the point's end."""
     lost_packets: Floats
+    """Packets lost in the point, for whatever reason."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,22 +58,31 @@ class FlowResult:
     """One flow: its figures, which are None where there was nothing to measure, and its series."""
 
     alg: str
+    """Its algorithm."""
     start_s: float
+    """When it starts, s."""
     stop_s: float
-    #: Bytes on the wire delivered over the time active after warm-up; goodput: payload, each byte once.
+    """When it stops, s."""
     throughput_mbps: float | None
+    """Bytes on the wire that arrived over the time active after warm-up, Mbps."""
     goodput_mbps: float | None
-    #: Send to arrival of each packet, queue included; p95 over packets.
+    """Payload that arrived, each byte once, over the same time, Mbps."""
     owd_mean_ms: float | None
+    """Mean time from sending to arrival of a packet, queue included, ms."""
     owd_p95_ms: float | None
+    """95th percentile of it over packets, ms."""
     rtt_mean_ms: float | None
+    """Mean round-trip time, ms."""
     rtt_p95_ms: float | None
-    #: Packets lost over packets lost or arrived; retransmitted over sent.
+    """95th percentile of it over samples, ms."""
     loss_rate: float | None
+    """Packets lost over packets lost or arrived."""
     retransmit_rate: float | None
-    #: Completion time of a flow with a size.
+    """Packets retransmitted over packets sent."""
     fct_s: float | None
+    """Completion time of a flow with a size, s."""
     series: FlowSeries
+    """The flow over time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +90,17 @@ class LinkResult:
     """One link, likewise."""
 
     name: str
+    """Its name in the scenario."""
     utilization: float | None
+    """Bytes sent over bytes that could have been sent."""
     loss_rate: float | None
+    """Packets lost over packets lost or carried."""
     queue_delay_mean_ms: float | None
+    """Mean time that a packet waited, ms."""
     queue_delay_p95_ms: float | None
+    """95th percentile of it over packets, ms."""
     series: LinkSeries
+    """The link over time."""
 
 
 class Result:
@@ -94,8 +109,8 @@ class Result:
     def __init__(self, run: _anole.Run) -> None:
         """What the extension returned."""
         self._run = run
-        #: Every figure, with the names of `anole-eval --json`, without series.
         self.figures: dict[str, Any] = json.loads(run.figures())
+        """Every figure, with the names of `anole-eval --json`, without series."""
 
     @property
     def scenario(self) -> str:

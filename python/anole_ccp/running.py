@@ -17,10 +17,10 @@ from . import _anole
 from .algorithm import Algorithm, own
 from .ranges import Ranges
 from .result import FlowResult, Result
-from .scenario import Scenario
+from .scenario import Scenario, _changes
 
-#: What to run: a name that `anole-ccp algs` lists, `NAME+POLICY`, or a class of one's own.
 Runnable: TypeAlias = "str | type[Algorithm]"
+"""What to run: a name that `anole-ccp algs` lists, `NAME+POLICY`, or a class of one's own."""
 
 
 def simulate(
@@ -37,7 +37,7 @@ def simulate(
 
     `scenario`: a `Scenario`, or what makes one. `alg` replaces the algorithm of the flows under test, `policy` and
     `classic` the candidates of one that takes them (a policy is a name, a file, `none` or `fault:KIND`), `params` its
-    parameters; `seed` the scenario's; `set` are changes of a scenario by name or file. Raises ValueError where that
+    parameters; `seed` the scenario's; `set` are changes of the scenario. Raises ValueError where that
     makes no sense, with the line or the name; an exception of one's own algorithm comes out as it is.
 
     >>> result = simulate("anole-normal", "cubic", set=["duration_s=5"])
@@ -50,13 +50,15 @@ def simulate(
 
 
 def _checked(scenario: Scenario | str | Path, changes: Sequence[str]) -> Scenario:
-    if not isinstance(scenario, Scenario):
-        return Scenario(scenario, set=changes)
-    if changes:
-        raise ValueError(
-            "set goes with a scenario's name or file; give a Scenario its changes when it is made"
-        )
-    return scenario
+    if isinstance(scenario, Scenario):
+        return scenario.changed(changes)
+    return Scenario(scenario, set=changes)
+
+
+def _seed(seed: int) -> int:
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed = {seed}: give a number from 0 to 2**64 - 1")
+    return seed
 
 
 def _run(
@@ -68,19 +70,20 @@ def _run(
     seed: int | None,
     stop: _anole.Stop,
 ) -> Result:
-    seed = scenario.seed if seed is None else seed
-    if isinstance(alg, type):
+    seed = _seed(scenario.seed if seed is None else seed)
+    name, mine = None, None
+    if not (alg is None or isinstance(alg, str)):
+        mine = own(alg)
         if policy is not None or classic is not None or params:
             raise ValueError(
-                f"{alg.__name__} takes no policy, classic or params; make them attributes of the class"
+                f"{mine[0]} takes no policy, classic or params; make them attributes of the class"
             )
-        name, mine = None, own(alg)
+    elif alg is not None and "+" in alg:
+        if policy is not None:
+            raise ValueError(f'"{alg}" names a policy, and policy= another')
+        name, policy = alg.split("+", 1)
     else:
-        name, mine = alg, None
-        if name is not None and "+" in name:
-            if policy is not None:
-                raise ValueError(f'"{name}" names a policy, and policy= another')
-            name, policy = name.split("+", 1)
+        name = alg
     asked = None if policy is None else str(policy)
     run = _anole.simulate(scenario._scenario, name, classic, asked, dict(params or {}), mine, seed, stop)
     return Result(run)
@@ -91,10 +94,15 @@ class Figure:
     """A figure over runs: mean, standard deviation, and the 95 % confidence interval of the mean (Student's t)."""
 
     mean: float
+    """Mean over the runs."""
     deviation: float
+    """Standard deviation over the runs, 0 of a single one."""
     low: float
+    """Lower end of the interval."""
     high: float
+    """Upper end of the interval."""
     runs: int
+    """Runs in which there was something to measure."""
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Figure:
@@ -129,9 +137,11 @@ class SweepRow:
     """What one algorithm did at one value: its runs, and figures of the first flow under test over them."""
 
     alg: str
-    #: Changes of the scenario, by key.
+    """The algorithm."""
     at: dict[str, Any]
+    """Changes of the scenario, by key."""
     results: list[Result]
+    """Its runs, in the order of their seeds."""
 
     def figure(self, what: str | Callable[[Result], float | None]) -> Figure:
         """A figure over the runs: the name of one of a flow's, or a function of a result."""
@@ -140,17 +150,18 @@ class SweepRow:
 
 
 def _named(flow: FlowResult, name: str) -> float | None:
-    value = getattr(flow, name)
-    if value is not None and not isinstance(value, (int, float)):
-        raise ValueError(f"{name} is no figure")
+    figures = [field.name for field in dataclasses.fields(flow) if field.name not in ("alg", "series")]
+    if name not in figures:
+        raise ValueError(f"no figure of a flow is named {name!r}; known are {', '.join(figures)}")
+    value: float | None = getattr(flow, name)
     return value
 
 
 class Sweep:
     """Rows of a sweep: every algorithm at every value."""
 
-    #: Figures that tables show.
     FIGURES = ("throughput_mbps", "rtt_mean_ms", "rtt_p95_ms", "loss_rate")
+    """Figures that tables show."""
 
     def __init__(self, rows: list[SweepRow]) -> None:
         """In order of values, then of algorithms."""
@@ -186,9 +197,13 @@ class Sweep:
         )
 
 
+def _several(algs: Runnable | Sequence[Runnable]) -> list[Runnable]:
+    return [algs] if isinstance(algs, (str, type)) else list(algs)
+
+
 def sweep(
-    scenario: str | Path,
-    algs: Sequence[Runnable],
+    scenario: Scenario | str | Path,
+    algs: Runnable | Sequence[Runnable],
     *,
     vary: Mapping[str, Sequence[Any]] | None = None,
     runs: int = 1,
@@ -208,7 +223,10 @@ def sweep(
     """
     if runs < 1:
         raise ValueError(f"runs = {runs}: give at least 1")
-    vary = vary or {}
+    vary, algs = vary or {}, _several(algs)
+    if len({len(values) for values in vary.values()}) > 1:
+        lengths = ", ".join(f"{key} has {len(values)}" for key, values in vary.items())
+        raise ValueError(f"vary: keys go in step and need as many values each; {lengths}")
     points = (
         [dict(zip(vary, values, strict=True)) for values in zip(*vary.values(), strict=True)]
         if vary
@@ -216,7 +234,9 @@ def sweep(
     )
     rows, jobs = [], []
     for point in points:
-        changed = Scenario(scenario, set=[*set, *(f"{key}={_text(value)}" for key, value in point.items())])
+        changed = _checked(
+            scenario, [*_changes(set), *(f"{key}={_text(value)}" for key, value in point.items())]
+        )
         first = changed.seed if seed is None else seed
         for alg in algs:
             rows.append((_label(alg), point))
@@ -236,7 +256,7 @@ def _label(alg: Runnable) -> str:
 
 
 def suite(
-    algs: Sequence[Runnable],
+    algs: Runnable | Sequence[Runnable],
     *,
     links: int = 200,
     seed: int = 1,
@@ -252,6 +272,9 @@ def suite(
     >>> [row["alg"] for row in suite(["cubic", "bbr"], links=3, duration_s=2)]
     ['cubic', 'bbr']
     """
+    algs = _several(algs)
+    if links < 1:
+        raise ValueError(f"links = {links}: give at least 1")
     drawn = Ranges.named(ranges) if isinstance(ranges, str) else ranges
     if duration_s is not None:
         drawn = drawn.replace(duration_s=float(duration_s))
@@ -272,6 +295,8 @@ def _all(
     jobs: Sequence[tuple[Scenario, Runnable, int]], threads: int | None, progress: bool | None
 ) -> list[Result]:
     """Runs jobs on threads, which simulate without Python's lock; the first error, or Ctrl-C, ends all."""
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads = {threads}: give at least 1")
     stop = _anole.Stop()
     bar = _Bar(len(jobs), sys.stderr.isatty() if progress is None else progress)
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:

@@ -10,8 +10,8 @@ from typing import Any
 
 from . import _anole
 
-#: Tables that a scenario has any number of.
 TABLES = ("link", "change", "random_change", "flow")
+"""Tables that a scenario has any number of."""
 
 
 class Scenario:
@@ -54,9 +54,9 @@ class Scenario:
         `top`: keys of the top level. Raises ValueError with the line of what is wrong, FileNotFoundError for a
         file that is not there."""
         tables = {"link": link, "change": change, "random_change": random_change, "flow": flow}
-        given = {name: _list(table) for name, table in tables.items() if table is not None}
+        given = {name: _list(name, table) for name, table in tables.items() if table is not None}
         self.folder = Path(".")
-        self.set = list(set)
+        self.set = _changes(set)
         if source is None:
             self.file, self.toml = "keywords", _toml(_filled(given, top))
         else:
@@ -67,6 +67,22 @@ class Scenario:
             self.file, self.toml, self.folder = _read(source)
             self.set = [f"{key}={_value(value)}" for key, value in top.items()] + self.set
         self._scenario = _anole.Scenario(self.toml, self.file, self.set, self._trace)
+
+    def changed(self, changes: Sequence[str]) -> Scenario:
+        """The same with more changes, each as in `set`. Raises ValueError where one makes no sense.
+
+        >>> Scenario("anole-normal").changed(["duration_s=5"]).duration_s
+        5.0
+        """
+        if not changes:
+            return self
+        if not self.toml:
+            raise ValueError(f"{self.name} was drawn at random and has no text to change")
+        made = type(self).__new__(type(self))
+        made.file, made.toml, made.folder = self.file, self.toml, self.folder
+        made.set = [*self.set, *_changes(changes)]
+        made._scenario = _anole.Scenario(made.toml, made.file, made.set, made._trace)
+        return made
 
     @classmethod
     def _of(cls, checked: _anole.Scenario) -> Scenario:
@@ -105,12 +121,22 @@ class Scenario:
         return f"Scenario({self.name!r}, {self.duration_s:g} s, links: {', '.join(links)}; flows: {', '.join(flows)})"
 
 
-def _list(table: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [table] if isinstance(table, Mapping) else list(table)
+def _list(name: str, table: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    tables = [table] if isinstance(table, Mapping) else list(table)
+    for one in tables:
+        if not isinstance(one, Mapping):
+            raise TypeError(f"{name} = {table!r}: give a dictionary, or a list of them")
+    return tables
+
+
+def _changes(given: Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
 
 
 def _read(source: str | Path) -> tuple[str, str, Path]:
     """(how errors name it, text, folder of its traces)."""
+    if not isinstance(source, (str, Path)):
+        raise TypeError(f"{source!r} is no scenario: give a name, a file, TOML text, or keywords")
     if isinstance(source, str) and "\n" in source:
         return "text", source, Path(".")
     if isinstance(source, Path) or source.endswith(".toml"):
@@ -156,7 +182,10 @@ def _value(value: Any) -> str:
         case list() | tuple():
             return "[" + ", ".join(_value(item) for item in value) + "]"
         case _:
-            return repr(float(value))
+            try:
+                return repr(float(value))
+            except (TypeError, ValueError):
+                raise TypeError(f"{value!r} is no value of a scenario") from None
 
 
 def _key(key: str) -> str:

@@ -21,12 +21,15 @@ class Schema:
     table `[algorithm]`, which says nothing about what the network sees, computes and means."""
 
     text: str
-    #: The text as TOML.
+    """The schema as it is written."""
     data: dict[str, Any]
-    #: Widths of the network's input and output, and of the state that it carries for each flow.
+    """The text as TOML."""
     inputs: int
+    """Width of the network's input."""
     outputs: int
+    """Width of its output."""
     state: int
+    """Width of the state that it carries for each flow."""
 
     @property
     def name(self) -> str:

@@ -20,7 +20,8 @@ impl Scenario {
             read.map_err(|error| error.value(load_trace.py()).to_string())
         };
         let read = Checked::parse(text, file, &set, &mut load);
-        read.map(Scenario).map_err(|error| PyValueError::new_err(error.to_string()))
+        // A message that names a flag of `anole-eval` names the argument of the same name here.
+        read.map(Scenario).map_err(|error| PyValueError::new_err(error.to_string().replace("--set", "set")))
     }
 
     /// Link `number` of an evaluation with these ranges and this seed, on which no training runs.

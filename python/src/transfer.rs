@@ -1,22 +1,25 @@
 //! A real QUIC transfer in this process: client and server over loopback, the scenario's link between them in user
-//! space, and the client's flow governed by an algorithm in Python through an agent's socket.
+//! space, and the client's flow governed through an agent's socket, by an algorithm in Python or one of the registry.
 //!
 //! ```text
 //!  client ──UDP──▶ emulated link ──UDP──▶ server        (one tokio runtime)
-//!    └ reports ──Unix datagrams──▶ agent (a thread) ──▶ on_flow, on_report
+//!    └ reports ──Unix datagrams──▶ agent (a thread) ──▶ on_flow, on_report; or a law in Rust
 //! ```
 
 use crate::algorithm::{Failure, Made};
 use crate::scenario::Scenario;
 use crate::serve::{Socket, answer_until};
 use crate::simulate::{Run, Stop};
+use anole_algorithms::{Algorithm, Build, BuildError, Commands, FlowInfo, Report};
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatedNetwork, Emulator, EmulatorOptions, Record, UDP_HEADER_BYTES, UdpPorts};
-use anole_model::{Dur, Rate};
+use anole_inference::{BackendSettings, Loader, Serving};
+use anole_model::{Dur, Rate, Time};
 use anole_quic::{
     AlgorithmName, Amount, ClientOptions, CongestionControl, DatagramSize, Reading, RttSample, Server,
     ServerOptions, Transfer,
 };
+use anole_sim::plan::Custom;
 use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
 use anole_sim::scenario::Scenario as Checked;
 use anole_sim::{SERIES_STEP, histogram::Histogram};
@@ -32,12 +35,16 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Sizes of QUIC's datagrams: at least what the protocol asks for, at most what the receiver announces.
 const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 1200..=1472;
 
-/// Sends for the scenario's length over its links, and returns what was measured, as a run.
+/// Sends for the scenario's length over its links, and returns what was measured, as a run. `alg` and `policy` name an
+/// algorithm; `own` is one in Python instead.
 #[pyfunction]
+#[pyo3(signature = (scenario, alg, policy, own, seed, stop))]
 pub fn transfer(
     py: Python<'_>,
     scenario: &Scenario,
-    own: &Bound<'_, PyAny>,
+    alg: Option<String>,
+    policy: Option<String>,
+    own: Option<&Bound<'_, PyAny>>,
     seed: u64,
     stop: &Stop,
 ) -> PyResult<Run> {
@@ -57,9 +64,11 @@ pub fn transfer(
             ))
         })?;
     let failure = Failure::default();
-    let made = Made::read(own)?;
-    let alg = made.name.clone();
-    let custom = made.custom(&failure);
+    let custom = match own {
+        Some(own) => Made::read(own)?.custom(&failure),
+        None => known(scenario, &alg.unwrap_or_default(), policy, seed).map_err(PyValueError::new_err)?,
+    };
+    let alg = custom.name.clone();
     let run = py.detach(|| -> Result<RunResult, String> {
         let folder = tempfile::Builder::new().prefix("anole-").tempdir().map_err(text)?;
         let path = folder.path().join("agent.sock");
@@ -78,6 +87,29 @@ pub fn transfer(
         Some(error) => Err(error),
         None => run.map(Run).map_err(PyOSError::new_err),
     }
+}
+
+/// An algorithm of the registry, as this module's agent runs it.
+fn known(scenario: &Checked, alg: &str, policy: Option<String>, seed: u64) -> Result<Custom, String> {
+    let refused = |reason: BuildError| format!("alg: {alg}: {reason}");
+    let spec = anole_algorithms::find(alg).map_err(|reason| format!("alg: {reason}"))?;
+    let loader = Loader::new(BackendSettings::default(), Serving::Immediate).map_err(text)?;
+    let flow = FlowInfo { mss: scenario.mss, init_cwnd: scenario.mss };
+    let (policies, params) = (Arc::new(loader), scenario.params.clone());
+    let build = Build { flow, classic: None, policy, policies, params, seed };
+    spec.build(&build).map_err(refused)?;
+    // It has just been built, and a flow's sizes are no reason to refuse it.
+    let make =
+        move |flow, _| spec.build(&Build { flow, ..build.clone() }).unwrap_or_else(|_| Box::new(Silent));
+    Ok(Custom { name: alg.to_string(), programs: spec.programs.to_vec(), make: Arc::new(make) })
+}
+
+/// Leaves the flow as it is.
+struct Silent;
+
+impl Algorithm for Silent {
+    fn start(&mut self, _: Time, _: &mut Commands) {}
+    fn on_report(&mut self, _: Time, _: &Report<'_>, _: &mut Commands) {}
 }
 
 /// What a transfer is made of.

@@ -93,6 +93,50 @@ def test_real_quic_transfers_are_governed(tmp_path):
     assert done.flows == 1 and done.reports == Fixed.seen > 0
 
 
+AGENTS = [path.with_name("anole-ccp") for path in PROGRAMS if path.with_name("anole-ccp").exists()]
+
+
+@pytest.mark.skipif(not AGENTS, reason="anole-ccp is not built (cargo build --bins)")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="the kernel has no BTF")
+def test_linux_tcp_is_governed(tmp_path):
+    class Kept(Fixed):
+        """Its own count of reports."""
+
+        seen = 0
+
+    path, said = tmp_path / "agent.sock", tmp_path / "relay.log"
+
+    def relayed():
+        with said.open("w") as log:
+            command = [AGENTS[0], "relay", "--socket", path, "--bpf-fs", tmp_path]
+            return subprocess.Popen(command, stderr=log)
+
+    def connection():
+        """Sends a packet now and then over this host's TCP, until the algorithm has heard of it."""
+        relay, until = relayed(), time.monotonic() + 60
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            with socket.create_connection(server.getsockname()) as sender, server.accept()[0] as receiver:
+                while Kept.seen < 5 and time.monotonic() < until:
+                    try:
+                        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"anole_ccp")
+                    except FileNotFoundError:
+                        time.sleep(0.05)
+                    if relay.poll() is not None:
+                        # Other tests of this host may have the kernel's datapath for a while.
+                        time.sleep(0.5)
+                        relay = relayed()
+                    sender.sendall(bytes(1000))
+                    receiver.recv(1 << 16)
+                    time.sleep(0.01)
+        relay.terminate()
+        relay.wait()
+
+    done = served(Kept, path, connection)
+    assert done.flows == 1 and done.reports == Kept.seen >= 5, said.read_text()
+    assert "relay stops" in said.read_text()
+
+
 class Aimd(anole_ccp.Algorithm):
     """A packet more for each window, half after a loss, once per round trip."""
 
@@ -126,6 +170,15 @@ def test_a_transfer_of_real_packets_tells_what_a_simulation_tells(tmp_path):
     assert real.flow.rtt_mean_ms >= 20
     assert 0 < real.flow.throughput_mbps <= 20.5
     assert real.plot().save(tmp_path / "real.svg").stat().st_size > 5000
+
+
+def test_a_transfer_runs_what_is_named(tmp_path):
+    real = anole_ccp.transfer("cubic", link().changed(["duration_s=1"]))
+    assert real.alg == "cubic" and real.figures["flows"][0]["reports"] > 10
+    with pytest.raises(ValueError, match="did you mean cubic"):
+        anole_ccp.transfer("cubik", link())
+    with pytest.raises(ValueError, match="takes no policy"):
+        anole_ccp.transfer("cubic+libra", link())
 
 
 def test_what_a_transfer_cannot_run_is_refused():

@@ -78,14 +78,41 @@ def test_scenarios_of_every_kind(tmp_path):
         (lambda: simulate(SHORT, "cubik"), "^alg: .*did you mean cubic"),
         (lambda: simulate(SHORT, "cubic", policy="libra"), "^policy: cubic takes no policy"),
         (lambda: simulate(SHORT, "cubic", params={"no_such": 1.0}), "no_such"),
-        (lambda: simulate(SHORT, "cubic", set=["duration_s=1"]), "when it is made"),
+        (lambda: simulate(SHORT, "cubic", set=["duration_s=x"]), "duration_s"),
+        (lambda: simulate(SHORT, "cubic", set=["bottlenek.random_loss=0.1"]), "bottlenek"),
+        (lambda: simulate(SHORT, "cubic", seed=-1), "seed = -1"),
         (lambda: sweep("anole-normal", ["cubic"], runs=0), "at least 1"),
+        (lambda: sweep("anole-normal", ["cubic"], threads=0), "at least 1"),
+        (
+            lambda: sweep("anole-normal", ["cubic"], vary={"seed": [1, 2], "duration_s": [1]}),
+            "duration_s has 1",
+        ),
+        (lambda: sweep(SHORT, "cubic", set="duration_s=1").rows[0].figure("thruput"), "known are start_s"),
+        (lambda: suite(["cubic"], links=0), "at least 1"),
         (lambda: Program("no-such"), "known are"),
         (lambda: Program("(def (x 0))(when true (:= y"), "program:1:"),
     ],
 )
 def test_nonsense_is_refused_with_the_reason(make, reason):
     with pytest.raises(ValueError, match=reason):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: simulate(SHORT, Fixed()), r"the class Fixed itself, not Fixed\(\)"),
+        (lambda: simulate(SHORT, dict), "derived from anole_ccp.Algorithm"),
+        (lambda: anole_ccp.transfer(Fixed(), SHORT), "the class Fixed itself"),
+        (lambda: anole_ccp.serve("cubic", "/tmp/none.sock"), "give a class"),
+        (lambda: Scenario(3), "3 is no scenario"),
+        (lambda: Scenario(link="x"), "link = 'x': give a dictionary"),
+        (lambda: Scenario(link=LINK | {"random_loss": None}), "None is no value"),
+        (lambda: anole_ccp.plot([simulate(SHORT, Fixed)]), r"plot\(\*results\)"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused_with_what_would_do(make, reason):
+    with pytest.raises(TypeError, match=reason):
         make()
 
 
@@ -207,6 +234,14 @@ def test_a_sweep_has_means_and_intervals():
     assert same.deviation == 0 and same.runs == 3
     assert differs.deviation > 0 and differs.low < differs.mean < differs.high
     assert len(made.table()) == 4 and "±" in str(made)
+
+
+def test_a_scenario_is_changed_and_swept_over():
+    longer = SHORT.changed(["duration_s=9"])
+    assert (SHORT.duration_s, longer.duration_s) == (8, 9)
+    assert simulate(SHORT, "cubic", set=["duration_s=2"]).flow.series.time_s.size == 20
+    rows = sweep(SHORT, ["cubic"], vary={"bottleneck.capacity_mbps": [2, 4]}, set=["duration_s=2"]).rows
+    assert [round(row.figure("throughput_mbps").mean) for row in rows] == [2, 4]
 
 
 def test_a_suite_compares_with_the_first():

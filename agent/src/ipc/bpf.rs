@@ -7,6 +7,7 @@ use anole_bpf::{BpfDatapath, DatapathStats, Error, Mode, Prefix, check_cgroup, t
 use anole_model::Dur;
 use anyhow::{Context, anyhow};
 use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -92,6 +93,35 @@ impl Bpf {
         Ok(Bpf(RefCell::new(datapath)))
     }
 
+    /// As the transport's `receive`; the wait ends early once `other` can be read, too.
+    pub fn receive_beside(
+        &self,
+        buffer: &mut [u8],
+        wait: Dur,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Received<()> {
+        let wait = Duration::from_micros(wait.as_micros());
+        match self.0.borrow_mut().receive_beside(buffer, wait, other) {
+            None => Received::Nothing,
+            Some(length) if length > buffer.len() => Received::Refused(Refusal::Oversized),
+            Some(length) => Received::Datagram(length, ()),
+        }
+    }
+
+    /// Hands a datagram of an agent to the kernel; for a flow that has ended meanwhile it is too late.
+    pub fn take(&self, datagram: &[u8]) -> Result<(), Error> {
+        match self.0.borrow_mut().send(datagram) {
+            // Its end is in the ring buffer.
+            Err(Error::UnknownFlow(_)) => Ok(()),
+            taken => taken,
+        }
+    }
+
+    /// The agent has gone, and the next one will be told READY.
+    pub fn change_agent(&self) {
+        self.0.borrow_mut().change_agent();
+    }
+
     /// Takes the connections of a selection until the agent ends.
     pub fn select(&self, selection: &Selection) -> anyhow::Result<()> {
         let prefixes: Vec<_> =
@@ -112,12 +142,7 @@ impl Transport for Bpf {
     const NETWORK_ORDER: bool = true;
 
     fn receive(&self, buffer: &mut [u8], wait: Dur) -> Received<()> {
-        let wait = Duration::from_micros(wait.as_micros());
-        match self.0.borrow_mut().receive(buffer, wait) {
-            None => Received::Nothing,
-            Some(length) if length > buffer.len() => Received::Refused(Refusal::Oversized),
-            Some(length) => Received::Datagram(length, ()),
-        }
+        self.receive_beside(buffer, wait, None)
     }
 
     fn show((): &()) -> String {
@@ -125,9 +150,8 @@ impl Transport for Bpf {
     }
 
     fn send(&self, message: &[u8], (): &()) -> Sent {
-        match self.0.borrow_mut().send(message) {
-            // The flow has ended meanwhile; its end is in the ring buffer.
-            Ok(()) | Err(Error::UnknownFlow(_)) => Sent::Whole,
+        match self.take(message) {
+            Ok(()) => Sent::Whole,
             Err(error) => {
                 tracing::warn!(%error, "the kernel's datapath refuses a message");
                 Sent::Failed

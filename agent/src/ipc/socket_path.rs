@@ -155,7 +155,8 @@ pub fn bind_beside<S>(
     bind_private(&control_of(&owner.path), None, bind)
 }
 
-fn bind_private<S>(
+/// Binds a socket for this user alone, in the place of a stale one; it goes with its [`Place`].
+pub fn bind_private<S>(
     path: &Path,
     lock: Option<Flock<File>>,
     bind: impl FnOnce(&Path) -> io::Result<S>,
@@ -170,7 +171,7 @@ fn bind_private<S>(
 
 /// The path from the root and without links in its directory: it is the address that datapaths see, and
 /// they know the agent by it wherever they run.
-fn resolved(path: &Path) -> Result<PathBuf, SocketError> {
+pub fn resolved(path: &Path) -> Result<PathBuf, SocketError> {
     let name = path.file_name().ok_or_else(|| SocketError::NotASocket { path: path.into() })?;
     let directory =
         std::path::absolute(path).map(|path| path.parent().map(Path::to_path_buf).unwrap_or(path));

@@ -48,7 +48,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use object::Registered;
 use programs::Programs;
 use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
@@ -173,6 +173,15 @@ impl BpfDatapath {
         while self.ring.read(&mut []).is_some() {}
     }
 
+    /// The agent behind this value has gone, and another one may come: its flows fall back at once, and the next
+    /// message is READY again.
+    pub fn change_agent(&mut self) {
+        self.agent().heartbeat_us.store(0, Release);
+        self.programs = Programs::default();
+        self.greet = true;
+        self.start();
+    }
+
     /// From now on the connections of a cgroup's processes, and of those below it, use the datapath when they are
     /// established: those to the longest of `prefixes` (up to 1024), by the algorithm given with it, or by
     /// `algorithm`, or by the agent's own choice (`anole_ccp`). Without prefixes it is every one. What a program
@@ -225,6 +234,16 @@ impl BpfDatapath {
     /// on the agent counts as alive. The wait ends early, with None, while another processor is still writing the
     /// message.
     pub fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> Option<usize> {
+        self.receive_beside(buffer, wait, None)
+    }
+
+    /// As [`BpfDatapath::receive`]; the wait ends early, with None, once `other` can be read, too.
+    pub fn receive_beside(
+        &mut self,
+        buffer: &mut [u8],
+        wait: Duration,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Option<usize> {
         // Flows that announce themselves before the programs are there would do so again and again.
         if std::mem::take(&mut self.greet) {
             let ready = [5, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -240,7 +259,7 @@ impl BpfDatapath {
             self.often = length.is_some();
         }
         if length.is_none() {
-            length = self.sleep(buffer, wait);
+            length = self.sleep(buffer, wait, other);
         }
         self.beat();
         length
@@ -248,13 +267,14 @@ impl BpfDatapath {
 
     /// Waits to be woken. The datapath wakes nobody who has not said that he sleeps, and says why none does with
     /// a message unread (`tell_agent` in `bpf/flow.bpf.h`): here `sleeps` is written, and then the ring is read.
-    fn sleep(&mut self, buffer: &mut [u8], wait: Duration) -> Option<usize> {
+    fn sleep(&mut self, buffer: &mut [u8], wait: Duration, other: Option<BorrowedFd<'_>>) -> Option<usize> {
         self.agent().sleeps.store(1, SeqCst);
         fence(SeqCst);
         let mut length = self.ring.read(buffer);
         if length.is_none() {
             let millis = u16::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
-            let mut fds = [PollFd::new(self.installed.maps.events.as_fd(), PollFlags::POLLIN)];
+            let events = self.installed.maps.events.as_fd();
+            let mut fds = [events, other.unwrap_or(events)].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             // An interrupted wait is a short one.
             let _ = poll(&mut fds, PollTimeout::from(millis));
         }

@@ -1,0 +1,114 @@
+"""What the kernel refuses a check's process, whatever its interpreter is talked into (Linux: seccomp, Landlock).
+
+No other program or process, no signal to one, no debugging; nothing is written outside of one folder; no TCP. Threads are
+allowed, which the QUIC transfers need. `guard` says the same earlier, with better words.
+
+The numbers are those of the kernel's headers: `linux/seccomp.h`, `linux/landlock.h`, `asm/unistd.h`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+import sys
+
+#: Numbers of the system calls that are refused, by machine: (audit architecture, clone, clone3, the others).
+MACHINES = {
+    "x86_64": (
+        0xC000003E, 56, 435,
+        # fork vfork execve execveat kill tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal pidfd_open ptrace
+        # process_vm_readv process_vm_writev unshare setns mount io_uring_setup bpf userfaultfd
+        (57, 58, 59, 322, 62, 200, 129, 297, 424, 434, 101, 310, 311, 272, 308, 165, 425, 321, 323),
+    ),
+    "aarch64": (
+        0xC00000B7, 220, 435,
+        (221, 281, 129, 130, 138, 240, 424, 434, 117, 270, 271, 97, 268, 40, 425, 280, 282),
+    ),
+}  # fmt: skip
+
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+CLONE_THREAD = 0x10000
+#: Numbers at and above this one are another ABI of the same machine (x32).
+FOREIGN_ABI = 0x40000000
+
+LANDLOCK_CREATE, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT = 444, 445, 446
+VERSION_FLAG, PATH_BENEATH = 1, 1
+#: Rights that change something, each with the version of Landlock that knows it: write, remove (2), make (7); refer (2);
+#: truncate (3).
+WRITE_FILE, CHANGES = 1 << 1, 0b1_1111_1111 << 4
+REFER, TRUNCATE = 1 << 13, 1 << 14
+BIND_TCP, CONNECT_TCP = 1 << 0, 1 << 1
+SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1 << 0, 1 << 1
+
+
+def lock(folder: str) -> tuple[bool, bool]:
+    """Shuts this process in, for good; tells whether (seccomp, Landlock) are there and hold."""
+    if sys.platform != "linux":
+        return False, False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        return False, False
+    confined = _landlock(libc, folder)
+    return _seccomp(libc), confined
+
+
+def _landlock(libc: ctypes.CDLL, folder: str) -> bool:
+    version = libc.syscall(LANDLOCK_CREATE, None, ctypes.c_size_t(0), VERSION_FLAG)
+    if version < 1:
+        return False
+    files = WRITE_FILE | CHANGES | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
+    attributes = struct.pack(
+        "QQQ",
+        files,
+        BIND_TCP | CONNECT_TCP if version >= 4 else 0,
+        SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if version >= 6 else 0,
+    )
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    rules = libc.syscall(LANDLOCK_CREATE, attributes, ctypes.c_size_t(size), 0)
+    if rules < 0:
+        return False
+    try:
+        for path, rights in ((folder, files), (os.devnull, WRITE_FILE | (files & TRUNCATE))):
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                rule = struct.pack("=Qi", rights, place)
+                if libc.syscall(LANDLOCK_ADD_RULE, rules, PATH_BENEATH, rule, 0) != 0:
+                    return False
+            finally:
+                os.close(place)
+        return bool(libc.syscall(LANDLOCK_RESTRICT, rules, 0) == 0)
+    finally:
+        os.close(rules)
+
+
+def _seccomp(libc: ctypes.CDLL) -> bool:
+    machine = MACHINES.get(platform.machine())
+    if machine is None:
+        return False
+    program = _filter(*machine)
+    code = ctypes.create_string_buffer(program)
+    # struct sock_fprog: the number of instructions, and where they are.
+    of = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    return bool(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, of, 0, 0) == 0)
+
+
+def _filter(architecture: int, clone: int, clone3: int, refused: tuple[int, ...]) -> bytes:
+    """The classic BPF program over `struct seccomp_data`: number at 0, architecture at 4, first argument at 16."""
+    load, equal, at_least, any_of, answer = 0x20, 0x15, 0x35, 0x45, 0x06
+    not_permitted, not_there = REFUSE | errno.EPERM, REFUSE | errno.ENOSYS
+    lines = [
+        *((load, 0, 0, 4), (equal, 1, 0, architecture), (answer, 0, 0, KILL)),
+        *((load, 0, 0, 0), (at_least, 0, 1, FOREIGN_ABI), (answer, 0, 0, not_there)),
+        # The C library then makes threads by clone, whose flags can be read here.
+        *((equal, 0, 1, clone3), (answer, 0, 0, not_there)),
+        *((equal, 0, 4, clone), (load, 0, 0, 16), (any_of, 1, 0, CLONE_THREAD)),
+        *((answer, 0, 0, not_permitted), (answer, 0, 0, ALLOW)),
+    ]
+    for number in refused:
+        lines += [(equal, 0, 1, number), (answer, 0, 0, not_permitted)]
+    lines.append((answer, 0, 0, ALLOW))
+    return b"".join(struct.pack("HBBI", *line) for line in lines)
