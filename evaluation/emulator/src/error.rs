@@ -26,4 +26,7 @@ pub enum EmulatorError {
     /// A parameter of a namespace could not be set.
     #[error("cannot set {0} in the emulator's network: {1}")]
     Parameter(&'static str, io::Error),
+    /// Mahimahi cannot do it, or did not.
+    #[error("Mahimahi: {0}")]
+    Mahimahi(String),
 }

@@ -88,6 +88,14 @@ impl Hosts {
         SocketAddrV4::new(SENDER, FIRST_PORT + flow as u16)
     }
 
+    /// The next socket of the calling thread's namespace that asks for any port gets that of this flow.
+    pub fn next_port_of(flow: usize) -> Result<(), EmulatorError> {
+        const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+        let port = Hosts::source(flow).port();
+        std::fs::write(RANGE, format!("{port} {port}"))
+            .map_err(|error| EmulatorError::Parameter(RANGE, error))
+    }
+
     /// The flow that has this port at the sender.
     pub fn flow_of(port: u16) -> Option<usize> {
         port.checked_sub(FIRST_PORT).map(usize::from)
@@ -101,16 +109,21 @@ impl Hosts {
 
 /// Sets up the namespace of the calling thread.
 fn host(own: Ipv4Addr, peer: Ipv4Addr, mtu: u32) -> Result<Tun, EmulatorError> {
+    prepare()?;
+    Tun::open(own, peer, mtu)
+}
+
+/// Sets the parameters of a host in the namespace of the calling thread.
+pub(crate) fn prepare() -> Result<(), EmulatorError> {
     for (path, value) in PARAMETERS {
         std::fs::write(path, value).map_err(|error| EmulatorError::Parameter(path, error))?;
     }
     match std::fs::write(NO_IPV6, "1") {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(EmulatorError::Parameter(NO_IPV6, error));
+            Err(EmulatorError::Parameter(NO_IPV6, error))
         }
-        _ => {}
+        _ => Ok(()),
     }
-    Tun::open(own, peer, mtu)
 }
 
 /// The devices of two hosts as the ends of a network.

@@ -29,6 +29,7 @@ mod awake;
 mod emulator;
 mod error;
 mod hosts;
+pub mod mahimahi;
 mod measure;
 mod namespace;
 mod network;

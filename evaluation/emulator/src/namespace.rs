@@ -30,6 +30,17 @@ impl Namespace {
         })
     }
 
+    /// That of a process.
+    pub(crate) fn of(process: u32) -> Result<Namespace, EmulatorError> {
+        let file = File::open(format!("/proc/{process}/ns/net")).map_err(EmulatorError::Namespace)?;
+        Ok(Namespace { file })
+    }
+
+    /// The same once more.
+    pub(crate) fn again(&self) -> Result<Namespace, EmulatorError> {
+        Ok(Namespace { file: self.file.try_clone().map_err(EmulatorError::Namespace)? })
+    }
+
     /// Does something inside, on a thread of its own. Sockets, devices and child processes made there
     /// stay inside; `/proc/sys/net` is the namespace's own.
     pub fn run<T: Send>(

@@ -99,7 +99,7 @@ pub fn refused(devices: &str) -> u64 {
 }
 
 /// Runs commands of iproute2, one per line, in the namespace of the calling thread.
-fn ip(commands: &str) -> Result<(), EmulatorError> {
+pub(crate) fn ip(commands: &str) -> Result<(), EmulatorError> {
     let failed = |error| EmulatorError::Ip(format!("cannot run it: {error}"));
     let mut child = Command::new("ip")
         .args(["-batch", "-"])

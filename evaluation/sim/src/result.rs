@@ -10,7 +10,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub type Word = &'static str;
 
 /// Every word that a result has in place of a free text.
-const WORDS: [&str; 8] = ["sim", "quic", "kernel", "agent", "fallback", "embedded", "torch", "server"];
+const WORDS: [&str; 10] = [
+    "sim",
+    "quic",
+    "kernel",
+    "mahimahi-quic",
+    "mahimahi-kernel",
+    "agent",
+    "fallback",
+    "embedded",
+    "torch",
+    "server",
+];
 
 fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Word, D::Error> {
     let text = String::deserialize(from)?;
@@ -33,7 +44,7 @@ fn own_version() -> &'static str {
 pub struct RunResult {
     /// Name of the scenario.
     pub scenario: String,
-    /// `sim`, `quic` or `kernel`.
+    /// `sim`, `quic` or `kernel`; `mahimahi-quic` or `mahimahi-kernel` through Mahimahi.
     #[serde(deserialize_with = "word")]
     pub mode: Word,
     /// Algorithm of the flows under test; without such flows, of the first one.

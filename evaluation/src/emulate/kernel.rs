@@ -2,16 +2,18 @@
 //! them, bulk transfers through sockets.
 //!
 //! Payload and completion are the receiver's figures, the rest is the emulator's: it sees every packet
-//! enter and leave, which data is sent again, and when an ACK goes back (RTT).
+//! enter and leave, which data is sent again, and when an ACK goes back (RTT). Mahimahi in its place tells of the link
+//! alone: bytes on the wire are the payload in full packets then, and retransmissions and RTTs are not known.
 
 use super::AgentArgs;
 use super::agent::{CONGESTION_CONTROL, ReportedFlow, available};
+use super::between::{Between, EmulatorKind, Mahimahi, Ready};
 use super::figures::{self, FlowExchange, Raw};
 use super::govern::{FlowGovernor, GovernedFlows};
 use super::outage::Agents;
 use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted};
 use crate::options::usage;
-use anole_emulator::{EmulatedNetwork, Emulator, EmulatorError, EmulatorOptions, Hosts, Namespace, TunPair};
+use anole_emulator::{EmulatorError, Hosts, Namespace, TunPair};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
 use anyhow::{Context, Result, anyhow};
@@ -85,13 +87,23 @@ pub fn run(
     seed: u64,
     binary: Option<&Path>,
     asked: &AgentArgs,
+    emulator: EmulatorKind,
     bar: &ProgressBar,
 ) -> Result<RunResult> {
     let started = Instant::now();
     // Statistics and log of the agent; removed at the end, whatever it is.
     let folder = tempfile::Builder::new().prefix("anole-").tempdir().context("cannot make a folder")?;
     let agents = Agents::start(binary, folder.path(), &governed.agents, seed, &asked.agent_outage)?;
-    let (hosts, wire) = Hosts::new(scenario.flows.len(), scenario.full_packet())?;
+    let (hosts, ready) = match emulator {
+        EmulatorKind::Own => {
+            let (hosts, wire) = Hosts::new(scenario.flows.len(), scenario.full_packet())?;
+            (Arc::new(hosts), Ready::Own(wire))
+        }
+        EmulatorKind::Mahimahi => {
+            let mahimahi = Mahimahi::start(scenario)?;
+            (mahimahi.hosts.clone(), Ready::Mahimahi(mahimahi))
+        }
+    };
     let sockets = hosts.sender.run(|| Ok(client_sockets(&governed.governors)))??;
     let listener = hosts.receiver.run(|| {
         let listener = TcpListener::bind(Hosts::destination());
@@ -99,11 +111,10 @@ pub fn run(
         ready.map_err(EmulatorError::Socket)
     })?;
     let epoch = Instant::now();
-    let options = EmulatorOptions { epoch, warmup: scenario.warmup };
     let stage = Arc::new(Stage {
         timeline: Timeline::new(scenario, epoch),
         receivers: scenario.flows.iter().map(|_| Receiver::default()).collect(),
-        emulator: Emulator::start(EmulatedNetwork::of(scenario, seed), wire, options)?,
+        between: ready.start(scenario, seed, epoch)?,
     });
     let agents = agents.play(epoch)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -121,18 +132,19 @@ pub fn run(
     drop(runtime);
     let ends = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
-    let (record, wire) = stage.emulator.finish()?;
+    let (record, wire) = stage.between.finish(scenario)?;
     let lost = hosts.overflows()? + record.timer.send_failures;
     if lost > 0 {
         bar.suspend(|| eprintln!("{lost} packets were lost beside the links: this machine is too busy"));
     }
     let lines = agents.finish()?;
     let flows = 0..scenario.flows.len();
+    let round_trips = |flow| wire.as_ref().map_or_else(Vec::new, |wire| wire.round_trips(flow).to_vec());
     let raw = Raw {
-        mode: "kernel",
+        mode: if wire.is_some() { "kernel" } else { "mahimahi-kernel" },
         record,
         ends,
-        round_trips: flows.clone().map(|flow| wire.round_trips(flow).to_vec()).collect(),
+        round_trips: flows.clone().map(round_trips).collect(),
         exchanges: flows.map(|flow| exchange(flow, &governed.governors[flow], &lines)).collect(),
         notes: stage.timeline.into_notes(),
     };
@@ -181,7 +193,7 @@ fn tcp_socket(congestion_control: &str) -> Result<OwnedFd> {
 struct Stage {
     timeline: Timeline,
     receivers: Vec<Receiver>,
-    emulator: Emulator<TunPair>,
+    between: Between<TunPair>,
 }
 
 /// What arrived of a flow.
@@ -194,12 +206,13 @@ struct Receiver {
 
 impl Stage {
     fn snapshot(&self, flow: usize) -> Snapshot {
-        let counts = self.emulator.counts(flow);
+        let counts = self.between.counts(flow);
+        let payload_bytes = self.receivers[flow].bytes.load(Relaxed);
         Snapshot {
-            wire_bytes: counts.delivered_bytes(),
-            payload_bytes: self.receivers[flow].bytes.load(Relaxed),
-            sent_packets: counts.entered_packets(),
-            lost_packets: counts.repeated_packets(),
+            wire_bytes: self.between.delivered_bytes(flow, payload_bytes, &self.timeline.scenario),
+            payload_bytes,
+            sent_packets: counts.as_ref().map_or(0, |counts| counts.entered_packets()),
+            lost_packets: counts.as_ref().map_or(0, |counts| counts.repeated_packets()),
             // The kernel tells of all flows together alone.
             governor: None,
         }

@@ -11,6 +11,7 @@
 //! ```
 
 pub mod agent;
+mod between;
 pub mod bpf_fs;
 mod figures;
 mod flood;
@@ -21,6 +22,8 @@ mod outage;
 mod quic;
 mod server;
 mod timeline;
+
+pub use between::EmulatorKind;
 
 use crate::options::{PolicyArgs, ScenarioArgs, check_backend, usage};
 use crate::{output, table};
@@ -48,6 +51,9 @@ pub struct Args {
     /// What carries the flows
     #[arg(long, value_enum, default_value = "quic")]
     datapath: DatapathKind,
+    /// What the flows go through
+    #[arg(long, value_enum, default_value = "own")]
+    emulator: EmulatorKind,
     #[command(flatten)]
     agent: AgentArgs,
     /// Measure how accurate the emulator is on this machine, and nothing else
@@ -86,6 +92,21 @@ pub enum DatapathKind {
     Kernel,
 }
 
+/// What carries the flows, and what they go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carrier {
+    /// What carries them.
+    pub datapath: DatapathKind,
+    /// What they go through.
+    pub emulator: EmulatorKind,
+}
+
+impl From<DatapathKind> for Carrier {
+    fn from(datapath: DatapathKind) -> Carrier {
+        Carrier { datapath, emulator: EmulatorKind::Own }
+    }
+}
+
 /// Rates of the links that the self-test measures, Mbps: the scenarios' own.
 const SELF_TEST_MBPS: [f64; 3] = [12.0, 48.0, 96.0];
 /// Time that the self-test spends on each.
@@ -95,6 +116,9 @@ const SELF_TEST_TIME: Duration = Duration::from_secs(5);
 pub fn main(args: Args) -> Result<()> {
     if args.self_test {
         return match args.scenario {
+            None if args.emulator == EmulatorKind::Mahimahi => {
+                Err(usage("--self-test measures this project's emulator; leave --emulator out"))
+            }
             None => self_test(args.datapath),
             Some(_) => Err(usage("--self-test measures the emulator alone; leave the scenario out")),
         };
@@ -106,6 +130,10 @@ pub fn main(args: Args) -> Result<()> {
             "a flow has ecn = true, which is simulated only; run `anole-eval sim`, or leave it out",
         ));
     }
+    if args.emulator == EmulatorKind::Mahimahi {
+        anole_emulator::mahimahi::check(&scenario).map_err(usage)?;
+    }
+    let carrier = Carrier { datapath: args.datapath, emulator: args.emulator };
     let runs = options.runs(&scenario);
     let loader = args.policies.loader()?;
     for (choice, seed) in &runs {
@@ -120,7 +148,7 @@ pub fn main(args: Args) -> Result<()> {
     let bar = progress_bar(scenario.duration * runs.len() as u64);
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
-        let (result, stolen) = run_one(&scenario, choice, args.datapath, &loader, *seed, &args.agent, &bar)?;
+        let (result, stolen) = run_one(&scenario, choice, carrier, &loader, *seed, &args.agent, &bar)?;
         warn(&result, stolen, &bar);
         let result = options.label(&scenario, &loader, result);
         if let Some(folder) = &options.out {
@@ -140,12 +168,13 @@ pub fn main(args: Args) -> Result<()> {
 pub fn run_one(
     scenario: &Scenario,
     choice: &Choice,
-    datapath: DatapathKind,
+    carrier: impl Into<Carrier>,
     loader: &Arc<Loader>,
     seed: u64,
     agent: &AgentArgs,
     bar: &ProgressBar,
 ) -> Result<(RunResult, Stolen)> {
+    let Carrier { datapath, emulator } = carrier.into();
     let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
     let scenario = &*scenario.drawn(seed);
     let binary = match governed.agents.is_empty() {
@@ -158,7 +187,7 @@ pub fn run_one(
     };
     let _awake = host::keep_awake();
     let begin = host::ProcessorTime::now();
-    let result = run(scenario, &governed, seed, binary.as_deref(), agent, bar)?;
+    let result = run(scenario, &governed, seed, binary.as_deref(), agent, emulator, bar)?;
     Ok((result, host::stolen_since(begin).unwrap_or_default()))
 }
 

@@ -2,6 +2,7 @@
 
 use super::AgentArgs;
 use super::agent::ReportedFlow;
+use super::between::{Between, EmulatorKind, Mahimahi, Ready};
 use super::figures::{self, FlowExchange, Raw};
 use super::flood::Flood;
 use super::govern::{FlowGovernor, GovernedFlows, Stack};
@@ -10,7 +11,7 @@ use super::server::{IDLE_TIMEOUT, ServerThread};
 use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, since_epoch};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
-use anole_emulator::{EmulatedNetwork, Emulator, EmulatorOptions, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
+use anole_emulator::{EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
 use anole_model::{Dur, Time};
 use anole_quic::{
     AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, GovernedBy, Meter,
@@ -20,7 +21,7 @@ use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -36,6 +37,7 @@ pub fn run(
     seed: u64,
     binary: Option<&Path>,
     asked: &AgentArgs,
+    emulator: EmulatorKind,
     bar: &ProgressBar,
 ) -> Result<RunResult> {
     let started = Instant::now();
@@ -46,12 +48,11 @@ pub fn run(
     let sockets: Vec<PathBuf> = agents.sockets().collect();
     let hosts = sockets.iter().map(|socket| Host::connect(socket, HostOptions::default()).map(Arc::new));
     let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
-    let server = ServerThread::start()?;
-    let ports = UdpPorts::open(scenario.flows.len(), server.server.address()?)?;
-    let (entries, exits) = (ports.entries()?, ports.exits()?);
+    let Ends { server, namespaces, ready, entries, exits } = match emulator {
+        EmulatorKind::Own => Ends::on_loopback(scenario)?,
+        EmulatorKind::Mahimahi => Ends::in_namespaces(scenario)?,
+    };
     let epoch = Instant::now();
-    let options = EmulatorOptions { epoch, warmup: scenario.warmup };
-    let emulator = Emulator::start(EmulatedNetwork::of(scenario, seed), ports, options)?;
 
     let stage = Arc::new(Stage {
         timeline: Timeline::new(scenario, epoch),
@@ -60,7 +61,8 @@ pub fn run(
         controls: controls(governed, &hosts)?,
         meters: scenario.flows.iter().map(|_| OnceLock::new()).collect(),
         server: server.server.clone(),
-        emulator,
+        between: ready.start(scenario, seed, epoch)?,
+        own_port: namespaces.is_some(),
         entries,
         exits,
     });
@@ -73,22 +75,27 @@ pub fn run(
         }
         _ => None,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let driven = runtime.block_on(async {
-        tokio::select! {
-            driven = drive(&stage, bar) => driven,
-            () = interrupted() => Err(anyhow!("interrupted")),
-        }
-    });
-    // Ends every connection, and with them their flows at the agent.
-    drop(runtime);
+    let all = || -> Result<_> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // Its end ends every connection, and with them their flows at the agent.
+        runtime.block_on(async {
+            tokio::select! {
+                driven = drive(&stage, bar) => driven,
+                () = interrupted() => Err(anyhow!("interrupted")),
+            }
+        })
+    };
+    let driven = match &namespaces {
+        None => all(),
+        Some(hosts) => hosts.sender.run(|| Ok(all()))?,
+    };
     if let Some(flood) = flood {
         let outcome = flood.finish()?;
         bar.suspend(|| eprintln!("{outcome}"));
     }
     let (ends, samples) = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
-    let (record, _ports) = stage.emulator.finish()?;
+    let (record, ports) = stage.between.finish(scenario)?;
     drop((stage.controls, server));
     let lines = agents.finish()?;
     let readings = stage.meters.iter().map(|meter| meter.get().map(|meter| meter.read()));
@@ -98,7 +105,7 @@ pub fn run(
         rtt: Dur::from_secs_f64(sample.rtt.as_secs_f64()),
     };
     let raw = Raw {
-        mode: "quic",
+        mode: if ports.is_some() { "quic" } else { "mahimahi-quic" },
         record,
         ends,
         round_trips: samples.iter().map(|samples| samples.iter().map(round_trip).collect()).collect(),
@@ -109,6 +116,41 @@ pub fn run(
     Ok(RunResult { wall_s, ..figures::result(scenario, governed, seed, epoch, &raw) })
 }
 
+/// Both ends of every flow, and what will lie between them.
+struct Ends {
+    server: ServerThread,
+    /// Namespaces, if the ends are in some.
+    namespaces: Option<Arc<Hosts>>,
+    ready: Ready<UdpPorts>,
+    /// Per flow: where its client sends to, and under which address the server sees it.
+    entries: Vec<SocketAddr>,
+    exits: Vec<SocketAddr>,
+}
+
+impl Ends {
+    fn on_loopback(scenario: &Scenario) -> Result<Ends> {
+        let server = ServerThread::start((Ipv4Addr::LOCALHOST, 0).into())?;
+        let ports = UdpPorts::open(scenario.flows.len(), server.server.address()?)?;
+        let (entries, exits) = (ports.entries()?, ports.exits()?);
+        Ok(Ends { server, namespaces: None, ready: Ready::Own(ports), entries, exits })
+    }
+
+    fn in_namespaces(scenario: &Scenario) -> Result<Ends> {
+        let mahimahi = Mahimahi::start(scenario)?;
+        let hosts = mahimahi.hosts.clone();
+        let destination: SocketAddr = Hosts::destination().into();
+        let server = hosts.receiver.run(|| Ok::<_, EmulatorError>(ServerThread::start(destination)))??;
+        let flows = 0..scenario.flows.len();
+        Ok(Ends {
+            server,
+            namespaces: Some(hosts),
+            ready: Ready::Mahimahi(mahimahi),
+            entries: vec![destination; flows.len()],
+            exits: flows.map(|flow| Hosts::source(flow).into()).collect(),
+        })
+    }
+}
+
 /// What the tasks of a run share.
 struct Stage {
     timeline: Timeline,
@@ -117,7 +159,9 @@ struct Stage {
     controls: Vec<CongestionControl>,
     meters: Vec<OnceLock<Arc<Meter>>>,
     server: Arc<Server>,
-    emulator: Emulator<UdpPorts>,
+    between: Between<UdpPorts>,
+    /// A flow's socket has to have the port of its source.
+    own_port: bool,
     /// Per flow: where its client sends to, and under which address the server sees it.
     entries: Vec<SocketAddr>,
     exits: Vec<SocketAddr>,
@@ -126,9 +170,11 @@ struct Stage {
 impl Stage {
     fn snapshot(&self, flow: usize) -> Snapshot {
         let reading = self.meters[flow].get().map(|meter| meter.read()).unwrap_or_default();
+        let received = self.server.received_from(self.exits[flow]);
+        let payload_bytes = received.map_or(0, |received| received.bytes());
         Snapshot {
-            wire_bytes: self.emulator.counts(flow).delivered_bytes(),
-            payload_bytes: self.server.received_from(self.exits[flow]).map_or(0, |received| received.bytes()),
+            wire_bytes: self.between.delivered_bytes(flow, payload_bytes, &self.timeline.scenario),
+            payload_bytes,
             sent_packets: reading.sent_packets,
             lost_packets: reading.lost_packets,
             governor: Some(reading.governor).filter(|by| *by != GovernedBy::Stack).map(GovernedBy::name),
@@ -170,6 +216,10 @@ async fn drive_flow(stage: &Stage, index: usize, rtt_samples: mpsc::Sender<RttSa
         stage.timeline.note_over(|| stage.snapshots());
         FlowEnd { at, complete, snapshot: stage.snapshot(index) }
     };
+    if stage.own_port {
+        // The socket is bound when the connection begins, before anything else runs on this thread.
+        Hosts::next_port_of(index)?;
+    }
     let transfer = tokio::select! {
         transfer = Transfer::connect(options, &stage.controls[index]) => transfer?,
         () = sleep_until(stop.into()) => return Ok(note_end(stop, false)),

@@ -2,7 +2,7 @@
 
 use anole_quic::{Server, ServerOptions};
 use anyhow::{Result, bail};
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,15 +19,14 @@ pub struct ServerThread {
 }
 
 impl ServerThread {
-    /// Binds and serves until dropped.
-    pub fn start() -> Result<ServerThread> {
+    /// Binds, in the namespace of the calling thread, and serves until dropped.
+    pub fn start(listen: SocketAddr) -> Result<ServerThread> {
         let (bound, result) = mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("quic-server".to_string()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let serve = async |bound: mpsc::Sender<Result<Arc<Server>>>| {
-                let options =
-                    ServerOptions { listen: (Ipv4Addr::LOCALHOST, 0).into(), idle_timeout: IDLE_TIMEOUT };
+                let options = ServerOptions { listen, idle_timeout: IDLE_TIMEOUT };
                 match Server::bind(&options) {
                     Ok(server) => {
                         let server = Arc::new(server);
