@@ -16,7 +16,7 @@ export ANOLE_SKIPS=$PWD/target/test/skips.txt
 cargo build --locked --workspace --bins
 # One test at a time: they would disturb each other.
 cargo test --locked --workspace --lib -- --test-threads 1 an_overloaded_link
-noting=(agent bpf loopback outage transfer emulate kernel policies bench lwip)
+noting=(agent bpf loopback outage transfer emulate kernel policies bench lwip carriers kernel_peer in_process)
 cargo test --locked --workspace "${noting[@]/#/--test=}" -- --test-threads 1
 
 # The kernel's CUBIC against the simulator's, on a link that software emulation is quick enough for.

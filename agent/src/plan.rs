@@ -194,10 +194,11 @@ impl Plan {
         }
     }
 
-    /// Every program of every algorithm, once.
+    /// Every program of every algorithm that a flow may get, once. Where one is forced, libccp's usual table of ten, of
+    /// which it uses nine, has room for them whatever else there is.
     pub fn programs(&self) -> Vec<&'static Program> {
-        let mut programs: Vec<&'static Program> =
-            self.specs.iter().flat_map(|spec| spec.programs).copied().collect();
+        let every = self.specs.iter().filter(|spec| !self.forced || spec.name == self.default.name);
+        let mut programs: Vec<&'static Program> = every.flat_map(|spec| spec.programs).copied().collect();
         programs.sort_by_key(|program| program.name);
         programs.dedup_by_key(|program| program.name);
         programs
@@ -274,6 +275,13 @@ mod tests {
                 Ok(spec) | Err((spec, _)) => spec.name,
             })
         };
+        let programs = |force_alg| {
+            let wish = Wish { force_alg, ..wish("reno") };
+            let plan = Plan::new(anole_algorithms::all(), wish, Arc::new(learned::Shipped)).unwrap();
+            plan.programs().iter().map(|program| program.name).collect::<Vec<_>>()
+        };
+        assert_eq!(programs(true), ["reno"]);
+        assert!(programs(false).len() > 9, "{:?}", programs(false));
         assert_eq!(chosen(false), ["anole", "reno", "anole", "anole"]);
         assert_eq!(chosen(true), ["anole"; 4]);
     }

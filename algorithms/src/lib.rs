@@ -9,6 +9,7 @@
 mod alone;
 mod antelope;
 mod explain;
+mod hold;
 mod hybrid;
 pub mod learned;
 mod offload;

@@ -2,7 +2,7 @@
 
 use crate::slots::{Slot, Slots};
 use crate::{
-    Algorithm, FlowInfo, Parameter, ParameterError, Program, alone, antelope, hybrid, learned, offload,
+    Algorithm, FlowInfo, Parameter, ParameterError, Program, alone, antelope, hold, hybrid, learned, offload,
 };
 use anole_model::names::{did_you_mean, nearest};
 use anole_policies::Policies;
@@ -88,7 +88,7 @@ fn suggestion<'a>(nearest: &Option<String>, known: impl Fn() -> Vec<&'a str>) ->
 pub struct Spec {
     /// Name.
     pub name: &'static str,
-    /// `rule`, `hybrid` or `learned`.
+    /// `rule`, `hybrid`, `learned`, or `fixed` for what is no congestion control.
     pub kind: &'static str,
     /// One line.
     pub summary: &'static str,
@@ -118,10 +118,11 @@ impl Spec {
     }
 }
 
-/// The rows that are written by hand: hybrids, selectors, and laws whose half per ACK is a fold program.
-const BY_HAND: [Spec; 10] = [
+/// The rows that are written by hand: hybrids, selectors, `hold`, and laws whose half per ACK is a fold program.
+const BY_HAND: [Spec; 11] = [
     antelope::ANTELOPE,
     antelope::REIN,
+    hold::SPEC,
     hybrid::anole::SPEC,
     hybrid::libra::B_LIBRA,
     hybrid::libra::C_LIBRA,

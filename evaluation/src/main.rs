@@ -7,6 +7,7 @@
 
 mod adversary;
 mod bench;
+mod carriers;
 mod conformance;
 mod demo;
 mod emulate;
@@ -42,6 +43,8 @@ enum Command {
     Adversary(adversary::Args),
     /// Run what every algorithm has to bear: losses, outages, reordering and the like
     Conformance(conformance::Args),
+    /// Run one test body over everything that carries flows: simulation, QUIC, TCP in user space and in the kernel
+    Carriers(carriers::Args),
     /// Reproduce the figures of five papers, and what lies beyond them, about any algorithm
     Reproduce(reproduce::Args),
     /// Run a scenario with real packets, in real time
@@ -70,6 +73,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Suite(args) => suite::main(args),
         Command::Adversary(args) => adversary::main(args),
         Command::Conformance(args) => conformance::main(args),
+        Command::Carriers(args) => carriers::main(args),
         Command::Reproduce(args) => reproduce::main(args),
         Command::Emulate(args) => emulate::main(args),
         Command::Trace(args) => trace::main(args),

@@ -216,6 +216,7 @@ impl Sender<'_> {
             ideal_rtt_ms: scenario.ideal_rtt(0).as_millis_f64(),
             loss_rate: Some(last.1.lost_packets as f64 / (last.1.sent_packets.max(1)) as f64),
             retransmit_rate: None,
+            app_delay: None,
             fct_s: None,
             applied: None,
             decisions: None,

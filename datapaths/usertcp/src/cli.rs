@@ -73,6 +73,10 @@ pub struct Send {
     /// The device.
     #[command(flatten)]
     pub device: DeviceFlags,
+    /// The server is `iperf3 -s`: agree on the test with it first, over a TCP connection of the kernel to the same address,
+    /// and ask at the end what it received.
+    #[arg(long)]
+    pub iperf3: bool,
     /// What every transfer takes.
     #[command(flatten)]
     pub transfer: TransferFlags,

@@ -15,7 +15,7 @@
 //! - **Loss recovery is smoltcp's**: docs/usertcp.md says what that costs.
 //!
 //! A [`Sender`] and a [`Receiver`] are driven by [`Sender::poll`] with time as an argument, on any smoltcp device: a
-//! TUN device, an Ethernet interface (AF_PACKET), or one end of a [`pair`] inside the process.
+//! TUN device, an Ethernet interface (AF_PACKET), one end of a [`pair`] inside the process, or a socket ([`SocketDevice`]).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "real time and real devices are what this crate is for")]
@@ -29,6 +29,7 @@ mod receiver;
 mod scoreboard;
 mod segment;
 mod sender;
+mod socket;
 mod stack;
 mod watch;
 
@@ -36,5 +37,6 @@ pub use error::UserTcpError;
 pub use pair::{PairEnd, pair};
 pub use receiver::{Ended, Receiver, ReceiverOptions};
 pub use sender::{Progress, Sender, SenderOptions};
+pub use socket::SocketDevice;
 pub use stack::HostAddress;
 pub use watch::Governance;

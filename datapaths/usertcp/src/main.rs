@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "a binary reads clocks, files and devices")]
 
 mod cli;
+mod iperf3;
 mod send;
 mod serve;
 

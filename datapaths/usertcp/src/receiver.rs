@@ -75,6 +75,11 @@ impl<D: Device> Receiver<D> {
         self.connections.iter().map(|connection| connection.bytes).sum()
     }
 
+    /// The connections that are open: the sender's address, and the bytes delivered in order so far.
+    pub fn open(&self) -> impl Iterator<Item = (SocketAddr, u64)> + '_ {
+        self.connections.iter().filter_map(|connection| Some((connection.remote?, connection.bytes)))
+    }
+
     /// Takes what has come; tells of connections that ended, and when to poll again unless a packet comes.
     pub fn poll(&mut self, now: Instant) -> (Vec<Ended>, Option<Instant>) {
         let mut ended = Vec::new();

@@ -1,6 +1,7 @@
 //! `anole-usertcp send`.
 
 use crate::cli::Send;
+use crate::iperf3::Agreed;
 use crate::{failed, interrupted};
 use anole_cli::Failure;
 use anole_transfer::trace::{TraceWriteError, TraceWriter};
@@ -28,6 +29,8 @@ pub fn run(options: Send) -> Result<(), Failure> {
 fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<TransferReport, Failure> {
     let (transfer, flags) = (&options.transfer, &options.device);
     let (host, algorithm) = transfer.host()?;
+    let agreed = options.iperf3.then(|| Agreed::with(options.remote, transfer.amount())).transpose();
+    let agreed = agreed.map_err(Failure::Run)?;
     let mut trace = Trace::create(options)?;
     let stop = interrupted()?;
     let host_address = real::host(flags.interface.as_deref(), flags.address, flags.gateway);
@@ -35,6 +38,7 @@ fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<TransferRe
         host: host_address,
         port: real::ephemeral_port(host_address.seed),
         remote: options.remote,
+        preamble: agreed.as_ref().map(Agreed::preamble).unwrap_or_default(),
         amount: transfer.amount(),
         idle_timeout: transfer.idle_timeout,
     };
@@ -56,6 +60,10 @@ fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<TransferRe
     });
     let report = ended.map_err(failed)?.map_err(Failure::Run)?;
     trace.finish()?;
+    if let Some(agreed) = agreed {
+        let received = agreed.end(report.reading.delivered_bytes).map_err(Failure::Run)?;
+        eprintln!("the iperf3 server received {received} bytes");
+    }
     Ok(report)
 }
 

@@ -32,7 +32,9 @@ pub struct SenderOptions {
     pub port: u16,
     /// The server.
     pub remote: SocketAddr,
-    /// How much to send.
+    /// What goes before everything else.
+    pub preamble: Vec<u8>,
+    /// How much to send after that.
     pub amount: Amount,
     /// The peer is given up when it has not answered for this long.
     pub idle_timeout: Duration,
@@ -55,8 +57,9 @@ pub struct Sender<D: Device> {
     opened: Instant,
     established: Option<Instant>,
     heard: Instant,
-    /// Bytes that the application has yet to hand over.
+    /// Bytes that the application has yet to hand over, and how many of them are the preamble's.
     left: u64,
+    preamble_left: usize,
     /// The report, and when it was made: what follows is the end of the connection.
     report: Option<(Instant, TransferReport)>,
 }
@@ -88,10 +91,22 @@ impl<D: Device> Sender<D> {
             .connect(stack.interface.context(), remote, port)
             .map_err(|error| refused(error.to_string()))?;
         let left = match options.amount {
-            Amount::Bytes(bytes) => bytes,
+            Amount::Bytes(bytes) => bytes.saturating_add(options.preamble.len() as u64),
             Amount::Time(_) => u64::MAX,
         };
-        Ok(Sender { stack, options, socket, opened: now, established: None, heard: now, left, report: None })
+        let preamble_left = options.preamble.len();
+        let (established, report) = (None, None);
+        Ok(Sender {
+            stack,
+            options,
+            socket,
+            opened: now,
+            established,
+            heard: now,
+            left,
+            preamble_left,
+            report,
+        })
     }
 
     /// From now on it is `now`, whatever the clock says; for transfers in virtual time.
@@ -116,14 +131,15 @@ impl<D: Device> Sender<D> {
 
     /// Takes what has come, sends what may go.
     pub fn poll(&mut self, now: Instant) -> Progress {
-        let mut supply = Supply { socket: self.socket, left: self.left };
+        let preamble = &self.options.preamble[self.options.preamble.len() - self.preamble_left..];
+        let mut supply = Supply { socket: self.socket, left: self.left, preamble };
         if self.stack.take_all(now, |stack| supply.fill(stack)) {
             self.heard = now;
         }
         if self.report.is_none() {
             supply.fill(&mut self.stack);
         }
-        self.left = supply.left;
+        (self.left, self.preamble_left) = (supply.left, supply.preamble.len());
         self.stack.send(now);
         if let Some(over) = self.advance(now) {
             return Progress::Over(over);
@@ -216,12 +232,14 @@ pub(crate) fn new_socket(send_bytes: usize, receive_bytes: usize, idle: Duration
 }
 
 /// What the application has to send.
-struct Supply {
+struct Supply<'a> {
     socket: SocketHandle,
     left: u64,
+    /// What of it has to go first.
+    preamble: &'a [u8],
 }
 
-impl Supply {
+impl Supply<'_> {
     /// Lets into the send buffer what the window allows.
     fn fill<D: Device>(&mut self, stack: &mut Stack<D>) {
         let socket = stack.sockets.get_mut::<tcp::Socket>(self.socket);
@@ -232,7 +250,12 @@ impl Supply {
         let room = stack.device.with(|watch| watch.room(queued)).unwrap_or(0);
         let mut wanted = room.min(self.left);
         self.left -= wanted;
-        while wanted > 0 {
+        let first = self.preamble.len().min(usize::try_from(wanted).unwrap_or(usize::MAX));
+        // Nothing enters a buffer that is full.
+        let entered = socket.send_slice(&self.preamble[..first]).unwrap_or(0);
+        self.preamble = &self.preamble[entered..];
+        wanted -= entered as u64;
+        while wanted > 0 && self.preamble.is_empty() {
             // The buffer holds zeros; any data is as good as any other.
             let entered =
                 socket.send(|free| (free.len().min(wanted as usize), free.len().min(wanted as usize)));

@@ -12,9 +12,9 @@ use anole_transfer::{Amount, TransferReport};
 use anole_usertcp::real::{Turn, Waiter, drive, open_interface, open_tun};
 use anole_usertcp::{HostAddress, Progress, Receiver, ReceiverOptions, Sender, SenderOptions};
 use common::{fallback_only, link};
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -52,8 +52,8 @@ fn stack() -> HostAddress {
 }
 
 fn to(remote: SocketAddr, port: u16, size: u64) -> SenderOptions {
-    let amount = Amount::Bytes(size);
-    SenderOptions { host: stack(), port, remote, amount, idle_timeout: Duration::from_secs(20) }
+    let (preamble, amount) = (Vec::new(), Amount::Bytes(size));
+    SenderOptions { host: stack(), port, remote, preamble, amount, idle_timeout: Duration::from_secs(20) }
 }
 
 /// A kernel's server in this thread's namespace that counts what one connection brings. It has nothing to say, and ends its
@@ -203,4 +203,131 @@ fn every_loss_on_the_way_to_a_kernel_is_counted() {
             report.reading.lost_packets as f64 - lost as f64,
         );
     }
+}
+
+/// A program of this machine that takes or sends bytes; killed when dropped.
+struct Peer(Child);
+
+impl Peer {
+    /// Starts it in this thread's namespace, where it listens on `port`.
+    fn start(program: &str, arguments: &str, port: u16) -> Peer {
+        let mut command = Command::new(program);
+        command.args(arguments.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped());
+        let peer = Peer(command.stderr(Stdio::piped()).spawn().unwrap());
+        let end = Instant::now() + Duration::from_secs(10);
+        let entry = format!(":{port:04X} 00000000:0000 0A");
+        let listens = || {
+            let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
+            let table = |path| std::fs::read_to_string(path).unwrap_or_default();
+            tables.into_iter().any(|path| {
+                table(path).lines().any(|line| {
+                    line.contains(&entry) || line.contains(&format!(":{port:04X} {:032}:0000 0A", 0))
+                })
+            })
+        };
+        while !listens() {
+            assert!(Instant::now() < end, "{program} listens within 10 s");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        peer
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// `anole-usertcp send` to a server at the kernel's end; its report.
+fn program_sends(arguments: &str) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anole-usertcp"));
+    command.args(["send"]).args(arguments.split_whitespace());
+    command.args(["--tun", "stack0", "--address", "10.9.0.2/24", "--json"]).output().unwrap()
+}
+
+#[test]
+fn an_iperf3_server_takes_part() {
+    if !is_installed("iperf3") {
+        anole_testing::skip!("no iperf3 (package iperf3)");
+        return;
+    }
+    let Some(namespace) = namespace() else { return };
+    let output = namespace
+        .run(|| {
+            tun();
+            ip("link set lo up");
+            let _server = Peer::start("iperf3", "-s -1 -p 5201", 5201);
+            Ok(program_sends(&format!("10.9.0.1:5201 --iperf3 --size {SIZE}")))
+        })
+        .unwrap();
+    let (report, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{report}{said}");
+    let received = said.split("server received ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let received: u64 = received.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{said}"));
+    // The server counts what it has read when the test is over.
+    assert!(received > 0 && received <= SIZE, "{received}");
+    figure(
+        "User-space TCP: bytes that an iperf3 server received, of those sent",
+        1.0..=1.0,
+        received as f64 / SIZE as f64,
+    );
+}
+
+#[test]
+fn netcat_takes_and_sends_bytes() {
+    if !is_installed("nc") {
+        anole_testing::skip!("no nc (package netcat-openbsd)");
+        return;
+    }
+    let Some(namespace) = namespace() else { return };
+    let output = namespace
+        .run(|| {
+            tun();
+            let mut server = Peer::start("nc", "-l 10.9.0.1 5002", 5002);
+            let taken = server.0.stdout.take().unwrap();
+            let taken =
+                std::thread::spawn(move || std::io::copy(&mut { taken }, &mut std::io::sink()).unwrap());
+            let sent = program_sends(&format!("10.9.0.1:5002 --size {SIZE}"));
+            // It ends with the connection.
+            assert!(server.0.wait().unwrap().success());
+            assert_eq!(taken.join().unwrap(), SIZE);
+            Ok(sent)
+        })
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The other way: netcat sends what it reads.
+    let ended = namespace
+        .run(|| {
+            let mut serve = Command::new(env!("CARGO_BIN_EXE_anole-usertcp"));
+            serve.args([
+                "serve",
+                "--tun",
+                "stack0",
+                "--address",
+                "10.9.0.2/24",
+                "--connections",
+                "1",
+                "--json",
+            ]);
+            let mut serve = Peer(serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+            let mut line = String::new();
+            std::io::BufReader::new(serve.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+            let mut client = Command::new("nc");
+            client.args(["-N", "10.9.0.2", "5001"]).stdin(Stdio::piped());
+            let mut client = Peer(client.spawn().unwrap());
+            client.0.stdin.take().unwrap().write_all(&vec![7; SIZE as usize]).unwrap();
+            let mut told = String::new();
+            serve.0.stdout.take().unwrap().read_to_string(&mut told).unwrap();
+            Ok(told)
+        })
+        .unwrap();
+    assert!(ended.contains(&format!("\"bytes\":{SIZE}")) || ended.contains(&SIZE.to_string()), "{ended}");
 }

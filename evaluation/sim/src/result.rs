@@ -4,15 +4,18 @@
 //! in Mbps (10^6 bits per second), as the names say.
 
 use anole_algorithms::{Explanation, Judgement, Shares};
+use anole_model::Dur;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Text that is one of a few words. An alias, since a reference in its place would have to be borrowed from what is read.
 pub type Word = &'static str;
 
 /// Every word that a result has in place of a free text.
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 12] = [
     "sim",
     "quic",
+    "in-process",
+    "usertcp",
     "kernel",
     "mahimahi-quic",
     "mahimahi-kernel",
@@ -44,7 +47,7 @@ fn own_version() -> &'static str {
 pub struct RunResult {
     /// Name of the scenario.
     pub scenario: String,
-    /// `sim`, `quic` or `kernel`; `mahimahi-quic` or `mahimahi-kernel` through Mahimahi.
+    /// `sim`, `quic`, `in-process`, `usertcp` or `kernel`; `mahimahi-quic` or `mahimahi-kernel` through Mahimahi.
     #[serde(deserialize_with = "word")]
     pub mode: Word,
     /// Algorithm of the flows under test; without such flows, of the first one.
@@ -156,6 +159,10 @@ pub struct FlowResult {
     pub loss_rate: Option<f64>,
     /// Packets retransmitted over packets sent.
     pub retransmit_rate: Option<f64>,
+    /// Of a flow whose application has its data bit by bit (`app_mbps`): from when it had a segment until the other side
+    /// has it in order. Simulated only.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub app_delay: Option<AppDelay>,
     /// Flow completion time of a flow with a size.
     pub fct_s: Option<f64>,
     /// Share of time in which each kind of rate was in force.
@@ -181,6 +188,15 @@ pub struct FlowResult {
     pub explained: Vec<Explanation>,
 }
 
+/// What an application waits for its data, over segments.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AppDelay {
+    /// On average.
+    pub mean_ms: f64,
+    /// At worst.
+    pub max_ms: f64,
+}
+
 /// A part of a run in which one governor decided over a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Governed {
@@ -188,9 +204,24 @@ pub struct Governed {
     pub from_s: f64,
     /// Its end.
     pub to_s: f64,
-    /// `agent`, or `fallback`.
+    /// `agent`, `in-process`, or `fallback`.
     #[serde(deserialize_with = "word")]
     pub by: Word,
+}
+
+/// Spans of one governor each, from who it was at the end of each step of this length.
+pub fn governed_by(steps: impl Iterator<Item = Option<Word>>, step: Dur) -> Vec<Governed> {
+    let mut spans: Vec<Governed> = Vec::new();
+    let seconds = |steps: usize| steps as f64 * step.as_secs_f64();
+    for (step, by) in steps.enumerate() {
+        let Some(by) = by else { continue };
+        let (from_s, to_s) = (seconds(step), seconds(step + 1));
+        match spans.last_mut().filter(|last| last.by == by && last.to_s == from_s) {
+            Some(last) => last.to_s = to_s,
+            None => spans.push(Governed { from_s, to_s, by }),
+        }
+    }
+    spans
 }
 
 /// Values over time, from the start of the run.
@@ -211,4 +242,22 @@ pub struct Series {
     pub in_flight_bytes: Option<Vec<u64>>,
     /// Packets of the flow lost in each point.
     pub lost_packets: Option<Vec<u64>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_governed_when() {
+        let by = |text: &str| {
+            let step =
+                |c| [("a", "agent"), ("f", "fallback")].iter().find(|(k, _)| *k == c).map(|(_, by)| *by);
+            let steps = text.split("").filter(|c| !c.is_empty()).map(step);
+            let spans = governed_by(steps, Dur::from_millis(100));
+            spans.iter().map(|s| format!("{} {:.1}-{:.1}", s.by, s.from_s, s.to_s)).collect::<Vec<_>>()
+        };
+        assert_eq!(by("-faaaff-"), ["fallback 0.1-0.2", "agent 0.2-0.5", "fallback 0.5-0.7"]);
+        assert!(by("---").is_empty());
+    }
 }

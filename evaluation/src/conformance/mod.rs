@@ -95,7 +95,9 @@ fn algorithms(asked: &[String], case: &Case, loader: &Arc<Loader>) -> Result<Vec
     let policies: Arc<dyn Policies> = loader.clone();
     let scenario = case.scenario()?;
     let mut algs = Vec::new();
-    let all = anole_algorithms::all().iter().map(|spec| spec.name.to_string());
+    // What is no congestion control bears nothing.
+    let controls = anole_algorithms::all().iter().filter(|spec| spec.kind != "fixed");
+    let all = controls.map(|spec| spec.name.to_string());
     for alg in if asked.is_empty() { all.collect() } else { asked.to_vec() } {
         match plan(&scenario, &choice(&alg), &policies, SEED) {
             Ok(_) => algs.push(alg),

@@ -147,9 +147,9 @@ impl AgentProcess {
     /// Flows can reach it.
     fn is_ready(&self) -> bool {
         match self.datapath {
-            DatapathKind::Quic => self.socket.exists(),
             // It opens its statistics when the datapath is loaded.
             DatapathKind::Kernel => self.stats.exists() && available().any(|name| name == CONGESTION_CONTROL),
+            _ => self.socket.exists(),
         }
     }
 
@@ -161,8 +161,8 @@ impl AgentProcess {
             }
             if Instant::now() > deadline {
                 let what = match self.datapath {
-                    DatapathKind::Quic => "open its socket",
                     DatapathKind::Kernel => "load the kernel's datapath",
+                    _ => "open its socket",
                 };
                 bail!("the agent did not {what} within {} s: {}", PATIENCE.as_secs(), self.last_words());
             }

@@ -1,19 +1,21 @@
 //! From what was counted in a run to its result.
 
 use super::agent::ReportedFlow;
+use super::govern::FlowGovernor;
 use super::govern::GovernedFlows;
-use super::timeline::{FlowEnd, Notes, since_epoch};
+use super::timeline::{FlowEnd, Notes, Snapshot, since_epoch};
 use anole_emulator::{Record, RoundTrip};
 use anole_model::{Dur, Rate, Time};
+use anole_quic::Reading;
 use anole_sim::histogram::Histogram;
-use anole_sim::result::{FlowResult, Governed as Span, LinkResult, RunResult, Series};
+use anole_sim::result::{FlowResult, LinkResult, RunResult, Series, governed_by};
 use anole_sim::scenario::Scenario;
 use anole_sim::{SERIES_STEP, jain_index};
 use std::time::Instant;
 
 /// What was counted in a run.
 pub struct Raw {
-    /// `quic` or `kernel`, as in results.
+    /// As in results.
     pub mode: &'static str,
     pub record: Record,
     pub notes: Notes,
@@ -30,6 +32,26 @@ pub struct FlowExchange {
     pub updates: Option<u64>,
     /// What the agent told of it.
     pub line: Option<ReportedFlow>,
+}
+
+/// What was exchanged about a flow whose sender is in this process. After an agent's time-out a flow may have more than one
+/// line; the last one is the one that ran to the end.
+pub fn exchange(
+    reading: Option<Reading>,
+    governor: &FlowGovernor,
+    lines: &[Vec<ReportedFlow>],
+) -> FlowExchange {
+    let with_agent = reading.filter(|reading| reading.updates > 0);
+    let line = || {
+        let FlowGovernor::Agent(agent) = governor else { return None };
+        let id = reading?.flow_id?;
+        lines.get(*agent)?.iter().rev().find(|line| line.flow == id)
+    };
+    FlowExchange {
+        reports: with_agent.map(|reading| reading.reports),
+        updates: with_agent.map(|reading| reading.updates),
+        line: line().cloned(),
+    }
 }
 
 /// The result of a run, but for the time it took and what was asked for.
@@ -115,32 +137,18 @@ fn flow_result(
             end.snapshot.lost_packets.saturating_sub(warm.lost_packets),
             end.snapshot.sent_packets.saturating_sub(warm.sent_packets),
         ),
+        app_delay: None,
         fct_s: end.complete.then(|| ended.since(spec.start).as_secs_f64()),
         applied: line.and_then(|line| line.applied),
         decisions: line.map(|line| line.decisions),
         inferences: line.map(|line| line.inferences),
         reports: *reports,
         updates: *updates,
-        governed: governed_by(raw.notes.steps.iter().map(|step| step[flow].governor)),
+        governed: governed_by(raw.notes.steps.iter().map(|step| step[flow].governor), SERIES_STEP),
         series: series(raw, flow),
         units: Vec::new(),
         explained: Vec::new(),
     }
-}
-
-/// Spans of one governor each, from who it was at the end of each step.
-fn governed_by(steps: impl Iterator<Item = Option<&'static str>>) -> Vec<Span> {
-    let mut spans: Vec<Span> = Vec::new();
-    let seconds = |step: usize| step as f64 * SERIES_STEP.as_secs_f64();
-    for (step, by) in steps.enumerate() {
-        let Some(by) = by else { continue };
-        let (from_s, to_s) = (seconds(step), seconds(step + 1));
-        match spans.last_mut().filter(|last| last.by == by && last.to_s == from_s) {
-            Some(last) => last.to_s = to_s,
-            None => spans.push(Span { from_s, to_s, by }),
-        }
-    }
-    spans
 }
 
 fn rtt_histogram(scenario: &Scenario, round_trips: &[RoundTrip]) -> Histogram {
@@ -169,8 +177,16 @@ fn series(raw: &Raw, flow: usize) -> Series {
         dt_s,
         throughput_mbps: throughput.collect(),
         rtt_ms: rtt.into_iter().map(|(sum, count)| (count > 0).then(|| sum / f64::from(count))).collect(),
+        cwnd_bytes: where_seen(raw, flow, |snapshot| snapshot.cwnd_bytes),
+        pacing_mbps: where_seen(raw, flow, |snapshot| snapshot.pacing_mbps),
         ..Series::default()
     }
+}
+
+/// A value at the end of each step; nothing where a mode never sees it.
+fn where_seen<T>(raw: &Raw, flow: usize, value: impl Fn(&Snapshot) -> Option<T>) -> Option<Vec<Option<T>>> {
+    let values: Vec<Option<T>> = raw.notes.steps.iter().map(|step| value(&step[flow])).collect();
+    values.iter().any(Option::is_some).then_some(values)
 }
 
 /// Jain's index over the goodputs while all flows were active.
@@ -179,21 +195,4 @@ fn jain(raw: &Raw) -> Option<f64> {
     let goodputs = from.iter().zip(to).map(|(from, to)| to.payload_bytes.checked_sub(from.payload_bytes));
     let goodputs: Option<Vec<f64>> = goodputs.map(|bytes| bytes.map(|bytes| bytes as f64)).collect();
     jain_index(&goodputs?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_governed_when() {
-        let by = |text: &str| {
-            let step =
-                |c| [("a", "agent"), ("f", "fallback")].iter().find(|(k, _)| *k == c).map(|(_, by)| *by);
-            let spans = governed_by(text.split("").filter(|c| !c.is_empty()).map(step));
-            spans.iter().map(|s| format!("{} {:.1}-{:.1}", s.by, s.from_s, s.to_s)).collect::<Vec<_>>()
-        };
-        assert_eq!(by("-faaaff-"), ["fallback 0.1-0.2", "agent 0.2-0.5", "fallback 0.5-0.7"]);
-        assert!(by("---").is_empty());
-    }
 }

@@ -2,7 +2,9 @@
 
 use super::DatapathKind;
 use crate::options::usage;
-use anole_inference::{BackendSettings, Loader};
+use anole::{InProcess, Settings};
+use anole_inference::{Backend, BackendSettings, Loader};
+use anole_model::seed::derive;
 use anole_policies::Policies;
 use anole_sim::plan::{Choice, NATIVE, plan, resolve};
 use anole_sim::scenario::Scenario;
@@ -34,6 +36,8 @@ pub enum Stack {
 pub enum FlowGovernor {
     /// The agent with this index.
     Agent(usize),
+    /// The algorithm in the transport's process, with the settings of this index.
+    InProcess(usize),
     /// The datapath's native controller.
     Native,
     /// The QUIC stack.
@@ -51,6 +55,8 @@ pub struct GovernedFlows {
     pub governors: Vec<FlowGovernor>,
     /// The agents that have to run: flows share one when they ask for the same options.
     pub agents: Vec<AgentSpec>,
+    /// What flows without an agent are governed by.
+    pub in_process: Vec<InProcess>,
 }
 
 /// Chooses and checks the governor of every flow; `loader` stands in for that of the agents, which will
@@ -78,17 +84,23 @@ pub fn govern(
     let algs: Vec<String> = resolved.iter().filter_map(|runs| runs.alg.clone()).collect();
     check_names(scenario, choice, &resolved, loader, seed)?;
     let mut agents: Vec<AgentSpec> = Vec::new();
+    let mut in_process: Vec<InProcess> = Vec::new();
     let mut governors = Vec::new();
     for (flow, runs) in scenario.flows.iter().zip(&resolved) {
         let alg = runs.alg.as_deref().unwrap_or_default();
         let transport = alg.split_once(':');
         governors.push(match (transport, datapath) {
-            (Some(("quic", name)), DatapathKind::Quic) => FlowGovernor::Stack(stack(name)?),
+            (Some(("quic", name)), DatapathKind::Quic | DatapathKind::InProcess) => {
+                FlowGovernor::Stack(stack(name)?)
+            }
             (Some(("linux", name)), DatapathKind::Kernel) => FlowGovernor::Linux(name.to_string()),
             (Some(("quic", name)), DatapathKind::Kernel) => {
                 return Err(usage(format!("{alg:?} needs --datapath quic; the kernel has \"linux:{name}\"")));
             }
-            (Some(("linux", name)), DatapathKind::Quic) => {
+            (Some(("quic", name)), DatapathKind::UserTcp) => {
+                return Err(usage(format!("{alg:?} needs --datapath quic; use {name:?} or \"{NATIVE}\"")));
+            }
+            (Some(("linux", name)), _) => {
                 return Err(usage(format!(
                     "{alg:?} needs --datapath kernel; use {name:?} or the stack's own \"quic:cubic\""
                 )));
@@ -99,6 +111,11 @@ pub fn govern(
                 )));
             }
             _ if alg == NATIVE => FlowGovernor::Native,
+            (_, DatapathKind::InProcess) => {
+                let params = if flow.under_test { scenario.params.clone() } else { BTreeMap::new() };
+                in_process.push(without_agent(alg, runs, params, loader, derive(seed, in_process.len() as u64))?);
+                FlowGovernor::InProcess(in_process.len() - 1)
+            }
             _ => {
                 let spec = AgentSpec {
                     datapath,
@@ -116,7 +133,26 @@ pub fn govern(
             }
         });
     }
-    Ok(GovernedFlows { algs, governors, agents })
+    Ok(GovernedFlows { algs, governors, agents, in_process })
+}
+
+/// What a flow without an agent is governed by.
+fn without_agent(
+    alg: &str,
+    runs: &Choice,
+    params: BTreeMap<String, f64>,
+    loader: &Loader,
+    seed: u64,
+) -> Result<InProcess> {
+    if loader.settings().backend.is_some_and(|backend| backend != Backend::Embedded) {
+        return Err(usage(
+            "--backend goes with an agent; with --datapath in-process policies run as plain Rust in the process",
+        ));
+    }
+    let (classic, policy) = (runs.classic.clone(), runs.policy.clone());
+    let settings =
+        Settings { algorithm: alg.to_string(), classic, policy, params, seed, ..Settings::default() };
+    InProcess::new(settings).map_err(|error| usage(format!("--datapath in-process: {error}")))
 }
 
 /// Checks the names that the registry of algorithms knows; the transport's own stand in for nothing.

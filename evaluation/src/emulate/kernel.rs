@@ -13,7 +13,7 @@ use super::govern::{FlowGovernor, GovernedFlows};
 use super::outage::Agents;
 use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted};
 use crate::options::usage;
-use anole_emulator::{EmulatorError, Hosts, Namespace, TunPair};
+use anole_emulator::{EmulatorError, Hosts, Namespace, TunPair, tcp_window};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
 use anyhow::{Context, Result, anyhow};
@@ -25,10 +25,10 @@ use nix::sys::socket::{
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::ops::RangeInclusive;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -114,6 +114,7 @@ pub fn run(
     let stage = Arc::new(Stage {
         timeline: Timeline::new(scenario, epoch),
         receivers: scenario.flows.iter().map(|_| Receiver::default()).collect(),
+        sockets: scenario.flows.iter().map(|_| Mutex::default()).collect(),
         between: ready.start(scenario, seed, epoch)?,
     });
     let agents = agents.play(epoch)?;
@@ -159,7 +160,7 @@ fn client_sockets(governors: &[FlowGovernor]) -> Result<Vec<OwnedFd>> {
         let name = match governor {
             FlowGovernor::Linux(name) => name,
             FlowGovernor::Agent(_) => CONGESTION_CONTROL,
-            FlowGovernor::Native | FlowGovernor::Stack(_) => {
+            FlowGovernor::Native | FlowGovernor::Stack(_) | FlowGovernor::InProcess(_) => {
                 return Err(anyhow!("{governor:?} is no congestion control of the kernel"));
             }
         };
@@ -193,6 +194,8 @@ fn tcp_socket(congestion_control: &str) -> Result<OwnedFd> {
 struct Stage {
     timeline: Timeline,
     receivers: Vec<Receiver>,
+    /// Each flow's socket once more while it is connected, to ask the kernel about it.
+    sockets: Vec<Mutex<Option<OwnedFd>>>,
     between: Between<TunPair>,
 }
 
@@ -208,6 +211,7 @@ impl Stage {
     fn snapshot(&self, flow: usize) -> Snapshot {
         let counts = self.between.counts(flow);
         let payload_bytes = self.receivers[flow].bytes.load(Relaxed);
+        let window = self.socket(flow).as_ref().and_then(|socket| tcp_window(socket.as_fd()));
         Snapshot {
             wire_bytes: self.between.delivered_bytes(flow, payload_bytes, &self.timeline.scenario),
             payload_bytes,
@@ -215,7 +219,13 @@ impl Stage {
             lost_packets: counts.as_ref().map_or(0, |counts| counts.repeated_packets()),
             // The kernel tells of all flows together alone.
             governor: None,
+            cwnd_bytes: window.map(|window| window.cwnd_bytes),
+            pacing_mbps: window.and_then(|window| window.pacing_bytes_per_s).map(|rate| rate as f64 * 8e-6),
         }
+    }
+
+    fn socket(&self, flow: usize) -> MutexGuard<'_, Option<OwnedFd>> {
+        self.sockets[flow].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn snapshots(&self) -> Vec<Snapshot> {
@@ -249,15 +259,19 @@ async fn drive_flow(stage: &Stage, index: usize, socket: OwnedFd) -> Result<Flow
     };
     // What is unsent when a flow stops is not sent any more: closing resets the connection.
     stream.set_zero_linger().context("cannot set up the socket")?;
+    *stage.socket(index) = stream.as_fd().try_clone_to_owned().ok();
     let complete = async {
         send(&mut stream, spec.bytes).await.context("cannot send")?;
         stage.receivers[index].complete.notified().await;
         anyhow::Ok(())
     };
-    tokio::select! {
+    let end = tokio::select! {
         sent = complete => sent.map(|()| note_end(Instant::now(), true)),
         () = sleep_until(stop.into()) => Ok(note_end(stop, false)),
-    }
+    };
+    // The connection ends with the last who holds it.
+    *stage.socket(index) = None;
+    end
 }
 
 /// Hands so many bytes to the socket, or without end.

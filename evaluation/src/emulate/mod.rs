@@ -5,6 +5,10 @@
 //!      ▲ window, pacing
 //!  datapath host ◄── Unix datagrams ──► anole-ccp           one agent process per set of options
 //!
+//!  the same without the second line: the algorithm in the clients' process        --datapath in-process
+//!
+//!  user-space TCPs ──► emulated links ──► user-space TCP      one process, a thread for each: --datapath usertcp
+//!
 //!  TCP sockets ──► tun ──► emulated links ──► tun ──► TCP sockets     --datapath kernel: two namespaces,
 //!      ▲ window, pacing                                                 as root
 //!  BPF in the kernel ◄── ring buffer, maps ──► anole-ccp
@@ -22,6 +26,7 @@ mod outage;
 mod quic;
 mod server;
 mod timeline;
+mod usertcp;
 
 pub use between::EmulatorKind;
 
@@ -81,6 +86,15 @@ impl AgentArgs {
     pub fn undisturbed(agent_binary: Option<PathBuf>) -> AgentArgs {
         AgentArgs { agent_binary, ..AgentArgs::default() }
     }
+
+    /// The same, away from one second of the run to another.
+    pub fn away(self, from_s: f64, to_s: f64) -> AgentArgs {
+        AgentArgs { agent_outage: vec![outage::Outage::new(from_s, to_s)], ..self }
+    }
+
+    fn disturbs(&self) -> bool {
+        !self.agent_outage.is_empty() || self.agent_flood > 0
+    }
 }
 
 /// What carries the flows.
@@ -88,6 +102,11 @@ impl AgentArgs {
 pub enum DatapathKind {
     /// QUIC over loopback through the user-space link emulator
     Quic,
+    /// The same without an agent: the algorithm in the clients' process
+    InProcess,
+    /// TCP in user space (smoltcp), through the same links
+    #[value(name = "usertcp")]
+    UserTcp,
     /// TCP of this machine's kernel, between two network namespaces; takes root
     Kernel,
 }
@@ -138,10 +157,7 @@ pub fn main(args: Args) -> Result<()> {
     let loader = args.policies.loader()?;
     for (choice, seed) in &runs {
         // Every mistake is told before the first run begins.
-        let governed = govern::govern(&scenario, choice, args.datapath, &loader, *seed)?;
-        if args.datapath == DatapathKind::Kernel {
-            kernel::check(&scenario, &governed, &args.agent)?;
-        }
+        check(&scenario, choice, args.datapath, &loader, *seed, &args.agent)?;
     }
     check_backend(&loader)?;
     outage::check(&args.agent.agent_outage).map_err(usage)?;
@@ -163,6 +179,26 @@ pub fn main(args: Args) -> Result<()> {
     if options.json { Ok(()) } else { output::print_line(&table::render(&results)) }
 }
 
+/// Finds out before any run whether it can be done.
+pub fn check(
+    scenario: &Scenario,
+    choice: &Choice,
+    datapath: DatapathKind,
+    loader: &Arc<Loader>,
+    seed: u64,
+    agent: &AgentArgs,
+) -> Result<()> {
+    let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
+    match datapath {
+        DatapathKind::Kernel => kernel::check(scenario, &governed, agent),
+        DatapathKind::UserTcp => usertcp::check(scenario),
+        DatapathKind::InProcess if agent.disturbs() => Err(usage(
+            "--agent-outage and --agent-flood need an agent, and with --datapath in-process there is none",
+        )),
+        DatapathKind::Quic | DatapathKind::InProcess => Ok(()),
+    }
+}
+
 /// Runs a scenario once, and tells what the host took meanwhile; the agent's program is looked for only if a flow asks
 /// for it.
 pub fn run_one(
@@ -182,7 +218,8 @@ pub fn run_one(
         false => Some(agent::find(agent.agent_binary.as_deref())?),
     };
     let run = match datapath {
-        DatapathKind::Quic => quic::run,
+        DatapathKind::Quic | DatapathKind::InProcess => quic::run,
+        DatapathKind::UserTcp => usertcp::run,
         DatapathKind::Kernel => kernel::run,
     };
     let _awake = host::keep_awake();
@@ -205,8 +242,13 @@ pub fn warn(result: &RunResult, stolen: Stolen, bar: &ProgressBar) {
 
 fn self_test(datapath: DatapathKind) -> Result<()> {
     let through = match datapath {
-        DatapathKind::Quic => Through::Udp,
         DatapathKind::Kernel => Through::Tun,
+        DatapathKind::Quic | DatapathKind::InProcess => Through::Udp,
+        DatapathKind::UserTcp => {
+            return Err(usage(
+                "--self-test measures UDP (--datapath quic) and TUN devices (--datapath kernel)",
+            ));
+        }
     };
     output::print_line(
         "link Mbps  rate error %  delay error us  jitter p50/p99 us  CPU %  highest rate carried Mbps",

@@ -18,6 +18,11 @@ pub struct Outage {
 }
 
 impl Outage {
+    /// Between two seconds of the run.
+    pub fn new(from_s: f64, to_s: f64) -> Outage {
+        Outage { from: Duration::from_secs_f64(from_s), to: Duration::from_secs_f64(to_s) }
+    }
+
     /// Agents come late.
     pub fn is_at_start(&self) -> bool {
         self.from.is_zero()

@@ -1,9 +1,8 @@
 //! One run over QUIC: agents, server, emulator and clients brought up, driven in real time, and taken down.
 
 use super::AgentArgs;
-use super::agent::ReportedFlow;
 use super::between::{Between, EmulatorKind, Mahimahi, Ready};
-use super::figures::{self, FlowExchange, Raw};
+use super::figures::{self, Raw, exchange};
 use super::flood::Flood;
 use super::govern::{FlowGovernor, GovernedFlows, Stack};
 use super::outage::Agents;
@@ -14,8 +13,8 @@ use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
 use anole_model::{Dur, Time};
 use anole_quic::{
-    AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, GovernedBy, Meter,
-    Reading, RttSample, Server, Transfer,
+    AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, RttSample,
+    Server, Transfer,
 };
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
@@ -105,7 +104,11 @@ pub fn run(
         rtt: Dur::from_secs_f64(sample.rtt.as_secs_f64()),
     };
     let raw = Raw {
-        mode: if ports.is_some() { "quic" } else { "mahimahi-quic" },
+        mode: match ports {
+            None => "mahimahi-quic",
+            Some(_) if governed.in_process.is_empty() => "quic",
+            Some(_) => "in-process",
+        },
         record,
         ends,
         round_trips: samples.iter().map(|samples| samples.iter().map(round_trip).collect()).collect(),
@@ -175,9 +178,7 @@ impl Stage {
         Snapshot {
             wire_bytes: self.between.delivered_bytes(flow, payload_bytes, &self.timeline.scenario),
             payload_bytes,
-            sent_packets: reading.sent_packets,
-            lost_packets: reading.lost_packets,
-            governor: Some(reading.governor).filter(|by| *by != GovernedBy::Stack).map(GovernedBy::name),
+            ..Snapshot::of(&reading)
         }
     }
 
@@ -266,22 +267,6 @@ fn datagram(scenario: &Scenario) -> Result<u16> {
     }
 }
 
-/// What was exchanged about a flow. After an agent's time-out a flow may have more than one line; the last
-/// one is the one that ran to the end.
-fn exchange(reading: Option<Reading>, governor: &FlowGovernor, lines: &[Vec<ReportedFlow>]) -> FlowExchange {
-    let with_agent = reading.filter(|reading| reading.updates > 0);
-    let line = || {
-        let FlowGovernor::Agent(agent) = governor else { return None };
-        let id = reading?.flow_id?;
-        lines.get(*agent)?.iter().rev().find(|line| line.flow == id)
-    };
-    FlowExchange {
-        reports: with_agent.map(|reading| reading.reports),
-        updates: with_agent.map(|reading| reading.updates),
-        line: line().cloned(),
-    }
-}
-
 fn controls(governed: &GovernedFlows, hosts: &[Arc<Host>]) -> Result<Vec<CongestionControl>> {
     let native = Arc::new(Host::detached(HostOptions::default()));
     let flows = governed.governors.iter().zip(&governed.algs);
@@ -296,6 +281,9 @@ fn controls(governed: &GovernedFlows, hosts: &[Arc<Host>]) -> Result<Vec<Congest
                 }
                 FlowGovernor::Linux(name) => {
                     return Err(usage(format!("\"linux:{name}\" needs --datapath kernel")));
+                }
+                FlowGovernor::InProcess(index) => {
+                    CongestionControl::InProcess(governed.in_process[*index].clone())
                 }
                 FlowGovernor::Agent(index) => CongestionControl::AnoleCcp {
                     host: hosts[*index].clone(),

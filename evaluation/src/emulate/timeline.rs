@@ -1,6 +1,7 @@
 //! The moments of a run: when flows start and stop, and what is noted when. The same for every transport.
 
 use anole_model::{Dur, Time};
+use anole_quic::{GovernedBy, Reading};
 use anole_sim::SERIES_STEP;
 use anole_sim::scenario::Scenario;
 use anyhow::{Context, Result};
@@ -22,8 +23,26 @@ pub struct Snapshot {
     pub sent_packets: u64,
     /// Packets that the sender found lost, whose contents it sent again.
     pub lost_packets: u64,
-    /// Who governs it: `agent` or `fallback`; none where neither does, or nobody can say.
+    /// Who governs it: `agent`, `in-process` or `fallback`; none where none of them does, or nobody can say.
     pub governor: Option<&'static str>,
+    /// The window in force, bytes; none where nobody can say.
+    pub cwnd_bytes: Option<u32>,
+    /// The pacing rate in force; none where there is none.
+    pub pacing_mbps: Option<f64>,
+}
+
+impl Snapshot {
+    /// What a sender in this process tells.
+    pub fn of(reading: &Reading) -> Snapshot {
+        Snapshot {
+            sent_packets: reading.sent_packets,
+            lost_packets: reading.lost_packets,
+            governor: Some(reading.governor).filter(|by| *by != GovernedBy::Stack).map(GovernedBy::name),
+            cwnd_bytes: u32::try_from(reading.cwnd_bytes).ok().filter(|&cwnd| cwnd > 0),
+            pacing_mbps: reading.pacing_mbps(),
+            ..Snapshot::default()
+        }
+    }
 }
 
 /// How a flow ended.

@@ -164,6 +164,7 @@ mod tests {
             ideal_rtt_ms: 50.0,
             loss_rate: None,
             retransmit_rate: None,
+            app_delay: None,
             fct_s: None,
             applied: None,
             decisions: None,

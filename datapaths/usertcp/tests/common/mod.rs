@@ -54,6 +54,7 @@ pub fn to(last: u8, amount: Amount) -> SenderOptions {
         host: host(1, 7),
         port: 50_000,
         remote: (IpAddr::from([192, 0, 2, last]), PORT).into(),
+        preamble: Vec::new(),
         amount,
         idle_timeout: Duration::from_secs(30),
     }

@@ -149,7 +149,7 @@ impl SimFlow {
         around: Around<'_>,
     ) {
         let Phase::Running(id) = self.phase else { return };
-        let marked = packet.ecn == Ecn::Experienced;
+        let (marked, delivered) = (packet.ecn == Ecn::Experienced, self.receiver.next());
         // One ACK at most, which names two arrivals at most.
         let mut ack = [None, None];
         let arrival = self.receiver.receive(at, &packet.data, marked, |arrival| {
@@ -159,6 +159,9 @@ impl SimFlow {
             self.reverse.send(at, reverse(), ack);
         }
         self.measure.arrival(at, packet.size, arrival.new_bytes, at.since(packet.data.sent_at));
+        for had in (delivered..self.receiver.next()).filter_map(|segment| self.sender.had_at(segment)) {
+            self.measure.app_delay(at.since(had));
+        }
         if self.sender.total_segments().is_some_and(|total| self.receiver.next() >= total) {
             self.end(around, id, at, true);
         }
@@ -175,14 +178,15 @@ impl SimFlow {
     }
 
     /// The flow as its sender sees it; `lost` packets so far.
-    pub fn state(&self, lost: u64) -> FlowState {
-        let Phase::Running(_) = self.phase else { return FlowState { lost, ..FlowState::default() } };
+    pub fn state(&self, datapath: &Datapath, lost: u64) -> FlowState {
+        let Phase::Running(id) = self.phase else { return FlowState { lost, ..FlowState::default() } };
         let control = self.sender.control();
         FlowState {
             cwnd: Some(control.cwnd),
             pacing: Rate::from_bytes_per_s(f64::from(control.rate)),
             in_flight: self.sender.in_flight_bytes(),
             lost,
+            governor: datapath.flow(id).map(|flow| flow.governor()),
         }
     }
 

@@ -23,6 +23,9 @@ pub(super) struct Measure {
     pub payload_bytes: u64,
     pub one_way_delay: Histogram,
     pub rtt: Histogram,
+    /// From when an application had a segment until the other side has it in order, and the longest.
+    pub app_delay: Histogram,
+    pub app_delay_max: Dur,
     bins: Vec<Bin>,
 }
 
@@ -34,6 +37,8 @@ impl Measure {
             payload_bytes: 0,
             one_way_delay: Histogram::new(),
             rtt: Histogram::new(),
+            app_delay: Histogram::new(),
+            app_delay_max: Dur::ZERO,
             bins: vec![Bin::default(); bins],
         }
     }
@@ -44,6 +49,13 @@ impl Measure {
         self.payload_bytes = 0;
         self.one_way_delay.clear();
         self.rtt.clear();
+        self.app_delay.clear();
+        self.app_delay_max = Dur::ZERO;
+    }
+
+    pub fn app_delay(&mut self, delay: Dur) {
+        self.app_delay.add(delay);
+        self.app_delay_max = self.app_delay_max.max(delay);
     }
 
     pub fn arrival(&mut self, now: Time, wire_bytes: u32, new_payload: u32, delay: Dur) {

@@ -229,7 +229,7 @@ impl<'a> Simulation<'a> {
         while let Some(at) = self.samples.due().filter(|&at| at <= now) {
             for (index, flow) in self.flows.iter().enumerate() {
                 let lost = self.links.iter().map(|link| link.lost_of(index as u32)).sum();
-                self.samples.flow(index, flow.state(lost));
+                self.samples.flow(index, flow.state(&self.datapath, lost));
             }
             for (index, link) in self.links.iter().enumerate() {
                 let (queue, lost) = (link.queue_bytes(), link.lost());

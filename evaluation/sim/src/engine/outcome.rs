@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::setup::jain_index;
-use crate::result::{FlowResult, LinkResult, RunResult};
+use crate::result::{AppDelay, FlowResult, LinkResult, RunResult};
 use anole_model::{Dur, Rate, Time};
 
 impl Simulation<'_> {
@@ -74,13 +74,17 @@ impl Simulation<'_> {
             ideal_rtt_ms: self.scenario.ideal_rtt(index).as_millis_f64(),
             loss_rate: share(lost, settled),
             retransmit_rate: share(retransmitted - before.retransmitted, sent),
+            app_delay: (flow.measure.app_delay.len() > 0).then(|| AppDelay {
+                mean_ms: flow.measure.app_delay.mean().map_or(0.0, Dur::as_millis_f64),
+                max_ms: flow.measure.app_delay_max.as_millis_f64(),
+            }),
             fct_s: complete.then(|| ended.since(flow.start).as_secs_f64()),
             applied: telemetry.applied.shares(),
             decisions: has_agent.then_some(telemetry.decisions),
             inferences: has_agent.then_some(telemetry.inferences),
             reports: has_agent.then_some(stats.reports),
             updates: has_agent.then_some(stats.updates),
-            governed: Vec::new(),
+            governed: if has_agent { self.samples.governed(index) } else { Vec::new() },
             series: self.samples.complete(index, flow.measure.series()),
             units,
             explained,

@@ -3,7 +3,8 @@
 //! Reading changes nothing in the simulation. What arrives in a point is counted by [`super::measure`].
 
 use super::measure::SERIES_STEP;
-use crate::result::{LinkSeries, Series};
+use crate::result::{Governed, LinkSeries, Series, governed_by};
+use anole_datapath::Governor;
 use anole_model::{Dur, Rate, Time};
 
 /// A flow at one time.
@@ -17,6 +18,8 @@ pub(super) struct FlowState {
     pub in_flight: u64,
     /// Packets lost so far.
     pub lost: u64,
+    /// Who decides; `None` while the flow does not run.
+    pub governor: Option<Governor>,
 }
 
 /// A link at one time.
@@ -72,6 +75,15 @@ impl Samples {
             lost_packets: Some(each(states.iter().map(|state| state.lost))),
             ..series
         }
+    }
+
+    /// Who governed a flow when.
+    pub fn governed(&self, flow: usize) -> Vec<Governed> {
+        let name = |governor| match governor {
+            Governor::Agent => "agent",
+            Governor::Fallback => "fallback",
+        };
+        governed_by(self.flows[flow].iter().map(|state| state.governor.map(name)), SERIES_STEP)
     }
 
     /// A link's series.

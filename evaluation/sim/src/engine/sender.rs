@@ -255,6 +255,11 @@ impl Sender {
         }
     }
 
+    /// When an application that has its data bit by bit had a segment.
+    pub fn had_at(&self, segment: u64) -> Option<Time> {
+        self.supply.as_ref()?.had_at((segment + 1).saturating_mul(u64::from(self.mss)))
+    }
+
     /// Payload sent, each byte once.
     fn new_bytes(&self) -> u64 {
         self.next_segment.saturating_mul(u64::from(self.mss))

@@ -165,6 +165,7 @@ settable_table! {
         bytes_up_to: u64,
         app_mbps: f64,
         app_until_s: f64,
+        app_frame_ms: f64,
         delayed_ack: bool,
         ack_jitter_us: f64,
         ecn: bool,

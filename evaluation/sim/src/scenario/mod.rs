@@ -186,6 +186,8 @@ pub struct App {
     pub rate: Rate,
     /// until here; what the flow sends beyond that is there at once.
     pub until: Time,
+    /// It comes in frames, one at the flow's start and then so often; zero: byte by byte.
+    pub frame: Dur,
 }
 
 /// Where a flow's names stand: `FILE:LINE`, or that they came from `--set`.

@@ -355,6 +355,7 @@ fn what_is_drawn_of_flows_and_what_agents_take_is_checked() {
         ("bytes_up_to = 5", "bytes_up_to = 5 needs bytes"),
         ("bytes = 9\nbytes_up_to = 5", "bytes_up_to = 5 needs bytes"),
         ("app_until_s = 5.0", "app_until_s without app_mbps"),
+        ("app_frame_ms = 5.0", "app_frame_ms without app_mbps"),
         ("app_mbps = -5.0", "t.toml:15: app_mbps = -5 is outside"),
     ] {
         let e = error("under_test = true", &format!("under_test = true\n{keys}"));

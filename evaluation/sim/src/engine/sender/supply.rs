@@ -18,17 +18,37 @@ impl Supply {
 
     /// Payload that was there by `now`.
     pub fn has(&self, now: Time) -> u64 {
-        match now < self.app.until {
-            true => self.app.rate.bytes_in(now.since(self.start)) as u64,
-            false => u64::MAX,
+        if now >= self.app.until {
+            return u64::MAX;
+        }
+        match self.frame_bytes() {
+            Some(frame) => frame * (now.since(self.start).as_nanos() / self.app.frame.as_nanos() + 1),
+            None => self.app.rate.bytes_in(now.since(self.start)) as u64,
         }
     }
 
     /// When so much payload is there.
     pub fn has_at(&self, bytes: u64) -> Time {
-        let takes = Dur::from_secs_f64(bytes as f64 / self.app.rate.bytes_per_s());
-        // Rounded up, so that it is there then.
-        (self.start + takes + Dur::from_nanos(1_000)).min(self.app.until)
+        let at = match self.frame_bytes() {
+            Some(frame) => self.start + self.app.frame * (bytes.div_ceil(frame).max(1) - 1),
+            // Rounded up, so that it is there then.
+            None => {
+                let takes = Dur::from_secs_f64(bytes as f64 / self.app.rate.bytes_per_s());
+                self.start + takes + Dur::from_nanos(1_000)
+            }
+        };
+        at.min(self.app.until)
+    }
+
+    /// The same; `None` of what comes once everything is there.
+    pub fn had_at(&self, bytes: u64) -> Option<Time> {
+        Some(self.has_at(bytes)).filter(|&at| at < self.app.until)
+    }
+
+    /// Payload of a frame, of an application that has frames.
+    fn frame_bytes(&self) -> Option<u64> {
+        let frame = self.app.frame;
+        (!frame.is_zero()).then(|| (self.app.rate.bytes_in(frame).round() as u64).max(1))
     }
 }
 
@@ -39,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_is_there_then_is_there() {
-        let app = App { rate: Rate::from_mbps(8.0), until: Time::from_secs_f64(3.0) };
+        let app = App { rate: Rate::from_mbps(8.0), until: Time::from_secs_f64(3.0), frame: Dur::ZERO };
         let supply = Supply::new(app, Time::from_secs_f64(1.0));
         assert_eq!(supply.has(Time::from_secs_f64(1.5)), 500_000);
         assert_eq!(supply.has(Time::from_secs_f64(3.0)), u64::MAX);
@@ -47,5 +67,20 @@ mod tests {
             assert!(supply.has(supply.has_at(bytes)) >= bytes);
         }
         assert_eq!(supply.has_at(5_000_000), Time::from_secs_f64(3.0));
+    }
+
+    #[test]
+    fn frames_come_whole() {
+        let app =
+            App { rate: Rate::from_mbps(8.0), until: Time::from_secs_f64(3.0), frame: Dur::from_millis(20) };
+        let supply = Supply::new(app, Time::from_secs_f64(1.0));
+        for (at_s, bytes) in [(1.0, 20_000), (1.019, 20_000), (1.02, 40_000), (1.5, 520_000)] {
+            assert_eq!(supply.has(Time::from_secs_f64(at_s)), bytes, "{at_s}");
+        }
+        for bytes in [1, 20_000, 20_001, 999_999] {
+            let at = supply.has_at(bytes);
+            assert!(supply.has(at) >= bytes);
+            assert!(supply.has(at) - 20_000 < bytes && supply.had_at(bytes) == Some(at));
+        }
     }
 }

@@ -130,13 +130,20 @@ impl Check<'_> {
         match &raw.app_mbps {
             Some(mbps) => {
                 let rate = Rate::from_mbps(self.within(mbps, "app_mbps", 1e-3, MAX_MBPS)?);
-                Ok(Some(App { rate, until: Time::from_secs_f64(until_s) }))
+                let frame_ms = self.or(&raw.app_frame_ms, "app_frame_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?;
+                let frame = Dur::from_secs_f64(frame_ms / 1e3);
+                Ok(Some(App { rate, until: Time::from_secs_f64(until_s), frame }))
             }
-            None if raw.app_until_s.is_none() => Ok(None),
-            None => {
-                let message = "app_until_s without app_mbps limits nothing; add app_mbps";
-                Err(self.origin.error(span_or(&raw.app_until_s, table), message))
-            }
+            None => match [("app_until_s", &raw.app_until_s), ("app_frame_ms", &raw.app_frame_ms)]
+                .into_iter()
+                .find(|(_, value)| value.is_some())
+            {
+                None => Ok(None),
+                Some((key, value)) => {
+                    let message = format!("{key} without app_mbps limits nothing; add app_mbps");
+                    Err(self.origin.error(span_or(value, table), message))
+                }
+            },
         }
     }
 
