@@ -403,6 +403,8 @@ class Run:
         # Where its files lie says nothing about the policy.
         places = {"--out", "--pool"}
         kept = [a for i, a in enumerate(given) if not places & {a, given[i - 1] if i else ""}]
+        # Of the code that trains, whatever is edited meanwhile.
+        self.commit = commit()
         self.command = shlex.join([f"training/{trainer or name}.py", *kept])
         self.folder = Path(args.out or f"training/runs/{name}")
         self.step, self.best = 0, {}
@@ -498,7 +500,7 @@ class Run:
         """Writes a policy file; `figures` are those of its validation."""
         training = {
             "steps": self.step,
-            "commit": commit(),
+            "commit": self.commit,
             "ranges": dataclasses.asdict(self.ranges),
             "validation": {name: round(value, 4) for name, value in figures.items()},
         }

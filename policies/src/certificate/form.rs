@@ -159,8 +159,13 @@ impl Form {
     /// 1 / (1 + e^−x).
     pub fn logistic(self) -> Form {
         let f = |x: f64| 1.0 / (1.0 + (-x).exp());
-        let lines: Vec<Line> =
-            self.all_bounds().map(|bounds| rising(bounds, f, |x| f(x) * (1.0 - f(x)))).collect();
+        // f′ = f·(1 − f) is s at f = (1 + √(1 − 4s)) / 2.
+        let turn = |s: f64| {
+            let root = (1.0 - 4.0 * s).max(0.0).sqrt();
+            ((1.0 + root) / (1.0 - root)).ln()
+        };
+        let slope = |x: f64| f(x) * (1.0 - f(x));
+        let lines: Vec<Line> = self.all_bounds().map(|bounds| rising(bounds, f, slope, turn)).collect();
         self.replace(&lines)
     }
 
@@ -171,7 +176,10 @@ impl Form {
             Activation::Relu => leaky(bounds, 0.0),
             Activation::LeakyRelu02 => leaky(bounds, 0.2),
             Activation::LeakyRelu001 => leaky(bounds, 0.01),
-            Activation::Tanh => rising(bounds, f64::tanh, |x| 1.0 - x.tanh() * x.tanh()),
+            Activation::Tanh => {
+                let slope = |x: f64| 1.0 - x.tanh() * x.tanh();
+                rising(bounds, f64::tanh, slope, |s| (1.0 - s).max(0.0).sqrt().atanh())
+            }
         };
         self.all_bounds().map(line).collect()
     }
@@ -202,12 +210,29 @@ pub struct Line {
     pub rest: f64,
 }
 
-/// A rising function whose slope is least at one of the two ends of any interval: f(x) − λx rises then, with λ the
-/// smaller slope (Singh et al., *Fast and Effective Robustness Certification*, NeurIPS 2018).
-fn rising([low, high]: [f64; 2], f: impl Fn(f64) -> f64, slope: impl Fn(f64) -> f64) -> Line {
-    let scale = slope(low).min(slope(high));
-    let (first, last) = (f(low) - scale * low, f(high) - scale * high);
-    Line { scale, offset: (first + last) / 2.0, rest: (last - first) / 2.0 + FUNCTION_ERROR }
+/// A rising function, steepest at 0 and alike on both sides, whose slope is s at ±turn(s). Of two lines the closer one: with
+/// the smaller slope λ of the two ends, where f(x) − λx rises (Singh et al., *Fast and Effective Robustness Certification*,
+/// NeurIPS 2018); or along the chord, from which f is farthest where it has the chord's slope.
+fn rising(
+    [low, high]: [f64; 2],
+    f: impl Fn(f64) -> f64,
+    slope: impl Fn(f64) -> f64,
+    turn: impl Fn(f64) -> f64,
+) -> Line {
+    let line = |scale: f64, at: &[f64]| {
+        let off = at.iter().map(|&x| f(x) - scale * x);
+        let [least, most] = off.fold([f64::INFINITY, f64::NEG_INFINITY], |[a, b], x| [a.min(x), b.max(x)]);
+        Line { scale, offset: (least + most) / 2.0, rest: (most - least) / 2.0 + FUNCTION_ERROR }
+    };
+    let parallel = line(slope(low).min(slope(high)), &[low, high]);
+    let chord = (f(high) - f(low)) / (high - low);
+    // Of a point there is no chord; far out it is flat, and turns nowhere.
+    if !(high - low > 1e-6 && chord > 1e-9) {
+        return parallel;
+    }
+    let turn = turn(chord);
+    let along = line(chord, &[low, high, turn.clamp(low, high), (-turn).clamp(low, high)]);
+    if along.rest < parallel.rest { along } else { parallel }
 }
 
 /// x for x > 0, else slope·x. Where both may be, the chord is above it by at most its value at 0.

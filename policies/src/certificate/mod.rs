@@ -31,14 +31,16 @@ use situation::{Input, Parts};
 use std::collections::BinaryHeap;
 use std::fmt;
 
+/// A recurrent network is examined in this many times fewer pieces: each of them takes so much longer.
+const RECURRENT: usize = 20;
 /// Decisions over which a situation lasts for a recurrent network.
 pub const DECISIONS: usize = 5;
 /// Noise on delays is up to this share of them.
 pub const NOISE: f64 = 0.05;
 /// A step that noise may cause at most: this factor on a rate or window …
-pub const NOISE_FACTOR: f64 = 1.25;
+pub const NOISE_FACTOR: f64 = 2.0;
 /// … or this share of a parameter's range.
-pub const NOISE_SHARE: f64 = 0.125;
+pub const NOISE_SHARE: f64 = 0.5;
 
 /// Why there is no certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,9 +122,10 @@ pub struct Certificate {
     pub holds: Vec<(Property, Holds)>,
 }
 
-/// Certifies a policy; each property examines at most `pieces` pieces.
+/// Certifies a policy; each property examines at most `pieces` pieces, of a recurrent network a twentieth of them.
 pub fn certify(file: &PolicyFile, pieces: usize) -> Result<Certificate, CertificateError> {
     let bounds = Bounds::new(file)?;
+    let pieces = if file.schema.state() > 0 { pieces.div_ceil(RECURRENT) } else { pieces };
     let holds = Property::ALL.map(|property| (property, examine(file, &bounds, property, pieces)));
     Ok(Certificate { name: file.schema.name.clone(), holds: holds.into() })
 }
@@ -208,7 +211,8 @@ impl Judge<'_> {
             }
         }
         let broken = settled.iter().filter(|(_, broken)| *broken).fold(0.0, |sum, (volume, _)| sum + volume);
-        Holds::Shares { proven, broken, step, pieces }
+        // No output is in force beyond −1 to 1.
+        Holds::Shares { proven, broken, step: step.min(2.0), pieces }
     }
 
     /// Bounds of the network's outputs in a piece.

@@ -31,7 +31,7 @@ fn ranges(property: Property) -> Ranges {
             [rate, rtt, [1.0, EMPTY], [1.0, LARGEST_SENT], [0.25, 1.0], [0.0, 0.0], flat]
         }
         Property::BearsNoise => {
-            [rate, rtt, [1.0, 2.0], [1.0, LARGEST_SENT], [0.25, 1.0], [0.0, 0.05], [-0.1, 0.1]]
+            [rate, rtt, [1.0, SHORT_BUFFER], [1.0, LARGEST_SENT], [0.5, 1.0], [0.0, 0.05], flat]
         }
     }
 }
