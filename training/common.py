@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import os
 import shlex
+import subprocess
 import sys
 import time
 import tomllib
@@ -52,9 +53,9 @@ class Arguments:
     """Arguments that all trainers have."""
 
     seed: int = option(1, "seed of the weights, the exploration and the links; below 1000000")
-    steps: int = option(0, "environment steps in all; 0: until --minutes are over")
-    minutes: float = option(8.0, "wall-clock budget; 0: until --steps are over")
-    traces: float = option(0.0, "share of training links whose capacity varies like that of LTE")
+    steps: int = option(500_000, "environment steps in all; 0: until --minutes are over")
+    minutes: float = option(0.0, "wall-clock budget, for a trial; 0: until --steps are over")
+    traces: float = option(0.25, "share of training links whose capacity varies like that of a cell")
     envs: int = option(256, "flows simulated at the same time")
     threads: int = option(1, "threads that simulate, and that PyTorch uses on the CPU")
     device: str = option("cpu", "where the network learns: cpu, cuda, cuda:1 …; rollouts stay on the CPU")
@@ -104,9 +105,21 @@ def seed_all(args: Arguments) -> None:
 
 
 def training_ranges(args: Arguments) -> anole.Ranges:
-    """The links that rate and window policies are trained on: those of the random suite without its traces,
-    which stay for the evaluation, but with steps of the capacity, and with one CUBIC flow beside at times."""
-    return anole.Ranges(traces=args.traces, steps=0.4, cross_flows=(0, 1), duration_s=20.0)
+    """The links that policies are trained on: those of the random suite with up to 10 % of loss, cells (half of them
+    busy), Wi-Fi, steps of the capacity and of the round-trip time; up to three more flows of the policy's own kind
+    that start one after the other, and CUBIC or BBR beside at times."""
+    return anole.Ranges(
+        traces=args.traces,
+        busy_cells=0.5,
+        steps=0.25,
+        wifi=0.15,
+        rtt_steps=0.2,
+        loss=(0.0, 0.1),
+        own_flows=(0, 3),
+        cross_flows=(0, 1),
+        cross_algs=("cubic", "bbr"),
+        duration_s=20.0,
+    )
 
 
 # --- Rollouts -------------------------------------------------------------------------------------------
@@ -115,9 +128,17 @@ def training_ranges(args: Arguments) -> anole.Ranges:
 class Flows:
     """The flows of several vector environments, stacked in order: a run may mix algorithms."""
 
-    def __init__(self, environments: list[Any]) -> None:
+    def __init__(self, environments: list[Any], peer: Any = None) -> None:
         self.environments = environments
+        if peer is not None:
+            self.set_peer(peer)
         self.obs = np.concatenate([environment.reset() for environment in environments])
+
+    def set_peer(self, network: Any) -> None:
+        """Flows of the policy's own kind beside these run this network from their next episodes on."""
+        policy = anole.policy_file.content(network.schema, network)
+        for environment in self.environments:
+            environment.set_peer(policy)
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """One step of every flow: observations, statistics, whether the episode has ended. After an end the
@@ -155,6 +176,7 @@ class Worker:
         """`steps` steps of every flow under these weights. Arrays [steps, N, …]: obs, action, stats, done
         and what the policy adds; obs has one row more, the observation after the last step."""
         self.policy.load_state_dict(weights)
+        self.flows.set_peer(self.policy.network)
         rows: dict[str, list[np.ndarray]] = {"obs": [self.flows.obs]}
         for _ in range(steps):
             action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
@@ -250,6 +272,14 @@ def privileged(stats: np.ndarray) -> np.ndarray:
     ).astype(np.float32)
 
 
+def above_fair_share(stats: np.ndarray) -> np.ndarray:
+    """By how much a flow among others has more than its fair share, as a share of it: [..., K] to [...]. What
+    it has more, others have less."""
+    s = named(stats)
+    above = s["throughput_mbps"] / np.maximum(s["fair_share_mbps"], 1e-3) - 1.0
+    return np.where(s["flows"] > 1.5, np.clip(above, 0.0, 3.0), 0.0)
+
+
 # --- Validation -----------------------------------------------------------------------------------------
 
 
@@ -281,11 +311,13 @@ def validate(
     environments: Callable[[int, int], list[Any]],
     act: Callable[[np.ndarray], np.ndarray],
     args: Arguments,
+    network: nn.Module,
 ) -> dict[str, float]:
     """`score` over links that are never trained on, always the same, and the power of each algorithm
-    where there are several. `act` maps observations to actions. All flows take the same number of steps:
+    where there are several. `act` maps observations to actions of `network`, which flows of the policy's own kind
+    beside these run too. All flows take the same number of steps:
     by time, those of short paths would hold up the rest."""
-    flows = Flows(environments(VALIDATION_SEED, args.validation_envs))
+    flows = Flows(environments(VALIDATION_SEED, args.validation_envs), network)
     steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
     stats = np.stack(steps)
     found, first = score(stats), 0
@@ -358,13 +390,22 @@ class Run:
     where several algorithms are validated also `NAME-ALGORITHM.safetensors`, the best for each.
     """
 
-    def __init__(self, name: str, args: Arguments, argv: Sequence[str] | None, ranges: anole.Ranges) -> None:
+    def __init__(
+        self,
+        name: str,
+        args: Arguments,
+        argv: Sequence[str] | None,
+        ranges: anole.Ranges,
+        trainer: str = "",
+    ) -> None:
         self.name, self.args, self.ranges = name, args, ranges
         given = list(sys.argv[1:] if argv is None else argv)
         # Where its files lie says nothing about the policy.
         places = {"--out", "--pool"}
         kept = [a for i, a in enumerate(given) if not places & {a, given[i - 1] if i else ""}]
-        self.command = shlex.join([f"training/{name}.py", *kept])
+        # Of the code that trains, whatever is edited meanwhile.
+        self.commit = commit()
+        self.command = shlex.join([f"training/{trainer or name}.py", *kept])
         self.folder = Path(args.out or f"training/runs/{name}")
         self.step, self.best = 0, {}
         elapsed_s, self.state = 0.0, None
@@ -459,7 +500,7 @@ class Run:
         """Writes a policy file; `figures` are those of its validation."""
         training = {
             "steps": self.step,
-            "minutes": round(self.elapsed_s() / 60.0, 1),
+            "commit": self.commit,
             "ranges": dataclasses.asdict(self.ranges),
             "validation": {name: round(value, 4) for name, value in figures.items()},
         }
@@ -479,6 +520,21 @@ def version() -> str:
     """Version of the code that trains."""
     manifest = tomllib.loads((Path(__file__).resolve().parents[1] / "Cargo.toml").read_text())
     return manifest["workspace"]["package"]["version"]
+
+
+def commit() -> str:
+    """The commit of the code that trains, with `+` behind it where files that git knows differ from it."""
+    here = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    try:
+        found = git("rev-parse", "--short=12", "HEAD")
+        return found + ("+" if found and git("status", "--porcelain", "--untracked-files=no") else "")
+    except FileNotFoundError:
+        return ""
 
 
 def load_checkpoint(path: Path, args: Arguments) -> dict[str, Any]:

@@ -9,7 +9,8 @@ Reward per decision, u of the interval that the decision governed:
   link    the same with the fair share and the path's own round-trip time for x_max and d_min: a flow that
           never tried more has x = x_max, and here no reward for it
   power   u = ln(x / fair share) − δ·ln(RTT / base RTT) − w3·L/10: the logarithm of Kleinrock's power, which
-          the random suite ranks by; a doubling is worth the same at any rate
+          the random suite ranks by; a doubling is worth the same at any rate. A flow among others pays for what
+          it has beyond its fair share: ln(x / fair share) · `--equal-weight`
 L is the loss beyond what the path loses at random, except in `libra`, which knows no difference.
 With `--change` the reward is u_t − u_{t−1}, as in the paper. Summed with discount γ that is (1 − γ)·Σ γ^k u
 less a term that no action changes, so both forms have the same optimum; the plain form needs no memory.
@@ -42,6 +43,7 @@ from common import (
     Rollout,
     Run,
     Workers,
+    above_fair_share,
     fail,
     greedy,
     named,
@@ -75,6 +77,9 @@ class LibraArguments(Arguments):
     change: bool = option(False, "reward the change of utility, as in the paper")
     delay_weight: float = option(1.0, "δ of the reward power")
     loss_weight: float = option(W_LOSS, "w3")
+    equal_weight: float = option(
+        0.5, "of what a flow among others has beyond its fair share, in the reward power"
+    )
     rollout: int = option(32, "decisions of each flow per iteration")
     epochs: int = option(5, "passes over a rollout")
     minibatch: int = option(1024, "decisions per gradient step")
@@ -86,6 +91,7 @@ class LibraArguments(Arguments):
     std: float = option(0.2, "standard deviation of actions at the beginning; falls to a fifth")
     imitate: float = option(0.2, "share of the budget in which the policy first imitates `expert`")
     imitation_lr: float = option(1e-3, "Adam's step meanwhile")
+    init: str = option("", "policy file whose weights it begins with; random ones if left out")
 
 
 class Actor(nn.Module):
@@ -143,7 +149,8 @@ class Reward:
             if args.reward == "power":
                 share = np.clip(x / fair, LEAST_SHARE, 1.0)
                 delay = args.delay_weight * np.log(np.maximum(d / base, 1.0))
-                u = np.log(share) - delay - args.loss_weight / 10.0 * excess
+                more = args.equal_weight * np.log1p(above_fair_share(stats[t]))
+                u = np.log(share) - delay - args.loss_weight / 10.0 * excess - more
             elif args.reward == "link":
                 u = W_RATE * np.minimum(x / fair, 1.0) - W_DELAY * d / base - args.loss_weight * excess
             else:
@@ -299,6 +306,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     schema = anole.schema.load("libra")
     device = torch.device(args.device)
     actor = Actor(schema).to(device)
+    if args.init:
+        begun = anole.policy_file.load(args.init)
+        if begun.schema.text != schema.text:
+            fail(f"--init {args.init}: its schema is another; give a policy of the schema libra")
+        actor.network.load_state_dict(begun.network().state_dict())
     critic = make_critic(schema.inputs + KNOWN).to(device)
     optimiser = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=args.lr, eps=1e-5)
     parts = {"actor": actor, "critic": critic, "optimiser": optimiser}
@@ -330,7 +342,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             **found,
         }
         if run.due():
-            run.validated(validate(make, greedy(actor.network), args), actor.network, parts)
+            run.validated(validate(make, greedy(actor.network), args, actor.network), actor.network, parts)
         run.log(figures)
     workers.close()
     run.finish(actor.network, parts)

@@ -279,7 +279,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         }
         if run.due():
             network = learner.actor.network
-            run.validated(validate(make, greedy(network), args), network, parts)
+            run.validated(validate(make, greedy(network), args, network), network, parts)
         run.log(figures)
     workers.close()
     run.finish(learner.actor.network, parts)

@@ -476,7 +476,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         run.step += len(found)
         figures = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         if run.due():
-            valid = common.validate(longer, Served(learner.average, schema.state), args)
+            served = Served(learner.average, schema.state)
+            valid = common.validate(longer, served, args, learner.average)
             run.validated(valid, learner.average, parts)
         run.log(figures)
     run.finish(learner.average, parts)

@@ -1,4 +1,5 @@
-"""Spine: DDPG on a hierarchical LSTM that tunes the executor's four parameters.
+"""Spine: DDPG on a hierarchical LSTM that tunes the executor's four parameters; or, over another program, its own
+(`--policy spine-cubic`: CUBIC's beta and C, Sec. 6).
 
 Tian et al., *Spine: An Efficient DRL-based Congestion Control with Ultra-low Overhead* (CoNEXT 2022): a
 watcher (LSTM 64) looks every 200 ms and decides whether a generator (LSTM 128) sets new parameters; the
@@ -6,8 +7,9 @@ executor (`spine.ccp`) acts on them at every ACK. Deterministic policy gradient 
 the hidden states stored at collection, a burn-in before each sequence, and a trigger that is drawn from a
 Bernoulli distribution in training with a straight-through gradient.
 
-Reward of one interval: u · lat_min / lat' − ζ · loss − ψ · trigger, where u is the share of the fair share
-that was delivered, at most 1, and lat' = lat_min while lat ≤ β · lat_min.
+Reward of one interval: u · lat_min / lat' − ζ · loss − ψ · trigger − η · more, where u is the share of the fair share
+that was delivered, at most 1, lat' = lat_min while lat ≤ β · lat_min, and more is what a flow among others has beyond
+its fair share, as a share of it.
 
 Where this deviates from the paper, and why:
 - The simulator knows capacity and base delay, so that thr_max and lat_min are the true ones, and the fair
@@ -26,6 +28,7 @@ Where this deviates from the paper, and why:
 - The trigger's temperature falls from 1 to 0.2 in the second half, so that the deterministic trigger that is
   deployed (fires above one half) does what the last drawn ones did; its random numbers are stored and used
   again when a sequence is replayed, so that replay takes the same path until the policy has changed.
+- What a flow has beyond its fair share costs (η), and the loss that the path has whatever is sent does not (ζ).
 - Links are drawn from wider ranges than Table III's (40 to 200 Mbps, 10 to 100 ms one way, 0.5 to 2 BDP, up
   to 1 % loss): `common.training_ranges`.
 """
@@ -52,6 +55,7 @@ from common import option
 class Arguments(common.Arguments):
     """Arguments of this trainer; those of every trainer are in `common.Arguments`."""
 
+    policy: str = option("spine", "the schema, which is its algorithm's name too: spine or spine-cubic")
     envs: int = option(64, "flows simulated at the same time")
     validation_steps: int = option(100, "intervals of each of them")
     episode_s: float = option(20.0, "length of an episode, s of simulated time")
@@ -71,9 +75,14 @@ class Arguments(common.Arguments):
     noise_memory: float = option(0.9, "correlation of the noise from one interval to the next")
     trigger_price: float = option(0.03, "psi, the pit-stop penalty (Table IV)")
     loss_weight: float = option(2.0, "zeta, the weight of the loss rate")
+    equal_weight: float = option(
+        0.25, "eta, the weight of what a flow among others has beyond its fair share"
+    )
     tolerance: float = option(1.05, "beta, the latency over the smallest up to which it costs nothing")
 
 
+#: What it trains.
+POLICIES = ("spine", "spine-cubic")
 #: Outputs before tanh beyond this cost something: tanh(2) = 0.964.
 MAX_RAW = 2.0
 #: Probability that a wild flow gets new parameters at an interval: they stay for 4 s on average.
@@ -86,7 +95,7 @@ KNOWN = 8
 
 
 class Step(NamedTuple):
-    """One interval of the policy: the deployed outputs [rows, 4], the same before tanh, the trigger (0 or 1,
+    """One interval of the policy: the deployed outputs [rows, n], the same before tanh, the trigger (0 or 1,
     with gradient) [rows, 1] and the new state [rows, state]."""
 
     outputs: torch.Tensor
@@ -117,7 +126,7 @@ def policy_step(
 
 
 class Critic(nn.Module):
-    """Expected discounted reward [...] of the parameters in force [..., 4], given what the flow saw and what
+    """Expected discounted reward [...] of the parameters in force [..., n], given what the flow saw and what
     only the simulator knows [..., inputs + KNOWN]."""
 
     def __init__(self, inputs: int, outputs: int, units: int = 256) -> None:
@@ -190,7 +199,9 @@ def reward_of(stats: np.ndarray, args: Arguments) -> np.ndarray:
     share = np.minimum(s["throughput_mbps"] / np.maximum(s["fair_share_mbps"], 1e-3), 1.0)
     ratio = s["rtt_ms"] / np.maximum(s["base_rtt_ms"], 1e-3)
     ratio = np.where(ratio <= args.tolerance, 1.0, ratio)
-    return (share / np.maximum(ratio, 1.0) - args.loss_weight * s["loss_rate"]).astype(np.float32)
+    loss = np.maximum(s["loss_rate"] - s["random_loss"], 0.0)
+    more = args.equal_weight * common.above_fair_share(stats)
+    return (share / np.maximum(ratio, 1.0) - args.loss_weight * loss - more).astype(np.float32)
 
 
 def privileged(stats: np.ndarray) -> np.ndarray:
@@ -218,8 +229,8 @@ def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
     """Flows that the executor drives."""
     return [
         anole.VectorEnv(
-            schema="spine",
-            algorithm="spine",
+            schema=args.policy,
+            algorithm=args.policy,
             n=envs,
             threads=args.threads,
             ranges=common.training_ranges(args),
@@ -324,7 +335,7 @@ class Learner:
         return {name: getattr(self, name) for name in names}
 
     def unroll(self, batch: dict, temperature: float) -> tuple[torch.Tensor, ...]:
-        """The policy over whole sequences from the stored state: outputs [time, rows, 4], the same before
+        """The policy over whole sequences from the stored state: outputs [time, rows, n], the same before
         tanh, and triggers [time, rows], all after the burn-in."""
         state, steps = batch["state"], []
         for t in range(len(batch["inputs"])):
@@ -384,10 +395,12 @@ def anneal(explorer: Explorer, learner: Learner, args: Arguments, progress: floa
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     """Trains, and gives the figures of the last round."""
-    args = common.parse(Arguments, argv, "Trains the policy spine by DDPG in the simulator.")
+    args = common.parse(Arguments, argv, "Trains the policy spine or spine-cubic by DDPG in the simulator.")
+    if args.policy not in POLICIES:
+        common.fail(f"--policy {args.policy}: choose {' or '.join(POLICIES)}")
     common.seed_all(args)
-    run = common.Run("spine", args, argv, common.training_ranges(args))
-    schema, device = anole.schema.load("spine"), torch.device(args.device)
+    run = common.Run(args.policy, args, argv, common.training_ranges(args), trainer="spine")
+    schema, device = anole.schema.load(args.policy), torch.device(args.device)
     learner = Learner(args, schema, device)
     explorer, deployed = (Explorer(schema, args.noise_memory, args.wild) for _ in range(2))
     parts = learner.parts()
@@ -430,13 +443,16 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             triggers = rollout["action"][..., -1]
             figures = {"reward": float((reward - args.trigger_price * triggers).mean())}
             figures |= {"triggers": float(triggers.mean()), "noise": float(explorer.noise)}
-            figures |= {f"output_{i}": float(rollout["action"][..., i].mean()) for i in range(4)}
+            figures |= {
+                f"output_{i}": float(rollout["action"][..., i].mean())
+                for i in range(rollout["action"].shape[-1] - 1)
+            }
             for name in sorted({name for one in found for name in one}):
                 figures[name] = float(np.mean([one[name] for one in found if name in one]))
             if run.due():
                 deployed.network.load_state_dict(learner.actor.state_dict())
                 act = Deployed(deployed.network, schema.state)
-                valid = common.validate(longer, act, args)
+                valid = common.validate(longer, act, args, deployed.network)
                 run.validated(valid | {"triggers": act.trigger_share()}, deployed.network, parts)
             run.log(figures)
     workers.close()

@@ -40,6 +40,11 @@ impl Features {
         }
     }
 
+    /// A delivery rate that there once was, Mbps.
+    pub(crate) fn remember(&mut self, mbps: f64) {
+        self.max_delivery = self.max_delivery.max(mbps);
+    }
+
     /// Takes what was measured since the last call, and gives the network's input. Every value in it is
     /// finite and within its feature's clip.
     pub fn push(&mut self, seen: &Observation) -> &[f32] {

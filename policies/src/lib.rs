@@ -5,6 +5,7 @@
 
 mod action;
 pub mod boosted;
+pub mod certificate;
 mod digest;
 mod embedded;
 mod error;

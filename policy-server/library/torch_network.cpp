@@ -194,10 +194,13 @@ struct TorchNetwork::Weights {
         if (!triggered.any().item<bool>()) {
             return {at::cat({values, last}, 1), {h_w, c_w, h_g, c_g, values}};
         }
-        auto [h_new, c_new] = generator->lstm(h_w, h_g, c_g);
-        const at::Tensor h = at::where(triggered, h_new, h_g);
-        const at::Tensor c = at::where(triggered, c_new, c_g);
-        const at::Tensor out = at::where(triggered, at::tanh((*head)(h_new)), values);
+        // The generator sees the rows that are triggered and no others.
+        const at::Tensor rows = at::nonzero(triggered.squeeze(1)).squeeze(1);
+        const auto of = [&rows](const at::Tensor& all) { return at::index_select(all, 0, rows); };
+        auto [h_new, c_new] = generator->lstm(of(h_w), of(h_g), of(c_g));
+        const at::Tensor h = at::index_copy(h_g, 0, rows, h_new);
+        const at::Tensor c = at::index_copy(c_g, 0, rows, c_new);
+        const at::Tensor out = at::index_copy(values, 0, rows, at::tanh((*head)(h_new)));
         return {at::cat({out, last}, 1), {h_w, c_w, h, c, out}};
     }
 };

@@ -71,6 +71,7 @@ class VectorEnv:
         self.final_obs: Floats = np.zeros((n, self.schema.inputs), np.float32)
         self._window: Floats = np.zeros(n, np.float32)
         self._episodes = [0] * n
+        self._peer: bytes | None = None
         self._simulations = self._start()
         self._fresh = True
         self._running = False
@@ -79,7 +80,7 @@ class VectorEnv:
     _watched = False
 
     def _start(self) -> _anole.Simulations:
-        return _anole.Simulations(
+        simulations = _anole.Simulations(
             schema_text=self.schema.text,
             algorithm=self.algorithm,
             ranges_json=self.ranges.json(),
@@ -90,6 +91,9 @@ class VectorEnv:
             params=self.params,
             watched=self._watched,
         )
+        if self._peer is not None:
+            simulations.set_peer(self._peer)
+        return simulations
 
     def reset(self, seed: int | None = None) -> Floats:
         """Begins the first episode of every environment and returns the first observations. A second call leaves
@@ -103,6 +107,13 @@ class VectorEnv:
             self._simulations = self._start()
         self._fresh, self._running = False, True
         return self._round(None)[0]
+
+    def set_peer(self, policy: bytes) -> None:
+        """Gives the flows that `ranges.own_flows` adds the policy in these bytes (`policy_file.content`), from each
+        environment's next episode on. Before, they run the shipped policy of the schema, or one whose weights are
+        all zero. Raises ValueError for what is no policy file of this schema."""
+        self._simulations.set_peer(policy)
+        self._peer = policy
 
     def step(self, actions: ArrayLike) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Gives every flow its network's outputs, and returns (obs, stats, done) at the next questions.

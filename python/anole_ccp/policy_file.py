@@ -39,22 +39,15 @@ class PolicyFile:
         return module
 
 
-def save(
-    path: str | Path,
+def content(
     schema: Schema,
     weights: Any,
     *,
     training: Mapping[str, Any] | None = None,
     seed: int | None = None,
     trained_by: str = "",
-) -> None:
-    """Writes a policy file; it is whole or not there.
-
-    `weights`: a module of `anole_ccp.networks`, its `state_dict()`, or arrays by tensor name. `training` says
-    under which conditions it was trained (numbers, ranges, text; what JSON can carry), `trained_by` with
-    which version and command. Raises ValueError if the weights are not those of the schema, or not finite.
-    """
-    path = Path(path)
+) -> bytes:
+    """The bytes of a policy file; arguments and errors as of `save`."""
     tensors = _arrays(weights)
     data = b"".join(tensors[name].tobytes() for name in sorted(tensors))
     header: dict[str, Any] = {}
@@ -79,10 +72,29 @@ def save(
     header["__metadata__"] = {"anole": json.dumps(manifest)}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    content = struct.pack("<Q", len(text)) + text + data
-    _anole.check_policy(content, str(path))
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def save(
+    path: str | Path,
+    schema: Schema,
+    weights: Any,
+    *,
+    training: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    trained_by: str = "",
+) -> None:
+    """Writes a policy file; it is whole or not there.
+
+    `weights`: a module of `anole_ccp.networks`, its `state_dict()`, or arrays by tensor name. `training` says
+    under which conditions it was trained (numbers, ranges, text; what JSON can carry), `trained_by` with
+    which version and command. Raises ValueError if the weights are not those of the schema, or not finite.
+    """
+    path = Path(path)
+    written = content(schema, weights, training=training, seed=seed, trained_by=trained_by)
+    _anole.check_policy(written, str(path))
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_bytes(content)
+    unfinished.write_bytes(written)
     unfinished.replace(path)
 
 

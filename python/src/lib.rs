@@ -8,6 +8,7 @@
 
 mod algorithm;
 mod fleet;
+mod peers;
 mod program;
 mod scenario;
 mod serve;
@@ -15,12 +16,13 @@ mod simulate;
 mod suite;
 mod transfer;
 
-use anole_policies::{Batch, Embedded, Network as _, PolicyFile, Schema};
+use anole_policies::{Batch, Embedded, Network as _, Policies, PolicyError, PolicyFile, Schema};
 use anole_sim::control::Step;
 use anole_sim::plan::shipped;
 use anole_sim::suite::Ranges;
 use fleet::{Fleet, FleetPlan};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use peers::Peers;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ type Round<'py> =
 #[pyclass(frozen)]
 struct Simulations {
     plan: Arc<FleetPlan>,
+    peers: Arc<Peers>,
     count: usize,
     fleet: Fleet,
 }
@@ -79,10 +82,13 @@ impl Simulations {
             let message = format!("{} first episodes for {count} simulations", first_episodes.len());
             return Err(PyValueError::new_err(message));
         }
+        let schema = schema(schema_text)?;
+        let refuse = |error: PolicyError| PyValueError::new_err(error.to_string());
+        let peers = Arc::new(Peers::new(shipped(), &schema).map_err(refuse)?);
         let plan = Arc::new(FleetPlan {
             alg: algorithm.to_string(),
-            schema: schema(schema_text)?,
-            policies: shipped(),
+            schema,
+            policies: Arc::clone(&peers) as Arc<dyn Policies>,
             ranges: ranges(ranges_json)?,
             params,
             seed,
@@ -91,7 +97,13 @@ impl Simulations {
         });
         let fleet =
             py.detach(|| Fleet::new(Arc::clone(&plan), count, threads)).map_err(PyValueError::new_err)?;
-        Ok(Simulations { plan, count, fleet })
+        Ok(Simulations { plan, peers, count, fleet })
+    }
+
+    /// From the next episode on, the flows beside that are of the flow's own kind run the policy in these bytes of a policy
+    /// file.
+    fn set_peer(&self, bytes: &[u8]) -> PyResult<()> {
+        self.peers.set(bytes, &self.plan.schema).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// Gives every simulation its outputs (count × outputs; None before the first round), and returns

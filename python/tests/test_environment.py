@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import anole_ccp as anole
 from anole_ccp.gym import GymEnv, GymVectorEnv
 
 SHORT = anole.Ranges(capacity_mbps=(5.0, 20.0), rtt_ms=(10.0, 40.0), duration_s=1.0)
+SAGE = Path(__file__).resolve().parents[2] / "policies/shipped/sage.safetensors"
 COLUMN = {name: index for index, name in enumerate(anole.STATS)}
 
 
@@ -179,3 +182,37 @@ def test_gymnasium_accepts_the_environments():
         assert not terminated.any() and (reward <= 1.0).all()
     assert vector.single_observation_space.contains(info["final_obs"][np.flatnonzero(truncated)[0]])
     vector.close()
+
+
+def test_flows_of_its_own_kind_run_the_peers_policy():
+    ranges = SHORT.replace(own_flows=(2, 2), duration_s=3.0)
+    schema = anole.schema.load("libra")
+    torch = pytest.importorskip("torch")
+
+    def shares(bias: float | None) -> float:
+        environment = env(algorithm="libra-rl", n=4, ranges=ranges)
+        if bias is not None:
+            network = anole.networks.build(schema)
+            with torch.no_grad():
+                for values in network.parameters():
+                    values.zero_()
+                list(network.layers)[-1].bias.fill_(bias)
+            environment.set_peer(anole.policy_file.content(schema, network))
+        said = rollout(environment, steps=60, action=0.0)[2::3]
+        rows = np.concatenate([stats[stats[:, COLUMN["flows"]] > 2.5] for stats in said])
+        return float(rows[:, COLUMN["throughput_mbps"]].sum() / rows[:, COLUMN["capacity_mbps"]].sum())
+
+    # Peers that ask for more leave less; without a word they run the shipped policy.
+    assert shares(-1.0) > 1.2 * shares(1.0)
+    assert shares(None) > 0.0
+    environment = env(algorithm="libra-rl", ranges=ranges)
+    with pytest.raises(ValueError, match="schema is another"):
+        sage = anole.policy_file.load(SAGE)
+        environment.set_peer(anole.policy_file.content(sage.schema, sage.tensors))
+
+
+def test_media_and_changes_are_drawn_and_refused_by_name():
+    wild = SHORT.replace(traces=0.3, busy_cells=1.0, wifi=0.5, rtt_steps=1.0, steps=0.2)
+    assert equal(rollout(env(ranges=wild, threads=1)), rollout(env(ranges=wild, threads=2)))
+    with pytest.raises(ValueError, match="wifi"):
+        env(ranges=SHORT.replace(wifi=0.9, traces=0.3))

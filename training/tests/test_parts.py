@@ -41,6 +41,14 @@ def test_rewards_of_libra() -> None:
     assert reward("--reward", "libra", "--change") == pytest.approx([0.0, -0.5])
 
 
+def test_a_flow_among_others_pays_for_what_it_has_beyond_its_fair_share() -> None:
+    seen = stats(throughput_mbps=[[5.0, 20.0, 20.0]], flows=[[2.0, 2.0, 1.0]])
+    assert common.above_fair_share(seen).ravel().tolist() == pytest.approx([0.0, 1.0, 0.0])
+    args = common.parse(libra.LibraArguments, ["--equal-weight", "0.5"], "")
+    found = libra.Reward(args, 3)(seen, np.zeros((1, 3), dtype=bool)).ravel().tolist()
+    assert found == pytest.approx([np.log(0.5), -0.5 * np.log(2.0), 0.0])
+
+
 def test_an_episodes_end_ends_what_a_reward_remembers() -> None:
     args = common.parse(libra.LibraArguments, ["--reward", "libra", "--change"], "")
     seen = stats(throughput_mbps=[[10.0], [5.0], [5.0]])

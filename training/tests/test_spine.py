@@ -36,6 +36,8 @@ def test_reward() -> None:
     assert spine.reward_of(stats(throughput_mbps=5.0, rtt_ms=54.0), args) == pytest.approx(0.5)
     assert spine.reward_of(stats(throughput_mbps=20.0, rtt_ms=100.0), args) == pytest.approx(0.5)
     assert spine.reward_of(stats(loss_rate=0.1), args) == pytest.approx(0.8)
+    assert spine.reward_of(stats(loss_rate=0.1, random_loss=0.1), args) == pytest.approx(1.0)
+    assert spine.reward_of(stats(throughput_mbps=20.0, flows=2.0), args) == pytest.approx(0.75)
 
 
 def test_the_deployed_step_is_that_of_the_network() -> None:
@@ -129,6 +131,20 @@ def test_two_rounds_leave_a_policy_and_a_resumed_run_goes_on(tmp_path: Path) -> 
     state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     assert state["step"] == 4 * ROUND
     assert float(state["parts"]["critic_optimiser"]["state"][0]["step"]) > 0
+
+
+def test_a_round_over_cubic_leaves_its_policy(tmp_path: Path) -> None:
+    run(tmp_path, 2, "--policy", "spine-cubic")
+    found = anole.policy_file.load(tmp_path / "spine-cubic.safetensors")
+    assert found.schema.name == "spine-cubic" and found.manifest["training"]["commit"]
+    assert "training/spine.py --minutes 0" in found.manifest["trained_by"]
+
+
+def test_the_same_command_gives_the_same_weights(tmp_path: Path) -> None:
+    for folder in "ab":
+        run(tmp_path / folder, 4)
+    files = [anole.policy_file.load(tmp_path / folder / "spine-last.safetensors") for folder in "ab"]
+    assert files[0].manifest["tensors_sha256"] == files[1].manifest["tensors_sha256"]
 
 
 def test_the_seed_decides_the_run(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Whatever the policy answers, a flow asks for at most twice what its path has ever delivered and for no
-//! less than two packets per round trip; its last action stays in force while answers are late or absent,
-//! and [`Guard`] says when a rule takes over.
+//! less than two packets per round trip; a full short buffer that loses is a ceiling, an empty queue a floor
+//! ([`certificate::clamp`]: what certificates prove, for what they do not cover); its last action stays in force while
+//! answers are late or absent, and [`Guard`] says when a rule takes over.
 
 use super::actuator::{Actuator, FIRST_INTERVAL};
 use super::flow_policy::{Answer, FlowPolicy, deadline};
@@ -18,6 +19,7 @@ use super::report::Sample;
 use crate::{Algorithm, Applied, Commands, FlowInfo, Report, Telemetry};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_policies::Observation;
+use anole_policies::certificate;
 use anole_policies::schema::Interval;
 
 /// The first report comes with the first ACK, us: it brings the first round-trip time.
@@ -50,6 +52,8 @@ pub(super) struct Learned {
     ruled: bool,
     /// What the last question was about, and when its answer is due.
     asked: Option<(Observation, Time)>,
+    /// In force after the last decision.
+    rate_before: Rate,
     /// The first round-trip time was measured.
     begun: bool,
     next_decision: Time,
@@ -75,6 +79,7 @@ impl Learned {
             guard,
             ruled: false,
             asked: None,
+            rate_before: Rate::from_bytes_per_s(f64::from(Bounds::DEFAULT.max_rate_bytes_per_s)),
             begun: false,
             next_decision: Time::ZERO,
             last_report: None,
@@ -123,13 +128,17 @@ impl Learned {
         let Some((seen, _)) = self.asked else { return };
         // The window may have moved since the question.
         let (rate, cwnd) = self.actuator.in_force(&self.monitor);
-        let Some(answer) = self.policy.poll(now, &Observation { rate, cwnd, ..seen }) else { return };
+        let seen = Observation { rate, cwnd, ..seen };
+        let Some(answer) = self.policy.poll(now, &seen) else { return };
         self.asked = None;
         match answer {
             Answer::Decided { decision, fresh } => {
                 self.guard.answered();
                 self.ruled = self.guard.rule_governs();
-                self.actuator.apply(&decision, self.ceiling(), &self.monitor, out);
+                let ceiling = certificate::ceiling(&seen, self.rate_before, self.ceiling());
+                let decision = certificate::clamp(decision, &seen);
+                self.actuator.apply(&decision, ceiling, &self.monitor, out);
+                self.rate_before = self.actuator.in_force(&self.monitor).0;
                 self.telemetry.decisions += u64::from(fresh);
             }
             Answer::Unusable => self.no_answer(now, out),

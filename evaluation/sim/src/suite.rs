@@ -4,7 +4,8 @@
 //! ranges, purpose, seed and number alone. The streams of random numbers of [`Purpose::Training`] and
 //! [`Purpose::Evaluation`] differ for every seed, so that no link of an evaluation was ever trained on.
 
-mod capacity;
+mod changes;
+mod radio;
 mod ranges;
 mod summary;
 #[cfg(test)]
@@ -13,10 +14,11 @@ mod tests;
 pub use ranges::{Ranges, RangesError};
 pub use summary::{Difference, Figures, LinkOutcome, figures, interval};
 
-use crate::link::{Aggregation, Capacity, Impairments, Lte, QueueKind};
+use crate::link::{Capacity, Lte, QueueKind};
 use crate::scenario::{AGENT_DELAY, Change, FlowSpec, HEADER_BYTES, INFERENCE, LinkSpec, Places, Scenario};
 use anole_model::seed::derive_path;
 use anole_model::{Dur, Rate, Time};
+use radio::Medium;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
@@ -54,7 +56,8 @@ fn uniform(rng: &mut Pcg64Mcg, [low, high]: [f64; 2]) -> f64 {
 }
 
 impl Ranges {
-    /// Draws a scenario: one link, the flow under test (number 0, running `alg`), and cross traffic.
+    /// Draws a scenario: one link, the flow under test (number 0, running `alg`), cross traffic, and further flows
+    /// under test.
     pub fn draw(&self, alg: &str, purpose: Purpose, seed: u64, number: u64) -> Scenario {
         let mut rng = stream(purpose, seed, number);
         let mbps = log_uniform(&mut rng, self.capacity_mbps);
@@ -68,10 +71,16 @@ impl Ranges {
         let loss = uniform(&mut rng, self.loss);
         let kind = rng.random::<f64>();
         let duration = Dur::from_secs_f64(self.duration_s);
-        let (capacity, changes) = if kind < self.traces {
-            (Capacity::Trace(Lte::with_mean(rate).trace(&mut rng, duration).into()), Vec::new())
+        let mut medium = Medium::default();
+        let (capacity, mut changes) = if kind < self.traces {
+            let busy = self.busy_cells > 0.0 && rng.random::<f64>() < self.busy_cells;
+            let cell = if busy { radio::busy_cell(rate) } else { Lte::with_mean(rate) };
+            (Capacity::Trace(cell.trace(&mut rng, duration).into()), Vec::new())
         } else if kind < self.traces + self.steps {
-            (Capacity::Fixed(rate), capacity::steps(&mut rng, self.capacity_mbps, mbps, duration))
+            (Capacity::Fixed(rate), changes::capacity(&mut rng, self.capacity_mbps, mbps, duration))
+        } else if kind < self.traces + self.steps + self.wifi {
+            medium = radio::wifi(&mut rng);
+            (Capacity::Trace(radio::wifi_rate(rate).trace(&mut rng, duration).into()), Vec::new())
         } else {
             (Capacity::Fixed(rate), Vec::new())
         };
@@ -84,13 +93,26 @@ impl Ranges {
             let stop = start + uniform(&mut rng, [0.25, 1.0]) * self.duration_s;
             flows.push(flow(alg, start, stop.min(self.duration_s)));
         }
+        // As large as every reader of JSON can tell apart.
+        let run_seed = rng.random::<u64>() >> 11;
+        // Drawn last, so that ranges without them draw what they always drew.
+        let [fewest, most] = self.own_flows;
+        if most > 0 {
+            for _ in 0..rng.random_range(fewest..=most) {
+                let start = uniform(&mut rng, [0.0, 0.5 * self.duration_s]);
+                flows.push(FlowSpec { under_test: true, ..flow(alg, start, self.duration_s) });
+            }
+        }
+        if self.rtt_steps > 0.0 && rng.random::<f64>() < self.rtt_steps {
+            changes.extend(changes::round_trip(&mut rng, rtt, duration));
+            changes.sort_by_key(|&(at, _)| at);
+        }
         Scenario {
             name: format!("link {number}"),
             source: String::new(),
             duration,
             warmup: Dur::ZERO,
-            // As large as every reader of JSON can tell apart.
-            seed: rng.random::<u64>() >> 11,
+            seed: run_seed,
             mss: MSS,
             agent_delay: AGENT_DELAY,
             inference: INFERENCE,
@@ -103,8 +125,8 @@ impl Ranges {
                 buffer_bytes: buffer_bytes.max(MIN_BUFFER_PACKETS * f64::from(MSS + HEADER_BYTES)) as u64,
                 random_loss: if lossless { 0.0 } else { loss },
                 queue: QueueKind::DropTail,
-                aggregation: Aggregation::default(),
-                impairments: Impairments::default(),
+                aggregation: medium.aggregation,
+                impairments: medium.impairments,
                 cross: Vec::new(),
             }],
             changes: changes.into_iter().map(|(at, change)| Change { at, link: 0, change }).collect(),

@@ -66,11 +66,11 @@ impl InferenceSession for NotedSession {
 }
 
 /// 100 Mbps, 40 ms, 1 BDP.
-fn simulate(every: &Every, seed: u64) -> RunResult {
+fn simulate(alg: &str, every: &Every, seed: u64) -> RunResult {
     let text = format!(
         "name = \"spine\"\nduration_s = {DURATION_S:?}\nwarmup_s = 10.0\n[[link]]\nname = \"b\"\n\
          capacity_mbps = 100.0\none_way_delay_ms = 20.0\nbuffer_bdp = 1.0\n\
-         [[flow]]\nalg = \"spine\"\nack_jitter_us = 200\n"
+         [[flow]]\nalg = \"{alg}\"\nack_jitter_us = 200\n"
     );
     let scenario = Scenario::parse(&text, "spine", &[], &mut |_| Err(String::new())).unwrap();
     let policies: Arc<dyn Policies> = Arc::new(every.clone());
@@ -85,30 +85,43 @@ fn spread(values: &[f64]) -> f64 {
 
 #[test]
 fn the_monitor_interval_hardly_matters_and_the_generator_hardly_runs() {
+    // Their simulations side by side.
+    let both = ["spine", "spine-cubic"].map(|alg| std::thread::spawn(move || monitor_intervals(alg)));
+    both.into_iter().for_each(|one| one.join().unwrap());
+}
+
+fn monitor_intervals(alg: &str) {
     let (mut utilisation, mut rtt) = (Vec::new(), Vec::new());
     for ms in [20.0, 50.0, 100.0, 200.0, 300.0] {
-        let run = simulate(&Every::ms(ms), 1);
+        let run = simulate(alg, &Every::ms(ms), 1);
         let (link, flow) = (&run.links[0], &run.flows[0]);
         let per_s = |count: Option<u64>| count.unwrap() as f64 / DURATION_S;
         let (runs, questions) = (per_s(flow.decisions), per_s(flow.inferences));
         utilisation.push(link.utilization.unwrap());
         rtt.push(flow.rtt_mean_ms.unwrap());
-        println!("{ms} ms: {utilisation:.3?} {rtt:.2?}, generator {runs:.2} of {questions:.2} questions/s");
-        assert!(runs <= 1.0 && runs < questions, "{ms} ms: {runs} of {questions}");
+        println!(
+            "{alg}, {ms} ms: {utilisation:.3?} {rtt:.2?}, generator {runs:.2} of {questions:.2} questions/s"
+        );
+        assert!(runs <= 1.0 && runs < questions, "{alg}, {ms} ms: {runs} of {questions}");
     }
-    assert!(spread(&utilisation) < 1.05 && spread(&rtt) < 1.05, "{utilisation:?} {rtt:?}");
+    assert!(spread(&utilisation) < 1.05 && spread(&rtt) < 1.05, "{alg}: {utilisation:?} {rtt:?}");
 }
 
 /// Spine: with changes of the network at a rate λ and decisions every T, ETR = (1 − e^−k)/k, k = λT.
 #[test]
 fn the_effective_time_ratio_is_that_of_the_formula() {
     let per_s = 1.0;
-    for (ms, expected) in [(20.0, 0.990), (50.0, 0.975), (200.0, 0.906), (500.0, 0.787)] {
+    for (alg, ms, expected) in [
+        ("spine", 20.0, 0.990),
+        ("spine", 50.0, 0.975),
+        ("spine-cubic", 200.0, 0.906),
+        ("spine", 500.0, 0.787),
+    ] {
         let k: f64 = per_s * ms / 1e3;
         let formula = (1.0 - (-k).exp()) / k;
         assert!((formula - expected).abs() < 6e-4, "{formula}");
         let every = Every::ms(ms);
-        simulate(&every, 1);
+        simulate(alg, &every, 1);
         let asked: Vec<f64> = every.1.lock().unwrap().iter().map(|at| at.as_secs_f64()).collect();
         let measured = effective_share(&asked, per_s);
         println!("{ms} ms: ETR {measured:.3}, by the formula {formula:.3}");

@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "the program's purpose is to read and write files")]
 
 use anole_cli::Failure;
+use anole_policies::Shipped;
+use anole_policies::certificate::{Certificate, certify};
 use anole_policies::file::PolicyFile;
 use anole_policies::import::{Imported, PEERS, Released, import, import_torch};
 use anole_policies::schema::{Feature, Schema};
@@ -19,6 +21,9 @@ const PROGRAM: &str = "anole-policy";
 /// Largest file that is read, bytes.
 const MAX_FILE: u64 = 1 << 30;
 
+/// Pieces of a box that are examined if nothing else is said: those of docs/certificates.md.
+const PIECES: u32 = 1000;
+
 /// Works with policy files.
 #[derive(Parser)]
 #[command(name = PROGRAM)]
@@ -34,7 +39,8 @@ enum Command {
         /// Whose model it is; torch for a PyTorch module of your own.
         #[arg(value_parser = makers())]
         maker: String,
-        /// Released: an npz, or a TensorFlow 1 checkpoint (PREFIX of PREFIX.index and PREFIX.data-00000-of-00001).
+        /// Released: an npz, a TensorFlow 1 checkpoint (PREFIX of PREFIX.index and PREFIX.data-00000-of-00001), or the
+        /// folder of a SavedModel.
         /// torch: the module's state_dict in safetensors.
         file: PathBuf,
         /// The policy file [default: MAKER-released.safetensors; torch: NAME.safetensors of the schema's name]
@@ -51,6 +57,14 @@ enum Command {
     Show {
         /// The policy file.
         file: PathBuf,
+    },
+    /// Proves, as far as it can, what a policy does in whole boxes of situations (docs/certificates.md).
+    Certify {
+        /// The policy file, or the name of a shipped policy.
+        file: PathBuf,
+        /// Pieces of a box that are examined, for each property; of a recurrent network a twentieth.
+        #[arg(long, default_value_t = PIECES, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        pieces: u32,
     },
     /// Reads policy files as the agent would, and says which are refused.
     Check {
@@ -89,8 +103,27 @@ fn main() -> ExitCode {
         ),
         Command::Import { maker, file, output, .. } => import_model(maker, file, output.as_deref()),
         Command::Show { file } => load(file).map(|policy| show(&policy)).map_err(Failure::Usage),
+        Command::Certify { file, pieces } => load_or_shipped(file)
+            .and_then(|policy| Ok(certify(&policy, *pieces as usize)?))
+            .map(|certificate| show_certificate(&certificate, *pieces))
+            .map_err(Failure::Usage),
         Command::Check { files } => check(files),
     })
+}
+
+/// The policy in this file; where there is none, the shipped one of this name.
+fn load_or_shipped(path: &Path) -> anyhow::Result<PolicyFile> {
+    match path.to_str().and_then(Shipped::bytes).filter(|_| !path.exists()) {
+        Some(bytes) => Ok(PolicyFile::read(bytes, &format!("shipped/{}", path.display()))?),
+        None => load(path),
+    }
+}
+
+fn show_certificate(certificate: &Certificate, pieces: u32) {
+    say!("{}, at most {pieces} pieces for each property", certificate.name);
+    for (property, holds) in &certificate.holds {
+        say!("{}\n  {holds}", property.text());
+    }
 }
 
 fn check(files: &[PathBuf]) -> Result<(), Failure> {
@@ -182,11 +215,20 @@ fn read_model(peer: &str, file: &Path) -> anyhow::Result<Imported> {
     if file.extension().is_some_and(|extension| extension == "npz") {
         Ok(import(peer, Released::Npz(&read(file)?), &name, &made_by)?)
     } else {
-        let (index, data) = checkpoint(&name);
-        let hint = "a TensorFlow 1 checkpoint is two files; give their common prefix";
+        let (index, data) = if file.is_dir() { saved_model(file)? } else { checkpoint(&name) };
+        let hint =
+            "a TensorFlow 1 checkpoint is two files; give their common prefix, or the folder of a SavedModel";
         let (index, data) = (read(&index).context(hint)?, read(&data).context(hint)?);
         Ok(import(peer, Released::Checkpoint { index: &index, data: &data }, &name, &made_by)?)
     }
+}
+
+/// The two files of the checkpoint in a SavedModel.
+fn saved_model(folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    if !folder.join("saved_model.pb").exists() {
+        bail!("{}: no SavedModel, which has saved_model.pb and variables/", folder.display());
+    }
+    Ok(checkpoint(&folder.join("variables/variables").display().to_string()))
 }
 
 /// The two files of a checkpoint, named by their prefix or by one of them.

@@ -90,3 +90,33 @@ fn a_module_of_ones_own_takes_a_schema() {
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
+
+#[test]
+fn a_shipped_policy_is_certified_by_its_name_and_a_file_by_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("mine.safetensors"), policy()).unwrap();
+    let (ok, out, error) = run(folder.path(), &["certify", "orca", "--pieces", "20"]);
+    assert!(ok, "{error}");
+    assert!(
+        out.starts_with("orca, at most 20 pieces for each property\nfull short buffer and loss:"),
+        "{out}"
+    );
+    assert_eq!(out.lines().filter(|line| line.contains(" % of the box, broken in ")).count(), 3, "{out}");
+    // Aurora's action is a step.
+    let (ok, out, _) = run(folder.path(), &["certify", "mine.safetensors"]);
+    assert!(ok && out.contains("open: no bounds are computed for actions of this kind"), "{out}");
+    let (ok, _, error) = run(folder.path(), &["certify", "no-such"]);
+    assert!(!ok && error.contains("no-such"), "{error}");
+}
+
+#[test]
+fn a_folder_that_is_no_saved_model_is_refused_and_one_without_variables_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model");
+    fs::create_dir(&model).unwrap();
+    let (ok, _, error) = run(folder.path(), &["import", "aurora", "model"]);
+    assert!(!ok && error.contains("no SavedModel, which has saved_model.pb and variables/"), "{error}");
+    fs::write(model.join("saved_model.pb"), b"").unwrap();
+    let (ok, _, error) = run(folder.path(), &["import", "aurora", "model"]);
+    assert!(!ok && error.contains("model/variables/variables.index"), "{error}");
+}

@@ -23,6 +23,15 @@ pub struct Ranges {
     pub traces: f64,
     /// Share of links whose capacity changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one.
     pub steps: f64,
+    /// Share of the links that vary like LTE which are busy cells: deeper fades, flicker, bursts of opportunities, longer
+    /// and more frequent outages.
+    pub busy_cells: f64,
+    /// Share of links that are Wi-Fi: a capacity that varies a little, data and ACKs in bursts, jitter.
+    pub wifi: f64,
+    /// Share of links whose round-trip time changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one.
+    pub rtt_steps: f64,
+    /// Number of further flows under test, which start one after the other in the first half and stay to the end.
+    pub own_flows: [u32; 2],
     /// Number of flows that compete for a part of the time.
     pub cross_flows: [u32; 2],
     /// Their algorithms, each as likely as the others.
@@ -46,6 +55,10 @@ impl Default for Ranges {
             lossless: 0.5,
             traces: 0.25,
             steps: 0.0,
+            busy_cells: 0.0,
+            wifi: 0.0,
+            rtt_steps: 0.0,
+            own_flows: [0, 0],
             cross_flows: [0, 0],
             cross_algs: vec!["cubic".to_string()],
             start_s: [0.0, 0.0],
@@ -123,10 +136,14 @@ impl Ranges {
             ("lossless", self.lossless, 1.0),
             ("traces", self.traces, 1.0),
             ("steps", self.steps, 1.0 - self.traces),
+            ("wifi", self.wifi, 1.0 - self.traces - self.steps),
+            ("busy_cells", self.busy_cells, 1.0),
+            ("rtt_steps", self.rtt_steps, 1.0),
         ];
         for (field, value, most) in shares {
             if !(0.0..=most).contains(&value) {
-                let wanted = format!("it is a share, from 0 to {most} (traces and steps exclude each other)");
+                let wanted =
+                    format!("it is a share, from 0 to {most} (traces, steps and wifi exclude each other)");
                 return Err(RangesError::Field { field, value: value.to_string(), wanted });
             }
         }
@@ -134,16 +151,13 @@ impl Ranges {
             let (value, wanted) = (self.duration_s.to_string(), "give 0.1 to 3600 s".to_string());
             return Err(RangesError::Field { field: "duration_s", value, wanted });
         }
-        let [fewest, most] = self.cross_flows;
-        if fewest > most || most > 64 {
-            let wanted = "give [fewest, most], at most 64".to_string();
-            return Err(RangesError::Field {
-                field: "cross_flows",
-                value: format!("[{fewest}, {most}]"),
-                wanted,
-            });
+        for (field, [fewest, most]) in [("own_flows", self.own_flows), ("cross_flows", self.cross_flows)] {
+            if fewest > most || most > 64 {
+                let wanted = "give [fewest, most], at most 64".to_string();
+                return Err(RangesError::Field { field, value: format!("[{fewest}, {most}]"), wanted });
+            }
         }
-        if most > 0 && self.cross_algs.is_empty() {
+        if self.cross_flows[1] > 0 && self.cross_algs.is_empty() {
             let wanted = "name at least one algorithm, as cross_flows asks for some".to_string();
             return Err(RangesError::Field { field: "cross_algs", value: "[]".to_string(), wanted });
         }

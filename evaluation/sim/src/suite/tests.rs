@@ -44,6 +44,38 @@ fn training_and_evaluation_share_no_link() {
 }
 
 #[test]
+fn media_changes_and_own_flows_are_drawn_and_leave_other_ranges_as_they_were() {
+    let plain = Ranges::default();
+    let more = Ranges {
+        traces: 0.3,
+        busy_cells: 0.5,
+        wifi: 0.4,
+        rtt_steps: 0.5,
+        own_flows: [0, 3],
+        ..Ranges::default()
+    };
+    let (mut bursts, mut moved, mut own) = (0, 0, [0; 4]);
+    for number in 0..200 {
+        let drawn = more.draw("anole", Purpose::Evaluation, 1, number);
+        let wifi = drawn.links[0].aggregation != crate::link::Aggregation::default();
+        bursts += u32::from(wifi);
+        assert_eq!(wifi, drawn.links[0].impairments.jitter > Dur::ZERO);
+        let delays = drawn.changes.iter().filter_map(|change| change.change.one_way_delay);
+        moved += u32::from(delays.clone().count() > 0);
+        let first = drawn.links[0].one_way_delay.as_secs_f64();
+        assert!(delays.map(|delay| delay.as_secs_f64() / first).all(|factor| (0.49..2.01).contains(&factor)));
+        let others = drawn.flows.iter().skip(1);
+        assert!(others.clone().all(|flow| flow.under_test && flow.stop == drawn.end()));
+        own[others.count()] += 1;
+        // The link under it is that of the ranges without.
+        let (ours, theirs) = (&drawn.links[0], plain.draw("anole", Purpose::Evaluation, 1, number));
+        assert_eq!(ours.one_way_delay, theirs.links[0].one_way_delay);
+    }
+    assert!((60..100).contains(&bursts) && (80..120).contains(&moved), "{bursts} {moved}");
+    assert!(own.iter().all(|&count| count > 30), "{own:?}");
+}
+
+#[test]
 fn what_cannot_be_drawn_is_refused_with_the_field() {
     let odd = |change: fn(&mut Ranges)| {
         let mut ranges = Ranges::default();
@@ -56,6 +88,8 @@ fn what_cannot_be_drawn_is_refused_with_the_field() {
     );
     assert!(odd(|r| r.rtt_ms = [f64::NAN, 1.0]).contains("rtt_ms"));
     assert!(odd(|r| (r.traces, r.steps) = (0.7, 0.7)).contains("steps"));
+    assert!(odd(|r| (r.traces, r.wifi) = (0.7, 0.7)).contains("wifi"));
+    assert!(odd(|r| r.own_flows = [2, 1]).contains("own_flows"));
     assert!(odd(|r| r.duration_s = f64::INFINITY).contains("duration_s"));
     assert!(odd(|r| (r.cross_flows, r.cross_algs) = ([1, 1], Vec::new())).contains("cross_algs"));
     for name in Ranges::NAMES {
