@@ -65,7 +65,9 @@ class FlowResult:
     goodput_mbps: float | None
     #: Send to arrival of each packet, queue included; p95 over packets.
     owd_mean_ms: float | None
+    owd_p50_ms: float | None
     owd_p95_ms: float | None
+    owd_p99_ms: float | None
     rtt_mean_ms: float | None
     rtt_p95_ms: float | None
     #: Packets lost over packets lost or arrived; retransmitted over sent.
