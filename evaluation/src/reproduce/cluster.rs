@@ -28,10 +28,12 @@ pub fn run(address: &str, wanted: &[Wanted], options: &[String], out: &Path) -> 
     let program = std::env::current_exe().context("cannot find this program")?;
     let plan = json!({ "address": address, "program": program, "out": out, "tasks": tasks });
     let python = std::env::var(PYTHON).unwrap_or("python3".to_string());
-    let mut child =
-        Command::new(&python).args(["-c", SCRIPT]).stdin(Stdio::piped()).spawn().map_err(|error| {
-            usage(format!("--ray: cannot run {python}: {error}; name a Python in ${PYTHON}"))
-        })?;
+    let mut command = Command::new(&python);
+    // -P: a folder here that is called ray is not Ray.
+    command.args(["-P", "-c", SCRIPT]).stdin(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|error| usage(format!("--ray: cannot run {python}: {error}; name a Python in ${PYTHON}")))?;
     let mut input = child.stdin.take().context("cannot reach Python")?;
     // A script that ended early says why itself.
     let _ = input.write_all(plan.to_string().as_bytes());

@@ -74,7 +74,7 @@ pub struct Args {
     /// Simulations at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Run the simulations on the Ray cluster at this address (auto: the one of this machine); takes Python with ray
+    /// Run the simulations on the Ray cluster at this address (auto: the one of this machine; local: begun for it); takes Python with ray
     #[arg(long, value_name = "ADDRESS", requires = "out", conflicts_with = "only")]
     ray: Option<String>,
     /// Directory for tables, plots, report.md and finished runs; what is there already is not run again

@@ -112,7 +112,7 @@ pub fn table<'a>(rows: impl Iterator<Item = &'a Row>, lead: Lead, after: impl Fn
     heads.extend(COLUMNS.iter().map(|(name, _)| *name));
     heads.extend(["regret, %", "front"]);
     if lead == Lead::Both {
-        heads.push("runs, and the command of one");
+        heads.push("runs");
     }
     let heads: String = heads.iter().map(|head| format!("<th>{head}</th>")).collect();
     let mut out = format!("<div class=\"wide\"><table>\n<tr>{heads}</tr>\n");
@@ -143,7 +143,9 @@ impl Row {
             Lead::Contender => format!("<tr><td>{who}{}</td>", self.tags()),
             Lead::Both => {
                 let number = self.number;
-                format!("<tr id=\"cell-{number}\"><td>{number}</td><td>{setting}</td><td>{who}</td>")
+                format!(
+                    "<tr id=\"cell-{number}\"><td>{number}</td><td class=\"name\">{setting}</td><td class=\"name\">{who}</td>"
+                )
             }
         };
         let figures = self.values.iter().copied().chain([100.0 * self.regret]);
