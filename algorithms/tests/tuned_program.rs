@@ -41,7 +41,7 @@ fn the_row_says_what_the_schema_says() {
     let programs: Vec<_> = row.programs.iter().map(|program| program.name).collect();
     assert_eq!(programs, ["reno", "rate-hold"], "the one tuned, and the one that holds the rule's window");
     let parameters: Vec<_> = row.parameters.iter().map(|parameter| parameter.name).collect();
-    assert_eq!(parameters, ["guard"]);
+    assert_eq!(parameters, ["guard", "interval_ms"]);
     assert!(row.takes_policy && !row.takes_classic);
 }
 

@@ -45,13 +45,13 @@ pub fn csv_field(field: &str) -> String {
 }
 
 /// Writes a file by way of a temporary one beside it, so that it is never seen half-written.
-pub fn write_whole(folder: &Path, name: &str, content: &str) -> Result<()> {
+pub fn write_whole(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> Result<()> {
     let target = folder.join(name);
     let write = || -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
         let mut file =
             tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempfile_in(folder)?;
-        file.write_all(content.as_bytes())?;
+        file.write_all(content.as_ref())?;
         file.as_file().sync_all()?;
         file.persist(&target)?;
         Ok(())

@@ -116,7 +116,7 @@ impl Drawn {
             let algs: Vec<&str> = part.iter().map(|run| run.alg.as_str()).collect();
             let named = RunResult { alg: algs.join("+"), ..part[0].clone() };
             let name = output::file_name(&named).replace(".json", ".svg");
-            output::write_whole(folder, &name, &anole_plot::of_runs(part).svg())?;
+            output::write_whole(folder, &name, anole_plot::of_runs(part).svg())?;
             eprintln!("anole-eval: {}", folder.join(name).display());
         }
         Ok(())

@@ -6,8 +6,9 @@ mod support;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::agent;
@@ -52,6 +53,39 @@ fn check_csv(path: &Path) {
     }
 }
 
+/// Every link of every page leads somewhere, and every page says that these are quick checks.
+fn check_site(folder: &Path) {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let pages = entries.filter(|path| path.extension().is_some_and(|extension| extension == "html"));
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let pages: BTreeMap<String, String> =
+        pages.map(|path| (path.file_name().unwrap().to_str().unwrap().to_string(), read(&path))).collect();
+    for name in [
+        "index.html",
+        "paper-study.html",
+        "algorithm-c-libra.html",
+        "scenario-dumbbell.html",
+        "scenario-random-links.html",
+    ] {
+        assert!(pages.contains_key(name), "{name}: {:?}", pages.keys());
+    }
+    assert!(pages["algorithm-orca.html"].contains("orca, trained here"));
+    assert!(pages["anole-random.html"].contains("<span class=\"tag\">never-seen</span>"));
+    assert!(pages["anole-fig5.html"].contains("<span class=\"tag\">tuned-on</span>"));
+    for (name, text) in &pages {
+        assert!(text.contains("<b>quick</b>") && !text.contains("NaN"), "{name}");
+        for link in text.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+            let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() { name.as_str() } else { file };
+            if fragment.is_empty() {
+                assert!(folder.join(file).exists(), "{name}: {link}");
+            } else {
+                assert!(pages[file].contains(&format!("id=\"{fragment}\"")), "{name}: {link}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_experiment_runs_and_writes_its_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -74,7 +108,20 @@ fn every_experiment_runs_and_writes_its_files() {
         check_csv(&folder.path().join(format!("{id}-plot.csv")));
         let svg = std::fs::read_to_string(folder.path().join(format!("{id}.svg"))).unwrap();
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{id}");
+        let parquet = std::fs::read(folder.path().join(format!("{id}.parquet"))).unwrap();
+        assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"), "{id}");
+        // Without a font on this machine there is none.
+        if let Ok(png) = std::fs::read(folder.path().join(format!("{id}.png"))) {
+            assert!(png.starts_with(b"\x89PNG\r\n"), "{id}");
+        }
     }
+    check_site(folder.path());
+    // A policy decides as often as it is told to.
+    let inferences = |ms: u32| {
+        let what = format!("inferences per second, static, spine, {ms} ms");
+        figures.iter().find(|figure| figure["what"] == *what).unwrap()["mean"].as_f64().unwrap()
+    };
+    assert!(inferences(50) > 1.5 * inferences(200), "{} {}", inferences(50), inferences(200));
     let targets = figures.iter().filter(|figure| !figure["target"].is_null());
     for figure in targets {
         let verdict = figure["verdict"].as_str().unwrap();
@@ -115,8 +162,46 @@ fn a_broken_off_reproduction_goes_on() {
         let name = file.file_name().unwrap().to_str().unwrap().to_string();
         assert!(page.contains(&format!("href=\"cells/{name}\"")), "{name}");
     }
-    assert!(page.contains("anole-eval sim dumbbell --alg c-libra --set flow.ack_jitter_us=200"), "{page}");
+    assert!(page.contains("anole-eval reproduce libra-fig14 --seeds 2 --quick --only 1.SEED"), "{page}");
     assert!(read(&folder.path().join("index.html")).contains("href=\"libra-fig14.html\""));
+    // One of them alone is the same run.
+    let alone = text(&reproduce(&["libra-fig14", "--quick", "--only", "1.2"]));
+    let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
+    let same = |file: &PathBuf| {
+        let kept: serde_json::Value = serde_json::from_str(&read(file)).unwrap();
+        kept["run"]["flows"] == alone["flows"] && kept["seed"] == 2
+    };
+    assert_eq!((alone["seed"].as_u64(), files().iter().filter(|file| same(file)).count()), (Some(2), 1));
+}
+
+/// The script that talks to Ray, with a stand-in for it: the same cells and figures. tools/check-ray.sh has the real one.
+#[test]
+fn runs_on_a_cluster_are_the_same() {
+    let python = |out: &Path, address: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+        command.args(["reproduce", "libra-fig14", "--quick", "--seeds", "3", "--json", "--out"]).arg(out);
+        command.args(["--ray", address]);
+        command.env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/python"));
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command.output().unwrap()
+    };
+    let (alone, cluster) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let out = alone.path().to_str().unwrap();
+    let figures = text(&reproduce(&["libra-fig14", "--quick", "--seeds", "3", "--json", "--out", out]));
+    let failed = python(cluster.path(), "elsewhere");
+    let error = String::from_utf8(failed.stderr).unwrap();
+    assert!(failed.status.code() == Some(1) && error.contains("no cluster at elsewhere"), "{error}");
+    let output = python(cluster.path(), "stand-in");
+    assert_eq!(text(&output), figures);
+    let error = String::from_utf8(output.stderr).unwrap();
+    // Nothing was left to run here.
+    assert!(error.contains("2 of 2 tasks") && !error.contains("an hour"), "{error}");
+    let cells = |folder: &Path| {
+        let names = std::fs::read_dir(folder.join("cells")).unwrap().map(|entry| entry.unwrap().file_name());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(cells(alone.path()), cells(cluster.path()));
+    assert_eq!(cells(alone.path()).len(), 21);
 }
 
 #[test]
@@ -303,6 +388,8 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         (&["anole-extremes", "--datapath", "quic"][..], "can't run with real packets: 10 Gbps"),
         (&["anole-fig5", "--datapath", "quic", "--jobs", "2"], "--jobs"),
         (&["anole-fig5", "--peers"], "--datapath quic"),
+        (&["anole-fig5", "anole-fig7", "--only", "1.1"], "name one"),
+        (&["anole-fig5", "--only", "99.1"], "--only 99.1: anole-fig5 has cells 1 to 21"),
     ] {
         let text = refused(options);
         assert!(text.contains(message), "{text}");

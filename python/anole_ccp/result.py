@@ -69,8 +69,12 @@ class FlowResult:
     """Payload that arrived, each byte once, over the same time, Mbps."""
     owd_mean_ms: float | None
     """Mean time from sending to arrival of a packet, queue included, ms."""
+    owd_p50_ms: float | None
+    """Median of it over packets, ms."""
     owd_p95_ms: float | None
-    """95th percentile of it over packets, ms."""
+    """95th percentile of it, ms."""
+    owd_p99_ms: float | None
+    """99th percentile of it, ms."""
     rtt_mean_ms: float | None
     """Mean round-trip time, ms."""
     rtt_p95_ms: float | None

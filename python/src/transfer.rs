@@ -210,7 +210,9 @@ impl Sender<'_> {
             throughput_mbps: Some(mbps(last.0.saturating_sub(first.0))),
             goodput_mbps: Some(mbps(counted.delivered_payload)),
             owd_mean_ms: None,
+            owd_p50_ms: None,
             owd_p95_ms: None,
+            owd_p99_ms: None,
             rtt_mean_ms: round_trips.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: round_trips.quantile(0.95).map(Dur::as_millis_f64),
             ideal_rtt_ms: scenario.ideal_rtt(0).as_millis_f64(),
@@ -250,6 +252,7 @@ impl Sender<'_> {
             links: links.collect(),
             flows: vec![flow],
             jain_index: None,
+            disturbed: None,
             optimal_mbps: None,
         }
     }

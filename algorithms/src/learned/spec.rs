@@ -12,7 +12,7 @@ use crate::{Algorithm, Build, BuildError, Parameter, Program, Spec};
 use anole_laws::params;
 use anole_policies::Schema;
 use anole_policies::import::PEERS;
-use anole_policies::schema::{Action, ParameterRange, StartupParameter};
+use anole_policies::schema::{Action, Interval, ParameterRange, StartupParameter};
 use anole_programs::{orca, rate_hold};
 
 /// Of every policy that runs a flow by itself.
@@ -22,6 +22,14 @@ const GUARD: Parameter = Parameter {
     min: 0.0,
     max: 1.0,
     doc: "1: a rule takes over after heavy loss; 0: only after a timeout or without answers (for training).",
+};
+/// Of every policy that runs a flow by itself: 0 is no time.
+const INTERVAL: Parameter = Parameter {
+    name: "interval_ms",
+    default: 0.0,
+    min: 0.0,
+    max: 1000.0,
+    doc: "Time between two decisions, ms; 0: what the policy was trained with.",
 };
 /// Of policies that multiply CUBIC's window.
 const REBASE: Parameter = Parameter {
@@ -35,7 +43,7 @@ const REBASE: Parameter = Parameter {
 /// The algorithm that runs a flow by policies with this schema's kind of action, those with this schema by default.
 /// The row lasts as long as the program.
 pub fn spec(schema: &'static Schema) -> Spec {
-    let mut parameters = vec![GUARD];
+    let mut parameters = vec![GUARD, INTERVAL];
     if matches!(schema.action, Action::CubicCwndExp { .. }) {
         parameters.push(REBASE);
     }
@@ -96,7 +104,11 @@ fn build(row: &Schema, known: &[Parameter], what: &Build) -> Result<Box<dyn Algo
         _ => Box::new(Hold::new(what.flow)),
     };
     let guard = Guard::new(value(&GUARD) > 0.5);
-    Ok(Box::new(Learned::new(what.flow, schema.interval, policy, actuator, guard)))
+    let interval = match value(&INTERVAL) {
+        ms if ms > 0.0 => Interval { ms, rtts: 0.0 },
+        _ => schema.interval,
+    };
+    Ok(Box::new(Learned::new(what.flow, interval, policy, actuator, guard)))
 }
 
 /// The actuator of a policy that sets registers; its start-up is the row's.

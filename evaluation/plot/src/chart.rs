@@ -43,8 +43,18 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
+/// What is drawn besides the curves: a dashed line with a name.
+enum Reference<'a> {
+    None,
+    /// Horizontal, at this height.
+    At(f64, &'a str),
+    /// Through these points.
+    Through(&'a [(f64, f64)], &'a str),
+}
+
 /// Lines over a common axis; `reference` draws a dashed horizontal line with a name.
 pub fn lines(frame: &Frame<'_>, curves: &[Curve], reference: Option<(f64, &str)>) -> Picture {
+    let reference = reference.map_or(Reference::None, |(height, name)| Reference::At(height, name));
     draw(frame, curves, reference, (None, 0.0), |plot, _, style, points| {
         for run in points.split(|p| !finite(p)).filter(|run| !run.is_empty()) {
             plot.path(style, run);
@@ -59,31 +69,57 @@ pub fn lines(frame: &Frame<'_>, curves: &[Curve], reference: Option<(f64, &str)>
 
 /// Points alone.
 pub fn dots(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
-    draw(frame, curves, None, (None, 0.0), |plot, _, style, points| {
+    draw(frame, curves, Reference::None, (None, 0.0), |plot, _, style, points| {
         for point in points.iter().filter(|p| finite(p)) {
             plot.marker(style, *point, 4.5, 0.85);
         }
     })
 }
 
-/// Points of runs, with the mean of each curve's larger where there are several.
+/// Points of runs: costs along the horizontal axis, gains along the vertical one. Where a curve has several, its mean is
+/// larger; of three or more, an ellipse shows their standard deviation (1 σ, with their correlation). A dashed line joins
+/// the means of the Pareto front.
 pub fn points(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
-    draw(frame, curves, None, (None, ROOM), |plot, _, style, points| {
+    let means: Vec<(f64, f64)> = curves.iter().map(|curve| mean(&curve.points)).collect();
+    let mut best: Vec<(f64, f64)> = front(&means).into_iter().map(|at| means[at]).collect();
+    best.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let reference = match best.len() {
+        0 | 1 => Reference::None,
+        _ => Reference::Through(&best, "Pareto front"),
+    };
+    draw(frame, curves, reference, (None, ROOM), |plot, _, style, points| {
         let known: Vec<(f64, f64)> = points.iter().copied().filter(finite).collect();
-        let count = known.len() as f64;
         for point in &known {
-            plot.marker(style, *point, 4.5, if count > 1.0 { 0.45 } else { 1.0 });
+            plot.marker(style, *point, 4.5, if known.len() > 1 { 0.45 } else { 1.0 });
         }
-        if count > 1.0 {
-            let mean = |of: fn(&(f64, f64)) -> f64| known.iter().map(of).sum::<f64>() / count;
-            plot.mean(style, (mean(|p| p.0), mean(|p| p.1)));
+        if known.len() > 2 {
+            plot.ellipse(style, &known);
+        }
+        if known.len() > 1 {
+            plot.mean(style, mean(&known));
         }
     })
 }
 
+/// The numbers of the points that no other one dominates: none has at most their cost (x) and at least their gain (y), and
+/// one of both better. Points that are not finite are in no front.
+pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
+    let better = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
+    let known = |at: &usize| finite(&points[*at]);
+    let dominated = |at: &usize| points.iter().any(|other| finite(other) && better(other, &points[*at]));
+    (0..points.len()).filter(known).filter(|at| !dominated(at)).collect()
+}
+
+/// The mean of those that are finite; NaN of none.
+fn mean(points: &[(f64, f64)]) -> (f64, f64) {
+    let known: Vec<&(f64, f64)> = points.iter().filter(|p| finite(p)).collect();
+    let of = |part: fn(&(f64, f64)) -> f64| known.iter().map(|p| part(p)).sum::<f64>() / known.len() as f64;
+    (of(|p| p.0), of(|p| p.1))
+}
+
 /// Lines with their points marked, the first one larger: where a sweep begins.
 pub fn trails(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
-    draw(frame, curves, None, (None, ROOM), |plot, _, style, points| {
+    draw(frame, curves, Reference::None, (None, ROOM), |plot, _, style, points| {
         let known: Vec<(f64, f64)> = points.iter().copied().filter(finite).collect();
         plot.path(style, &known);
         for (index, point) in known.iter().enumerate() {
@@ -96,7 +132,7 @@ pub fn trails(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
 pub fn bars(frame: &Frame<'_>, categories: &[String], curves: &[Curve]) -> Picture {
     // Bars of a category share 80 % of its width, and stand in the middle of it.
     let width = 0.8 / curves.len().max(1) as f64;
-    draw(frame, curves, None, (Some(categories), 0.0), |plot, index, style, points| {
+    draw(frame, curves, Reference::None, (Some(categories), 0.0), |plot, index, style, points| {
         for &(x, y) in points.iter().filter(|p| finite(p)) {
             let from = x + 0.1 + width * index as f64;
             plot.bar(style, from, from + width, y);
@@ -158,6 +194,26 @@ impl Plot {
             self.out,
             "<path class=\"ap-s{}\" fill=\"none\" stroke-width=\"1.8\" d=\"{ring}\"/>",
             style.colour
+        );
+    }
+
+    /// The standard deviation of points in every direction. Axes are linear: it is that of their places.
+    fn ellipse(&mut self, style: Style, points: &[(f64, f64)]) {
+        let places: Vec<(f64, f64)> = points.iter().map(|point| self.at(*point)).collect();
+        let (x, y) = mean(&places);
+        let over = (places.len() - 1) as f64;
+        let sum =
+            |of: &dyn Fn(f64, f64) -> f64| places.iter().map(|p| of(p.0 - x, p.1 - y)).sum::<f64>() / over;
+        let (xx, xy, yy) = (sum(&|dx, _| dx * dx), sum(&|dx, dy| dx * dy), sum(&|_, dy| dy * dy));
+        // Eigenvalues of the covariance, and the direction of the larger one.
+        let (middle, half) = ((xx + yy) / 2.0, ((xx - yy) / 2.0).hypot(xy));
+        let (long, short) = ((middle + half).sqrt(), (middle - half).max(0.0).sqrt());
+        let turn = (2.0 * xy).atan2(xx - yy).to_degrees() / 2.0;
+        let colour = style.colour;
+        let _ = writeln!(
+            self.out,
+            "<ellipse class=\"ap-s{colour} ap-f{colour}\" fill-opacity=\"0.12\" stroke-opacity=\"0.7\" cx=\"{x:.1}\" \
+             cy=\"{y:.1}\" rx=\"{long:.1}\" ry=\"{short:.1}\" transform=\"rotate({turn:.1} {x:.1} {y:.1})\"/>"
         );
     }
 
@@ -246,7 +302,7 @@ fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)]) ->
 fn draw(
     frame: &Frame<'_>,
     curves: &[Curve],
-    reference: Option<(f64, &str)>,
+    reference: Reference<'_>,
     (categories, across): (Option<&[String]>, f64),
     mut data: impl FnMut(&mut Plot, usize, Style, &[(f64, f64)]),
 ) -> Picture {
@@ -254,14 +310,21 @@ fn draw(
     let styles = styles(&labels);
     let mut named: Vec<(&str, Option<Style>)> =
         labels.iter().copied().zip(styles.iter().map(|style| Some(*style))).collect();
-    named.extend(reference.map(|(_, name)| (name, None)));
+    named.extend(match reference {
+        Reference::None => None,
+        Reference::At(_, name) | Reference::Through(_, name) => Some((name, None)),
+    });
     let mut out = String::new();
     let head = head(&mut out, frame, &named);
     let (width, height) = (f64::from(frame.size.0), f64::from(frame.size.1));
     let (top, bottom) = (head + 34.0, height - FOOT);
     let known = || curves.iter().flat_map(|curve| &curve.points).copied().filter(finite);
     let base = categories.map(|_| 0.0);
-    let heights = known().map(|p| p.1).chain(reference.map(|(height, _)| height)).chain(base);
+    let height = match reference {
+        Reference::At(height, _) => Some(height),
+        _ => None,
+    };
+    let heights = known().map(|p| p.1).chain(height).chain(base);
     let y = Axis::around(heights, (bottom - top) / Y_TICK, ROOM);
     let widest = y.ticks().iter().map(|(_, label)| width_of(label, LABEL)).fold(0.0, f64::max);
     let (left, right) = ((EDGE + widest + 6.0).max(TICKS), width - EDGE - 8.0);
@@ -271,9 +334,16 @@ fn draw(
     };
     let mut plot = Plot { out, x, y, left, right, top, bottom };
     plot.grid(frame, categories);
-    if let Some((value, _)) = reference {
-        let height = plot.at((0.0, value)).1;
-        line(&mut plot.out, "ap-axis\" stroke-width=\"2", (left, height), (right, height), true);
+    let dashes: Vec<(f64, f64)> = match reference {
+        Reference::None => Vec::new(),
+        Reference::At(value, _) => {
+            let height = plot.at((0.0, value)).1;
+            vec![(left, height), (right, height)]
+        }
+        Reference::Through(points, _) => points.iter().map(|point| plot.at(*point)).collect(),
+    };
+    for pair in dashes.windows(2) {
+        line(&mut plot.out, "ap-axis\" stroke-width=\"2", pair[0], pair[1], true);
     }
     let mut order: Vec<usize> = (0..curves.len()).collect();
     order.sort_by_key(|&index| styles[index].subject);
@@ -309,6 +379,33 @@ mod tests {
         let body = svg.split_once("rate (Mbps)").unwrap().1;
         assert!(body.find("ap-f0").unwrap() > body.rfind("ap-f1").unwrap(), "{body}");
         assert_eq!(body.matches("stroke-width=\"1.8\"").count(), 2, "{body}");
+    }
+
+    #[test]
+    fn scatter_is_an_ellipse_and_the_best_means_are_joined() {
+        let cross = |x: f64, y: f64| vec![(x - 1.0, y), (x + 1.0, y), (x, y - 2.0), (x, y + 2.0)];
+        let curves = [
+            curve("anole", cross(5.0, 9.0)),
+            curve("cubic", cross(9.0, 12.0)),
+            curve("bbr", cross(9.0, 8.0)),
+        ];
+        let svg = points(&FRAME, &curves).svg();
+        assert_eq!(svg.matches("<ellipse").count(), 3, "{svg}");
+        assert!(svg.contains("Pareto front") && !svg.contains("NaN"), "{svg}");
+        // Two means of three are on the front: one dashed line besides that of the legend.
+        assert_eq!(svg.matches("stroke-dasharray=\"5 4\"").count(), 2, "{svg}");
+        assert!(!points(&FRAME, &curves[..1]).svg().contains("Pareto front"));
+        let means = [(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (f64::NAN, 9.0), (0.5, 0.5), (2.0, 3.0)];
+        assert_eq!(front(&means), [0, 1, 4, 5]);
+    }
+
+    #[test]
+    fn an_ellipse_lies_along_what_is_correlated() {
+        let along = vec![(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)];
+        let svg = points(&FRAME, &[curve("anole", along)]).svg();
+        let ellipse = svg.lines().find(|line| line.contains("<ellipse")).unwrap();
+        // All on one line: no width.
+        assert!(ellipse.contains("ry=\"0.0\"") && !ellipse.contains("rotate(0.0"), "{ellipse}");
     }
 
     #[test]

@@ -12,8 +12,9 @@ mod runs;
 mod style;
 mod svg;
 
-pub use chart::{Curve, Frame, bars, dots, lines, points, trails};
+pub use chart::{Curve, Frame, bars, dots, front, lines, points, trails};
 pub use runs::of_runs;
+pub use style::has_look;
 pub use svg::{Picture, stacked};
 
 /// Width of a picture, pixels: shown 390 wide, its text has two thirds of its size.

@@ -32,7 +32,7 @@ const MARKERS: [Marker; 5] =
     [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down];
 
 /// Name, colour, marker.
-const ALGORITHMS: [(&str, usize, Marker); 14] = [
+const ALGORITHMS: [(&str, usize, Marker); 29] = [
     ("anole", 0, Marker::Circle),
     ("cubic", 1, Marker::Square),
     ("bbr", 2, Marker::Triangle),
@@ -47,6 +47,21 @@ const ALGORITHMS: [(&str, usize, Marker); 14] = [
     ("aurora", 3, Marker::Circle),
     ("astraea", 4, Marker::Triangle),
     ("indigo", 6, Marker::Diamond),
+    ("c-libra", 0, Marker::Diamond),
+    ("b-libra", 8, Marker::Circle),
+    ("cl-libra", 4, Marker::Square),
+    ("libra", 0, Marker::Down),
+    ("antelope", 0, Marker::Triangle),
+    ("rein", 4, Marker::Circle),
+    ("spine-cubic", 8, Marker::Diamond),
+    ("vivace", 3, Marker::Square),
+    ("allegro", 3, Marker::Triangle),
+    ("bbr3", 2, Marker::Circle),
+    ("copa", 9, Marker::Circle),
+    ("c2tcp", 6, Marker::Square),
+    ("westwood", 7, Marker::Circle),
+    ("illinois", 5, Marker::Circle),
+    ("track", 9, Marker::Square),
 ];
 
 /// What stands before the name of a transport's own algorithm.
@@ -90,6 +105,11 @@ pub fn shown(label: &str) -> String {
         true => format!("{}, trained here{}", &label[..end], &label[end..]),
         false => label.to_string(),
     }
+}
+
+/// Whether a label begins with the name of an algorithm that has a look of its own.
+pub fn has_look(label: &str) -> bool {
+    algorithm(label).is_some()
 }
 
 /// The styles of a plot's curves.
@@ -156,6 +176,7 @@ mod tests {
         assert!(of(&["cubic", "anole+libra"], 1).subject && !cubic.subject);
         assert!(of(&["mine", "cubic"], 0).subject);
         let looks: Vec<_> = ALGORITHMS.iter().map(|(_, colour, marker)| (colour, *marker as usize)).collect();
+        assert!(has_look("c-libra, 2 x alpha") && !has_look("flow 1"));
         assert!((1..looks.len()).all(|at| !looks[..at].contains(&looks[at])));
     }
 

@@ -77,6 +77,9 @@ pub struct RunResult {
     pub jain_index: Option<f64>,
     /// Mean capacity after warm-up, of the slowest link.
     pub optimal_mbps: Option<f64>,
+    /// Why the run can't be held against a target: the host was too busy for real packets. Known before any figure is read.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub disturbed: Option<String>,
 }
 
 impl RunResult {
@@ -146,8 +149,12 @@ pub struct FlowResult {
     pub goodput_mbps: Option<f64>,
     /// Send to arrival of each data packet.
     pub owd_mean_ms: Option<f64>,
+    /// Its median, over packets.
+    pub owd_p50_ms: Option<f64>,
     /// Its 95th percentile, over packets.
     pub owd_p95_ms: Option<f64>,
+    /// Its 99th percentile, over packets.
+    pub owd_p99_ms: Option<f64>,
     /// Round-trip time, as the sender measured it.
     pub rtt_mean_ms: Option<f64>,
     /// Its 95th percentile, over samples.

@@ -81,7 +81,7 @@ pub fn main(args: Args) -> Result<()> {
     for (name, svg) in pictures.files() {
         output::write_whole(&args.out, name, svg)?;
     }
-    output::write_whole(&args.out, "index.html", &page::render(&single, &singles, &sharing, &pictures))?;
+    output::write_whole(&args.out, "index.html", page::render(&single, &singles, &sharing, &pictures))?;
     output::print_line(&table::render(&singles))?;
     output::print_line("")?;
     output::print_line(&table::render(std::slice::from_ref(&sharing)))?;

@@ -81,6 +81,7 @@ pub fn result(
             .map(|flow| flow_result(scenario, governed, epoch, raw, flow))
             .collect(),
         jain_index: jain(raw),
+        disturbed: None,
         optimal_mbps: optimal
             .filter(|_| !measured.is_zero())
             .map(|bytes| Rate::from_bytes_per_s(bytes / measured.as_secs_f64()).mbps()),
@@ -128,7 +129,9 @@ fn flow_result(
         throughput_mbps: mbps(end.snapshot.wire_bytes, warm.wire_bytes),
         goodput_mbps: mbps(end.snapshot.payload_bytes, warm.payload_bytes),
         owd_mean_ms: record.one_way_delay.mean().map(Dur::as_millis_f64),
+        owd_p50_ms: record.one_way_delay.quantile(0.5).map(Dur::as_millis_f64),
         owd_p95_ms: record.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
+        owd_p99_ms: record.one_way_delay.quantile(0.99).map(Dur::as_millis_f64),
         rtt_mean_ms: rtt.mean().map(Dur::as_millis_f64),
         rtt_p95_ms: rtt.quantile(0.95).map(Dur::as_millis_f64),
         ideal_rtt_ms: scenario.ideal_rtt(flow).as_millis_f64(),

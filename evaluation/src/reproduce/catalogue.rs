@@ -1,6 +1,6 @@
 //! Every experiment that comes with the program: the files of `evaluation/experiments/`.
 
-use super::experiment::Experiment;
+use super::experiment::{Contender, Experiment, Links, Setting, Source};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -43,9 +43,37 @@ pub fn read(path: &Path) -> Result<Experiment, String> {
     Experiment::parse(id, &text, Some(path.parent().unwrap_or(Path::new("."))))
 }
 
+/// What is known of a setting's links.
+pub fn links(experiment: &Experiment, setting: &Setting) -> Links {
+    /// The links of all sweeps.
+    static SWEPT: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let sweeps = all().iter().filter(|experiment| experiment.raw.sweep);
+        let of_sweep = |sweep: &'static Experiment| {
+            let cells = sweep.cells(&Contender::peer(&sweep.raw.subject)).unwrap_or_default();
+            cells.into_iter().filter_map(|cell| links_of(sweep, &cell.setting))
+        };
+        sweeps.flat_map(of_sweep).collect()
+    });
+    match setting.source {
+        Source::Random if experiment.raw.sweep => Links::TunedOn,
+        Source::Random => Links::NeverSeen,
+        Source::Scenario(_) => match links_of(experiment, setting) {
+            Some(links) if SWEPT.contains(&links) => Links::TunedOn,
+            _ => Links::Unlabelled,
+        },
+    }
+}
+
+/// The links of a setting and how they change, as text; none of the random suite.
+fn links_of(experiment: &Experiment, setting: &Setting) -> Option<String> {
+    let Source::Scenario(name) = &setting.source else { return None };
+    let scenario = crate::options::load(&experiment.place(name), &setting.set).ok()?;
+    Some(format!("{:?}", (scenario.links, scenario.changes, scenario.random_changes)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::experiment::{CellRuns, Contender, Results};
+    use super::super::experiment::{CellRuns, Results};
     use super::super::{picture, report};
     use super::*;
 
@@ -106,6 +134,34 @@ mod tests {
                     experiment.id
                 );
             }
+        }
+    }
+
+    #[test]
+    fn links_of_sweeps_and_random_ones_are_labelled() {
+        let label = |id: &str, setting: &str| {
+            let experiment = all().iter().find(|experiment| experiment.id == id).unwrap();
+            let cells = experiment.cells(&Contender::peer(&experiment.raw.subject)).unwrap();
+            let cell = cells.iter().find(|cell| cell.setting.name == setting).unwrap();
+            links(experiment, &cell.setting)
+        };
+        assert_eq!(label("anole-random", "unseen links"), Links::NeverSeen);
+        assert_eq!(label("anole-fig5", "normal"), Links::TunedOn);
+        assert_eq!(label("libra-fig7", "wired 12 Mbps"), Links::Unlabelled);
+        for sweep in all().iter().filter(|experiment| experiment.raw.sweep) {
+            let cells = sweep.cells(&Contender::peer("anole")).unwrap();
+            assert!(cells.iter().all(|cell| links(sweep, &cell.setting) == Links::TunedOn), "{}", sweep.id);
+        }
+    }
+
+    #[test]
+    fn every_algorithm_has_a_look_of_its_own() {
+        for spec in anole_algorithms::all() {
+            assert!(
+                anole_plot::has_look(spec.name),
+                "{}: give it one in evaluation/plot/src/style.rs",
+                spec.name
+            );
         }
     }
 

@@ -41,11 +41,18 @@ impl Cells {
         Ok(Cells { folder: out.join(FOLDER), program: Sha256::digest(program).to_vec() })
     }
 
-    /// The name of a cell's file.
-    pub fn name(&self, experiment: &str, cell: &Cell, scenario: &Scenario, seed: u64) -> String {
+    /// The name of the file of a cell's run; `carrier` is `sim`, `quic` or `kernel`.
+    pub fn name(
+        &self,
+        experiment: &str,
+        carrier: &str,
+        cell: &Cell,
+        scenario: &Scenario,
+        seed: u64,
+    ) -> String {
         let choice = &cell.contender.choice;
         let mut hash = Sha256::new_with_prefix(&self.program);
-        hash.update(format!("{scenario:?}\n{choice:?}\n{seed}"));
+        hash.update(format!("{carrier}\n{scenario:?}\n{choice:?}\n{seed}"));
         // A file's content counts, not its name alone.
         if let Some(policy) = choice.policy.as_ref().and_then(|policy| std::fs::read(policy).ok()) {
             hash.update(policy);
@@ -54,32 +61,32 @@ impl Cells {
         format!("{experiment}-{digits}-{seed}.json")
     }
 
-    /// A finished run, or what `run` makes, which is kept then.
-    pub fn get_or_run(
+    /// Whether there is a file of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.folder.join(name).exists()
+    }
+
+    /// Writes a run.
+    pub fn keep(
         &self,
         name: &str,
         (experiment, cell, seed): (&str, &Cell, u64),
-        run: impl FnOnce() -> Result<RunResult>,
-    ) -> Result<RunResult> {
-        if let Some(run) = self.read(name) {
-            return Ok(run);
-        }
-        let run = run()?;
+        run: &RunResult,
+    ) -> Result<()> {
         let kept = Kept {
             experiment: experiment.to_string(),
             setting: cell.setting.name.clone(),
             contender: cell.contender.label.clone(),
             seed,
             ideal_rtt_ms: run.flows.iter().map(|flow| flow.ideal_rtt_ms).collect(),
-            run,
+            run: run.clone(),
         };
         let text = serde_json::to_string(&kept).context("cannot express a run as JSON")?;
-        output::write_whole(&self.folder, name, &text)?;
-        Ok(kept.run)
+        output::write_whole(&self.folder, name, text.as_bytes())
     }
 
-    /// A file that cannot be read as a run counts as none.
-    fn read(&self, name: &str) -> Option<RunResult> {
+    /// A finished run; a file that cannot be read as one counts as none.
+    pub fn read(&self, name: &str) -> Option<RunResult> {
         let text = std::fs::read(self.folder.join(name)).ok()?;
         let Kept { ideal_rtt_ms, mut run, .. } = serde_json::from_slice(&text).ok()?;
         for (flow, ms) in run.flows.iter_mut().zip(ideal_rtt_ms) {

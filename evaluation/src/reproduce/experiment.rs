@@ -52,6 +52,14 @@ impl Experiment {
         panels(&self.raw, subject, results)
     }
 
+    /// Where a scenario is that a setting names: a file is beside the experiment's.
+    pub fn place(&self, scenario: &str) -> PathBuf {
+        match &self.folder {
+            Some(folder) if scenario.ends_with(".toml") => folder.join(scenario),
+            _ => PathBuf::from(scenario),
+        }
+    }
+
     /// How it runs with real packets.
     pub fn packets(&self) -> Packets {
         self.raw.packets()
@@ -97,6 +105,29 @@ pub enum Source {
     Random,
 }
 
+/// What is known of a setting's links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// Nothing: they are a source's.
+    #[default]
+    Unlabelled,
+    /// A sweep has them: a parameter of Anole was chosen with them in view.
+    TunedOn,
+    /// Drawn at random, with a seed that no sweep and no training has.
+    NeverSeen,
+}
+
+impl Links {
+    /// As in results; empty without a label.
+    pub fn name(self) -> &'static str {
+        match self {
+            Links::Unlabelled => "",
+            Links::TunedOn => "tuned-on",
+            Links::NeverSeen => "never-seen",
+        }
+    }
+}
+
 /// Links and flows, without saying what the flows under test run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -108,6 +139,8 @@ pub struct Setting {
     pub set: Vec<String>,
     /// More changes with `--quick`.
     pub quick: Vec<String>,
+    /// What is known of its links.
+    pub links: Links,
 }
 
 /// One contender in one setting; a run is a cell with a seed.
@@ -135,8 +168,12 @@ pub struct Results(pub Vec<CellRuns>);
 impl Results {
     /// The runs of a contender in a setting; none if there was no such cell.
     pub fn runs(&self, setting: &str, label: &str) -> &[RunResult] {
-        let wanted = |o: &&CellRuns| o.cell.setting.name == setting && o.cell.contender.label == label;
-        self.0.iter().find(wanted).map_or(&[], |outcome| &outcome.runs)
+        self.number(setting, label).map_or(&[], |number| &self.0[number].runs)
+    }
+
+    /// The number of a contender's cell in a setting, from 0.
+    pub fn number(&self, setting: &str, label: &str) -> Option<usize> {
+        self.0.iter().position(|o| o.cell.setting.name == setting && o.cell.contender.label == label)
     }
 
     /// A measure of each of these runs, NaN where there was nothing to measure.
@@ -190,6 +227,10 @@ pub struct Figure {
     pub unit: String,
     /// What their mean should be.
     pub target: Target,
+    /// The numbers of the cells that it was read off, those of its reference last.
+    pub cells: Vec<usize>,
+    /// Runs among them during which the host was too busy for real packets.
+    pub disturbed: usize,
 }
 
 impl Figure {
@@ -212,8 +253,12 @@ impl Figure {
         known.then(|| interval(&self.values))
     }
 
-    /// How far the mean is from where it should be; 0 when it is there, `None` without a target.
+    /// How far the mean is from where it should be; 0 when it is there, `None` without a target or where a run cannot be held
+    /// against one.
     pub fn missed_by(&self) -> Option<f64> {
+        if self.disturbed > 0 {
+            return None;
+        }
         let mean = self.mean();
         let missed = match self.target {
             Target::None => return None,
@@ -243,6 +288,8 @@ mod tests {
             values: vec![1.0, 2.0, 3.0],
             unit: "Mbps".into(),
             target,
+            cells: Vec::new(),
+            disturbed: 0,
         };
         assert_eq!((figure(Target::None).mean(), figure(Target::None).deviation()), (2.0, 1.0));
         assert_eq!(figure(Target::None).missed_by(), None);
@@ -253,6 +300,7 @@ mod tests {
         for nothing in [vec![], vec![1.0, f64::NAN]] {
             let figure = Figure { values: nothing, ..figure(Target::AtMost(1.0)) };
             assert_eq!(figure.missed_by(), Some(f64::INFINITY));
+            assert_eq!(Figure { disturbed: 1, ..figure }.missed_by(), None);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Figures of an experiment: read off its runs as its file says.
 
 use super::experiment::{Figure, Results, Target, mean};
-use super::file::{Names, Raw, RawFigure, RawTarget, Statistic, fill, plain};
+use super::file::{Names, Raw, RawFigure, RawReference, RawTarget, Statistic, fill, plain};
 use super::measure::Measure;
 use toml::Value;
 
@@ -63,6 +63,7 @@ fn one(
     let values = |who: &str| values(figure, &names, &places, who, results);
     let mut what = fill(&figure.what, &names)?;
     let mut values_of = values(contender)?;
+    let mut whose = contender.to_string();
     if !figure.lowest_of.is_empty() {
         let all = figure.lowest_of.iter().map(|who| {
             let who = fill(who, &names)?;
@@ -74,14 +75,27 @@ fn one(
         };
         values_of = lowest;
         what += &format!(": {who}");
+        whose = who;
     }
     if let Some(statistic) = figure.statistic {
         values_of = vec![statistic.of(values_of)];
     }
     let values = values_of.into_iter().map(|value| value * figure.scale).collect();
+    let mut cells = numbers(&places, std::slice::from_ref(&whose), results);
+    if let Some(per) = &figure.per {
+        let (there, theirs) = references(per, &names, &places, &whose, results)?;
+        cells.extend(
+            numbers(&there, &theirs, results)
+                .into_iter()
+                .filter(|cell| !cells.contains(cell))
+                .collect::<Vec<_>>(),
+        );
+    }
     let paper = fill(&figure.paper, &names)?;
     let target = target(&figure.target, &names)?;
-    Ok(Some(Figure { what, paper, values, unit: figure.unit.clone(), target }))
+    let runs = cells.iter().flat_map(|&cell| &results.0[cell].runs);
+    let disturbed = runs.filter(|run| run.disturbed.is_some()).count();
+    Ok(Some(Figure { what, paper, values, unit: figure.unit.clone(), target, cells, disturbed }))
 }
 
 /// A measure of each run in some settings.
@@ -100,28 +114,49 @@ fn values(
     let measure = &figure.measure;
     let ours = each(places, who, measure, results);
     let Some(per) = &figure.per else { return Ok(ours) };
+    let (there, contenders) = references(per, names, places, who, results)?;
+    let theirs = contenders.iter().map(|contender| each(&there, contender, measure, results));
+    let better = theirs.max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default();
+    let whole = mean(&better);
+    let share = |(n, ours): (usize, &f64)| {
+        let reference = if per.paired { better.get(n).copied().unwrap_or(f64::NAN) } else { whole };
+        let share = if per.difference { 1.0 + (ours - reference) / whole.abs() } else { ours / reference };
+        if per.regret { 1.0 - share } else { share }
+    };
+    Ok(ours.iter().enumerate().map(share).collect())
+}
+
+/// The settings and contenders of which the best one is the reference.
+fn references(
+    per: &RawReference,
+    names: &Names,
+    places: &[String],
+    who: &str,
+    results: &Results,
+) -> Result<(Vec<String>, Vec<String>), String> {
     let there = match &per.setting {
         Some(_) => vec![setting(per.setting.as_ref(), names, results)?],
         None => places.to_vec(),
     };
-    let mut theirs = Vec::new();
-    for contender in &per.contenders {
-        let contender = fill(contender, names)?;
-        // Empty: there is no such candidate.
-        if !contender.is_empty() {
-            theirs.push(each(&there, &contender, measure, results));
-        }
+    let filled = per.contenders.iter().map(|contender| fill(contender, names));
+    let mut contenders: Vec<String> = filled.collect::<Result<_, _>>()?;
+    // Empty: there is no such candidate.
+    contenders.retain(|contender| !contender.is_empty());
+    if per.all {
+        contenders = results.contenders().into_iter().map(str::to_string).collect();
+    } else if per.contenders.is_empty() {
+        contenders.push(who.to_string());
     }
-    if per.contenders.is_empty() {
-        theirs.push(each(&there, who, measure, results));
-    }
-    let better = theirs.into_iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default();
-    let whole = mean(&better);
-    let share = |(n, ours): (usize, &f64)| {
-        let reference = if per.paired { better.get(n).copied().unwrap_or(f64::NAN) } else { whole };
-        if per.difference { 1.0 + (ours - reference) / whole.abs() } else { ours / reference }
+    Ok((there, contenders))
+}
+
+/// The numbers of some contenders' cells in some settings.
+fn numbers(places: &[String], contenders: &[String], results: &Results) -> Vec<usize> {
+    let of_place = |place: &String| {
+        let numbers = contenders.iter().filter_map(move |who| results.number(place, who));
+        numbers.collect::<Vec<_>>()
     };
-    Ok(ours.iter().enumerate().map(share).collect())
+    places.iter().flat_map(of_place).collect()
 }
 
 impl Statistic {

@@ -4,7 +4,7 @@
 //! `{axis}` and, where entries are tables, `{axis.column}` are replaced. `{subject}` is the algorithm that the
 //! experiment is about.
 
-use super::experiment::{Cell, Contender, Packets, Setting, Source};
+use super::experiment::{Cell, Contender, Links, Packets, Setting, Source};
 use super::measure::Measure;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -154,6 +154,9 @@ pub struct RawReference {
     /// Of several, the one whose mean is highest; the figure's own if left out.
     #[serde(default)]
     pub contenders: Vec<String>,
+    /// Of every contender, instead of these.
+    #[serde(default)]
+    pub all: bool,
     /// The figure's own if left out.
     pub setting: Option<String>,
     /// Seed by seed, and not by the mean.
@@ -162,6 +165,9 @@ pub struct RawReference {
     /// 1 + the difference in units of the reference's size, for values of either sign.
     #[serde(default)]
     pub difference: bool,
+    /// 1 less the share: what was given away against the reference.
+    #[serde(default)]
+    pub regret: bool,
 }
 
 /// A bound on another mean.
@@ -327,7 +333,13 @@ impl Raw {
                 };
                 let all = |texts: &[String]| texts.iter().map(fill).collect::<Result<_, _>>();
                 let (set, quick) = (all(&raw.set)?, all(&raw.quick)?);
-                settings.push(Setting { name: fill(&raw.name)?, source, set, quick });
+                settings.push(Setting {
+                    name: fill(&raw.name)?,
+                    source,
+                    set,
+                    quick,
+                    links: Links::default(),
+                });
             }
         }
         Ok(settings)

@@ -54,8 +54,18 @@ enum Named {
         #[serde(default)]
         flow: usize,
     },
+    /// Median of the one-way delay of a flow, ms.
+    OwdP50 {
+        #[serde(default)]
+        flow: usize,
+    },
     /// 95th percentile of the one-way delay of a flow, ms.
     OwdP95 {
+        #[serde(default)]
+        flow: usize,
+    },
+    /// 99th percentile of the one-way delay of a flow, ms.
+    OwdP99 {
         #[serde(default)]
         flow: usize,
     },
@@ -155,6 +165,13 @@ enum Named {
     Inferences,
     /// Messages from the agent to the first flow's datapath per second of its life.
     Updates,
+    /// Messages from the first flow's datapath to the agent per second of its life.
+    Reports,
+    /// Decisions of the first flow's algorithm per second of its life.
+    Decisions,
+    /// Share of the time in which a policy that decides every `interval_s` is up to date, where what makes it out of date
+    /// comes `events_per_s` times a second (Spine, Theorem 1): (1 − e⁻ᵏ)/k with k = interval_s · events_per_s. Of no run.
+    EffectiveTime { interval_s: f64, events_per_s: f64 },
     /// Share of time in which a kind of rate was in force.
     Applied { kind: Kind },
     /// A flow's throughput over another's between two times, or over the last part of the run.
@@ -230,7 +247,9 @@ impl Measure {
             Named::TotalThroughput => run.flows.iter().map(|flow| flow.throughput_mbps).sum(),
             Named::Goodput { flow: number } => flow(*number)?.goodput_mbps,
             Named::OwdMean { flow: number } => flow(*number)?.owd_mean_ms,
+            Named::OwdP50 { flow: number } => flow(*number)?.owd_p50_ms,
             Named::OwdP95 { flow: number } => flow(*number)?.owd_p95_ms,
+            Named::OwdP99 { flow: number } => flow(*number)?.owd_p99_ms,
             Named::DelayRatio => over_flows(run, |flow| Some(flow.owd_mean_ms? / (flow.ideal_rtt_ms / 2.0))),
             Named::RttMean { flow: number } => flow(*number)?.rtt_mean_ms,
             Named::RttP95 => over_flows(run, |flow| flow.rtt_p95_ms),
@@ -272,6 +291,12 @@ impl Measure {
             Named::LongestSilence { from_s } => longest_silence(run, *from_s),
             Named::Inferences => per_second(flow(0)?, |flow| flow.inferences),
             Named::Updates => per_second(flow(0)?, |flow| flow.updates),
+            Named::Reports => per_second(flow(0)?, |flow| flow.reports),
+            Named::Decisions => per_second(flow(0)?, |flow| flow.decisions),
+            Named::EffectiveTime { interval_s, events_per_s } => {
+                let k = interval_s * events_per_s;
+                Some(-(-k).exp_m1() / k)
+            }
             Named::Applied { kind } => {
                 let share = flow(0)?.applied.as_ref()?;
                 Some(match kind {

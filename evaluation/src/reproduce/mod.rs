@@ -5,6 +5,7 @@
 
 mod catalogue;
 mod cells;
+mod cluster;
 mod experiment;
 mod figures;
 mod file;
@@ -12,10 +13,13 @@ mod measure;
 mod packets;
 mod panels;
 mod picture;
+mod png;
 mod report;
 mod run;
 mod series;
 mod site;
+mod table;
+mod testbed;
 
 use crate::emulate::DatapathKind;
 use crate::emulate::host::ProcessorTime;
@@ -29,10 +33,13 @@ use anole_sim::plan::Choice;
 use anyhow::{Context, Result, bail};
 use cells::Cells;
 use experiment::{Contender, Experiment, Figure, Results};
-use run::{Carrier, Runner};
+use run::{Carrier, Pick, Runner};
+use site::Site;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use table::Table;
 
 /// Options of `anole-eval reproduce`.
 #[derive(clap::Args)]
@@ -67,9 +74,18 @@ pub struct Args {
     /// Simulations at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Run the simulations on the Ray cluster at this address (auto: the one of this machine; local: begun for it); takes Python with ray
+    #[arg(long, value_name = "ADDRESS", requires = "out", conflicts_with = "only")]
+    ray: Option<String>,
     /// Directory for tables, plots, report.md and finished runs; what is there already is not run again
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Simulate single runs of one experiment alone and print each as a line of JSON: cells (from 1, as on its page) and seeds
+    #[arg(long, value_name = "CELL.SEED[,…]", value_delimiter = ',', conflicts_with = "json")]
+    only: Vec<Pick>,
+    /// Also write the study's runs here, in the folder layout of its public testbed, for its own plotting scripts
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["only", "quick"])]
+    testbed: Option<PathBuf>,
     /// Print one JSON object per figure, one per line
     #[arg(long)]
     json: bool,
@@ -111,6 +127,7 @@ pub fn main(args: Args) -> Result<()> {
     let own = own(&args.ids)?;
     let mut experiments = chosen(&args.ids, &own)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
+    args.testbed.as_deref().map_or(Ok(()), output::check_folder)?;
     let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
     let runner = Runner {
         quick: args.quick,
@@ -118,35 +135,54 @@ pub fn main(args: Args) -> Result<()> {
         carrier: carrier(&args)?,
         alone: alone(&args),
         cells: args.out.as_deref().map(Cells::below).transpose()?,
+        bar: run::progress_bar(0),
+        kept: AtomicU64::new(0),
         policies: loader.clone(),
     };
     leave_out(&runner, &args.ids, &mut experiments)?;
     let jobs = experiments.iter().map(|experiment| (*experiment, subject(&args, experiment)));
     let jobs: Vec<(&Experiment, Contender)> = jobs.collect();
+    if !args.only.is_empty() {
+        return only(&args, &runner, &jobs);
+    }
+    let simulations = jobs.iter().map(|(experiment, tested)| runner.simulations(experiment, tested));
+    runner.bar.set_length(simulations.sum::<Result<u64>>()?);
+    if let (Some(address), Some(out)) = (&args.ray, &args.out) {
+        cluster(&args, &runner, &jobs, (address, out))?;
+    }
     tell_time(&runner, &jobs)?;
     let mut page = report::head(&what_ran(&args), jobs.len());
     let folder = args.out.as_deref();
-    let mut entries = Vec::new();
+    if folder.is_some() && !png::is_possible() {
+        eprintln!(
+            "anole-eval: no PNG is drawn: this system has no font for its text; install one (fonts-dejavu-core)"
+        );
+    }
+    let mode = runner.carrier.name();
+    let mut site = Site::new(what_ran(&args), flags(&args), args.quick, mode);
     for (experiment, tested) in jobs {
         let begin = ProcessorTime::now();
         let partial = format!("{}-partial.csv", experiment.id);
-        let mut save = |so_far: &Results| write(folder, &partial, &report::csv(so_far));
+        let mut save = |so_far: &Results| write(folder, &partial, &Table::of_flows(so_far, args.quick).csv());
         let (results, repeated) = runner.run(experiment, &tested, &mut save)?;
         if let Some(failure) = loader.failure() {
             bail!("a policy could not be run: {failure}");
+        }
+        if let Some(testbed) = &args.testbed {
+            runner.write_testbed(testbed, experiment, &results)?;
         }
         let mut figures = experiment.figures(&tested.label, &results).map_err(usage)?;
         if runner.alone {
             // Those of peers that did not run.
             figures.retain(|figure| !figure.values.is_empty());
         }
-        let plot = write_all(folder, experiment, &tested, &results)?;
-        if folder.is_some() {
-            let files = runner.files(experiment, &results)?;
-            let own = site::experiment(experiment, &figures, &plot, &results, &files);
-            write(folder, &format!("{}.html", experiment.id), &own)?;
-            entries.push(site::Entry::new(experiment, &figures));
-            write(folder, "index.html", &site::index(&what_ran(&args), &entries))?;
+        if let Some(folder) = folder {
+            let (plot, png) = write_all(folder, experiment, &tested, (&results, args.quick))?;
+            let files = &runner.files(experiment, &results)?;
+            let outcome =
+                site::Outcome { experiment, figures: &figures, plot: &plot, png, results: &results, files };
+            output::write_whole(folder, &format!("{}.html", experiment.id), site.add(&outcome))?;
+            output::write_whole(folder, "index.html", site.index(false))?;
         }
         page += &report::section(experiment, &figures);
         if args.datapath != Datapath::Sim {
@@ -157,6 +193,47 @@ pub fn main(args: Args) -> Result<()> {
         write(folder, "report.md", &page)?;
         folder.map_or(Ok(()), |folder| output::remove(folder, &partial))?;
         print(&args, experiment, &figures)?;
+    }
+    if let Some(folder) = folder {
+        for (name, page) in site.pages() {
+            output::write_whole(folder, &name, page)?;
+        }
+        output::write_whole(folder, "index.html", site.index(true))?;
+    }
+    runner.tell_speed();
+    Ok(())
+}
+
+/// What is not kept yet, on a cluster.
+fn cluster(
+    args: &Args,
+    runner: &Runner,
+    jobs: &[(&Experiment, Contender)],
+    (address, out): (&str, &Path),
+) -> Result<()> {
+    if args.datapath != Datapath::Sim {
+        return Err(usage("--ray is for simulations; leave --datapath out"));
+    }
+    let wanted = |(experiment, tested): &(&Experiment, Contender)| {
+        let own = experiment.folder.as_ref().map(|folder| folder.join(format!("{}.toml", experiment.id)));
+        let name = match own {
+            // A node has the same files in the same places, but another working folder.
+            Some(file) => std::path::absolute(file)?.display().to_string(),
+            None => experiment.id.clone(),
+        };
+        Ok((name, runner.unfinished(experiment, tested)?))
+    };
+    let wanted: Vec<cluster::Wanted> = jobs.iter().map(wanted).collect::<Result<_>>()?;
+    cluster::run(address, &wanted, &options_of(args), out)
+}
+
+/// Single runs of one experiment, kept and printed.
+fn only(args: &Args, runner: &Runner, jobs: &[(&Experiment, Contender)]) -> Result<()> {
+    let [(experiment, tested)] = jobs else {
+        return Err(usage("--only takes cells of one experiment; name one"));
+    };
+    for run in runner.only(experiment, tested, &args.only)? {
+        output::print_line(&output::to_json(&run)?)?;
     }
     Ok(())
 }
@@ -291,20 +368,49 @@ fn what_ran(args: &Args) -> String {
     format!("{subject}{slots}, {carrier}{params}{seeds}{quick}")
 }
 
-/// What one experiment leaves, if there is a folder for it; its plot.
+/// The options, but for what is written where.
+fn options_of(args: &Args) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut add = |flag: &str, value: String| words.extend([flag.to_string(), value]);
+    let named = [("--subject", &args.subject), ("--classic", &args.classic), ("--policy", &args.policy)];
+    for (flag, value) in named.into_iter().filter_map(|(flag, value)| Some((flag, value.clone()?))) {
+        add(flag, value);
+    }
+    args.param.iter().for_each(|param| add("--param", param.clone()));
+    args.seeds.iter().for_each(|seeds| add("--seeds", seeds.to_string()));
+    if args.datapath != Datapath::Sim {
+        add("--datapath", args.datapath.name().to_string());
+    }
+    let switches = [(args.quick, "--quick"), (args.alone, "--alone"), (args.peers, "--peers")];
+    words.extend(switches.iter().filter(|(on, _)| *on).map(|(_, flag)| flag.to_string()));
+    words
+}
+
+/// The same, as they stand in a command.
+fn flags(args: &Args) -> String {
+    options_of(args).iter().map(|word| format!(" {}", site::quoted(word))).collect()
+}
+
+/// What one experiment leaves; its plot, and whether there is a PNG of it.
 fn write_all(
-    folder: Option<&Path>,
+    folder: &Path,
     experiment: &Experiment,
     tested: &Contender,
-    results: &Results,
-) -> Result<String> {
+    (results, quick): (&Results, bool),
+) -> Result<(String, bool)> {
     let panels = experiment.panels(&tested.label, results).map_err(usage)?;
     let id = &experiment.id;
     let plot = picture::draw(&panels);
-    write(folder, &format!("{id}.svg"), &plot)?;
-    write(folder, &format!("{id}-plot.csv"), &picture::csv(&panels))?;
-    write(folder, &format!("{id}.csv"), &report::csv(results))?;
-    Ok(plot)
+    output::write_whole(folder, &format!("{id}.svg"), &plot)?;
+    let png = png::draw(&plot)?;
+    if let Some(png) = &png {
+        output::write_whole(folder, &format!("{id}.png"), png)?;
+    }
+    output::write_whole(folder, &format!("{id}-plot.csv"), picture::csv(&panels))?;
+    let flows = Table::of_flows(results, quick);
+    output::write_whole(folder, &format!("{id}.csv"), flows.csv())?;
+    output::write_whole(folder, &format!("{id}.parquet"), flows.parquet()?)?;
+    Ok((plot, png.is_some()))
 }
 
 fn write(folder: Option<&Path>, name: &str, content: &str) -> Result<()> {

@@ -59,7 +59,10 @@ pub fn run(
             repeated.set(repeated.get() + 1);
             bar.suspend(|| eprintln!("anole-eval: {}: {stolen} during the run; once more", job.name))
         };
-        least_disturbed(attempts, attempt, again).with_context(|| job.name.clone())
+        let (mut run, stolen) =
+            least_disturbed(attempts, attempt, again).with_context(|| job.name.clone())?;
+        run.disturbed = (!stolen.is_quiet()).then(|| stolen.to_string());
+        Ok::<RunResult, anyhow::Error>(run)
     };
     let mut results = Vec::with_capacity(jobs.len());
     let all = jobs.iter().try_for_each(|job| {
@@ -70,12 +73,12 @@ pub fn run(
     all.map(|()| (results, repeated.get()))
 }
 
-/// The first run with a quiet host, or of so many the one from which it took least.
+/// The first run with a quiet host, or of so many the one from which it took least; what it took.
 fn least_disturbed<T>(
     attempts: u32,
     mut attempt: impl FnMut() -> Result<(T, Stolen)>,
     again: impl Fn(Stolen),
-) -> Result<T> {
+) -> Result<(T, Stolen)> {
     let (mut best, mut least) = attempt()?;
     for _ in 1..attempts {
         if least.is_quiet() {
@@ -87,7 +90,7 @@ fn least_disturbed<T>(
             (best, least) = (result, stolen);
         }
     }
-    Ok(best)
+    Ok((best, least))
 }
 
 /// What the machine did since `begin`, and what came of it: delays in real time are as good as it was idle.
@@ -126,12 +129,12 @@ mod tests {
                 let n = runs.replace(runs.get() + 1);
                 Ok((n, Stolen::share(shares[n])))
             };
-            let kept = least_disturbed(ATTEMPTS, attempt, |_| told.set(told.get() + 1)).unwrap();
-            (kept, runs.get(), told.get())
+            let (kept, stolen) = least_disturbed(ATTEMPTS, attempt, |_| told.set(told.get() + 1)).unwrap();
+            (kept, runs.get(), told.get(), stolen.is_quiet())
         };
-        assert_eq!(shares(&[0.005]), (0, 1, 0));
-        assert_eq!(shares(&[0.2, 0.005]), (1, 2, 1));
-        assert_eq!(shares(&[0.2, 0.1, 0.3]), (1, 3, 2));
+        assert_eq!(shares(&[0.005]), (0, 1, 0, true));
+        assert_eq!(shares(&[0.2, 0.005]), (1, 2, 1, true));
+        assert_eq!(shares(&[0.2, 0.1, 0.3]), (1, 3, 2, false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The plots of an experiment: drawn from its runs as its file says.
 
-use super::experiment::{Results, mean};
+use super::experiment::{Contender, Results, mean};
 use super::figures::number;
 use super::file::{Names, Raw, RawPanel, RawPanelKind, fill};
 use super::measure::Measure;
@@ -18,6 +18,21 @@ pub fn panels(raw: &Raw, subject: &str, results: &Results) -> Result<Vec<Panel>,
         }
     }
     Ok(panels)
+}
+
+/// A contender as in legends and tables: a learned peer says whose weights it has.
+pub fn legend(contender: &Contender) -> String {
+    let Contender { label, choice, .. } = contender;
+    let learned = |alg: &String| anole_algorithms::find(alg).is_ok_and(|spec| spec.kind == "learned");
+    if !choice.alg.as_ref().is_some_and(|alg| alg == label && learned(alg)) {
+        return label.clone();
+    }
+    match &choice.policy {
+        Some(file) if file.contains('/') || file.ends_with(".safetensors") => {
+            format!("{label}, {}", file.rsplit('/').next().unwrap_or(file))
+        }
+        _ => format!("{label}, trained here"),
+    }
 }
 
 /// One panel of the file, with its names.
@@ -70,6 +85,12 @@ impl Drawing<'_> {
         }
     }
 
+    fn legend(&self, label: &str) -> String {
+        let cell =
+            self.results.0.iter().map(|outcome| &outcome.cell).find(|cell| cell.contender.label == label);
+        cell.map_or(label.to_string(), |cell| legend(&cell.contender))
+    }
+
     fn measure(&self) -> Result<&Measure, String> {
         self.panel.measure.as_ref().ok_or_else(|| "say what is measured (measure = …)".to_string())
     }
@@ -101,7 +122,7 @@ impl Drawing<'_> {
         for who in self.contenders()? {
             let of = |measure: &Measure| self.results.each(setting, &who, |run| measure.of(run));
             let heights = of(y).into_iter().map(|y| self.panel.scale * y);
-            panel = panel.with(who.clone(), of(x).into_iter().zip(heights).collect());
+            panel = panel.with(self.legend(&who), of(x).into_iter().zip(heights).collect());
         }
         Ok(panel)
     }
@@ -147,7 +168,7 @@ impl Drawing<'_> {
             return Ok(panel.with(fill(label, &self.names)?, points));
         }
         for who in self.contenders()? {
-            panel = panel.with(who.clone(), line(&|_: &Names| Ok(who.clone()))?);
+            panel = panel.with(self.legend(&who), line(&|_: &Names| Ok(who.clone()))?);
         }
         Ok(panel)
     }
@@ -160,7 +181,7 @@ impl Drawing<'_> {
                 let across = mean(&self.results.each(setting, &who, |run| x.of(run)));
                 (across, self.mean(setting, &who, y))
             };
-            panel = panel.with(who.clone(), self.settings()?.iter().map(point).collect());
+            panel = panel.with(self.legend(&who), self.settings()?.iter().map(point).collect());
         }
         Ok(panel)
     }
@@ -206,7 +227,7 @@ impl Drawing<'_> {
         }
         for who in self.contenders()? {
             let heights = numbered().map(|(x, (_, setting, _))| (x, self.mean(setting, &who, measure)));
-            panel = panel.with(who.clone(), heights.collect());
+            panel = panel.with(self.legend(&who), heights.collect());
         }
         Ok(panel)
     }
@@ -218,7 +239,7 @@ impl Drawing<'_> {
         for who in self.contenders()? {
             let values = self.results.each(&place, &who, |run| measure.of(run));
             let scaled: Vec<f64> = values.into_iter().map(|value| self.panel.scale * value).collect();
-            panel = panel.with(who.clone(), cdf(&scaled));
+            panel = panel.with(self.legend(&who), cdf(&scaled));
         }
         Ok(panel)
     }
@@ -228,7 +249,7 @@ impl Drawing<'_> {
         let mut panel = self.empty(&self.names, self.reference(&self.names)?)?;
         for who in self.contenders()? {
             if let Some(run) = self.results.runs(&place, &who).first() {
-                panel = panel.with(who.clone(), series(run, 0));
+                panel = panel.with(self.legend(&who), series(run, 0));
             }
         }
         Ok(panel)
@@ -263,4 +284,23 @@ fn series(run: &RunResult, flow: usize) -> Vec<(f64, f64)> {
     let steps = flow.series.throughput_mbps.iter().enumerate();
     let points = steps.map(|(step, &mbps)| (step as f64 * flow.series.dt_s, mbps));
     points.filter(|(at, _)| (flow.start_s..flow.stop_s).contains(at)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_learned_peer_says_whose_weights_it_has() {
+        let with = |alg: &str, policy: Option<&str>| {
+            let mut contender = Contender::peer(alg);
+            contender.choice.policy = policy.map(str::to_string);
+            legend(&contender)
+        };
+        assert_eq!(with("orca", None), "orca, trained here");
+        assert_eq!(with("orca", Some("peers/orca-released.safetensors")), "orca, orca-released.safetensors");
+        assert_eq!([with("cubic", None), with("anole", Some("libra"))], ["cubic", "anole"]);
+        let own = Contender { label: "0.1".to_string(), ..Contender::peer("orca") };
+        assert_eq!(legend(&own), "0.1");
+    }
 }

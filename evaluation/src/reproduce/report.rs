@@ -1,9 +1,6 @@
-//! What is written: a line per figure, a CSV of every run, a page with all plots.
+//! What is written: a line per figure, a page with all plots.
 
-use super::experiment::{Experiment, Figure, Results, Target};
-use super::series;
-use crate::output::csv_field;
-use anole_sim::result::{FlowResult, RunResult};
+use super::experiment::{Experiment, Figure, Target};
 use serde::Serialize;
 
 /// Columns of a figure's line: experiment, what, paper, ours, target, verdict.
@@ -26,6 +23,8 @@ pub struct FigureJson<'a> {
     low: Option<f64>,
     high: Option<f64>,
     runs: usize,
+    /// Runs during which the host was too busy for real packets; with any, there is no verdict on the target.
+    disturbed: usize,
     unit: &'a str,
     target: Option<String>,
     verdict: String,
@@ -46,6 +45,7 @@ pub fn json<'a>(id: &'a str, mode: &'a str, figure: &'a Figure) -> FigureJson<'a
         low: interval.map(|[low, _]| low),
         high: interval.map(|[_, high]| high),
         runs: figure.values.len(),
+        disturbed: figure.disturbed,
         unit: &figure.unit,
         target: (figure.target != Target::None).then(|| target(figure)),
         verdict: verdict(figure),
@@ -75,6 +75,9 @@ fn target(figure: &Figure) -> String {
 }
 
 fn verdict(figure: &Figure) -> String {
+    if figure.disturbed > 0 {
+        return format!("invalid: host too busy in {} runs", figure.disturbed);
+    }
     match figure.missed_by() {
         None => "shown".to_string(),
         Some(0.0) => "met".to_string(),
@@ -136,51 +139,6 @@ pub fn head(what_ran: &str, sections: usize) -> String {
     )
 }
 
-/// A figure's name, and how to read it off a run and one of its flows.
-type Column = (&'static str, fn(&RunResult, &FlowResult) -> Option<f64>);
-
-/// Columns of the CSV behind those that say which flow it is.
-const COLUMNS: [Column; 20] = [
-    ("start_s", |_, flow| Some(flow.start_s)),
-    ("stop_s", |_, flow| Some(flow.stop_s)),
-    ("throughput_mbps", |_, flow| flow.throughput_mbps),
-    ("goodput_mbps", |_, flow| flow.goodput_mbps),
-    ("owd_mean_ms", |_, flow| flow.owd_mean_ms),
-    ("owd_p95_ms", |_, flow| flow.owd_p95_ms),
-    ("rtt_mean_ms", |_, flow| flow.rtt_mean_ms),
-    ("rtt_p95_ms", |_, flow| flow.rtt_p95_ms),
-    ("loss_rate", |_, flow| flow.loss_rate),
-    ("inferences", |_, flow| flow.inferences.map(|count| count as f64)),
-    ("decisions", |_, flow| flow.decisions.map(|count| count as f64)),
-    ("applied_rule", |_, flow| flow.applied.map(|share| share.rule)),
-    ("applied_learned", |_, flow| flow.applied.map(|share| share.learned)),
-    ("applied_inferred", |_, flow| flow.applied.map(|share| share.inferred)),
-    ("applied_previous", |_, flow| flow.applied.map(|share| share.previous)),
-    ("optimal_mbps", |run, _| run.optimal_mbps),
-    ("utilization", |run, _| run.links.first()?.utilization),
-    ("queue_delay_p95_ms", |run, _| run.links.first()?.queue_delay_p95_ms),
-    ("jain_index", |run, _| run.jain_index),
-    ("utility_of_flow_1", |run, _| series::utility(run)),
-];
-
-/// Every flow of every run; what was not measured is empty.
-pub fn csv(results: &Results) -> String {
-    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-    let mut out = format!("setting,contender,seed,flow,algorithm,{}\n", names.join(","));
-    for outcome in &results.0 {
-        let cell =
-            [&outcome.cell.setting.name, &outcome.cell.contender.label].map(|name| csv_field(name)).join(",");
-        for run in &outcome.runs {
-            for (index, flow) in run.flows.iter().enumerate() {
-                let figures = COLUMNS.map(|(_, of)| of(run, flow).map_or(String::new(), |x| x.to_string()));
-                let who = format!("{cell},{},{},{}", run.seed, index + 1, csv_field(&flow.alg));
-                out += &format!("{who},{}\n", figures.join(","));
-            }
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +150,8 @@ mod tests {
             values: values.to_vec(),
             unit: "Mbps".into(),
             target,
+            cells: Vec::new(),
+            disturbed: 0,
         }
     }
 
@@ -210,6 +170,8 @@ mod tests {
              anole-fig5  throughput, normal  about 47  – ± 0.000 Mbps      ≤ 1 Mbps     missed: nothing measured\n\
              anole-fig5  throughput, normal  about 47  0.500 ± 0.000 Mbps  –            shown"
         );
+        let busy = Figure { disturbed: 2, ..figure(&[47.0], Target::AtLeast(1.0)) };
+        assert_eq!(verdict(&busy), "invalid: host too busy in 2 runs");
         let nothing = serde_json::to_value(json("x", "sim", &figures[2])).unwrap();
         assert!(nothing["mean"].is_null() && nothing["verdict"] == "missed: nothing measured", "{nothing}");
     }

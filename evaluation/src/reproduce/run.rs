@@ -1,8 +1,10 @@
 //! The runs of an experiment: simulated on several threads, whose number changes nothing, or with real packets.
 
+use super::catalogue;
 use super::cells::Cells;
 use super::experiment::{Cell, CellRuns, Contender, Experiment, Packets, Results, Source};
 use super::packets::{self, Job};
+use super::testbed;
 use crate::emulate::DatapathKind;
 use crate::options::{self, usage};
 use crate::pool;
@@ -17,16 +19,20 @@ use anole_sim::suite::{Purpose, Ranges};
 use anole_sim::truth;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seeds of each cell with real packets, unless told otherwise: a run takes as long as it says.
 const REAL_SEEDS: u64 = 3;
 /// Each ACK takes up to this much longer: the noise of real hosts, without which all seeds would be alike on a
 /// link without loss.
 const HOST_NOISE: Dur = Dur::from_micros(200);
-/// Seed of the random suite; policies were trained on links that no seed draws here.
-const SUITE_SEED: u64 = 5;
+/// Seeds of the random suite: of experiments, and of sweeps, with which parameters were chosen. Policies were trained on
+/// links that no seed draws here.
+const SUITE_SEED: u64 = 11;
+const SWEPT_SUITE_SEED: u64 = 5;
 /// Length of a run in the random suite with `--quick`, s.
 const QUICK_SUITE_S: f64 = 4.0;
 
@@ -44,6 +50,17 @@ pub enum Carrier {
     },
 }
 
+impl Carrier {
+    /// As in results.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Carrier::Simulator(_) => "sim",
+            Carrier::Packets { datapath: DatapathKind::Quic, .. } => "quic",
+            Carrier::Packets { datapath: DatapathKind::Kernel, .. } => "kernel",
+        }
+    }
+}
+
 /// How the runs of all experiments go.
 pub struct Runner {
     /// Fewer seeds and shorter runs.
@@ -54,8 +71,12 @@ pub struct Runner {
     pub carrier: Carrier,
     /// Without the peers where figures can do without them.
     pub alone: bool,
-    /// Where finished simulations are kept, and looked for.
+    /// Where finished runs are kept, and simulations looked for.
     pub cells: Option<Cells>,
+    /// Over all simulations.
+    pub bar: ProgressBar,
+    /// Those that were kept from before.
+    pub kept: AtomicU64,
     /// Where policies are found.
     pub policies: Arc<Loader>,
 }
@@ -88,21 +109,116 @@ impl Runner {
         Ok((results(&runs), repeated))
     }
 
-    /// The names of the files of every cell's runs, where they are kept.
+    /// The names of the files of every cell's runs, where they are kept. Those with real packets are written now: another
+    /// one would be another result, so that none is looked for.
     pub fn files(&self, experiment: &Experiment, results: &Results) -> Result<Vec<Vec<String>>> {
-        let Some(cells) = self.cells.as_ref().filter(|_| matches!(self.carrier, Carrier::Simulator(_)))
-        else {
-            return Ok(Vec::new());
-        };
-        let name = |cell: &Cell, seed: u64| {
-            let (scenario, seed) = self.noisy(experiment, cell, seed)?;
-            Ok(cells.name(&experiment.id, cell, &scenario, seed))
+        let Some(cells) = &self.cells else { return Ok(Vec::new()) };
+        let real = matches!(self.carrier, Carrier::Packets { .. });
+        let of_run = |cell: &Cell, (seed, run): (u64, &RunResult)| {
+            let name = self.name(cells, experiment, cell, seed)?;
+            if real {
+                cells.keep(&name, (&experiment.id, cell, seed), run)?;
+            }
+            Ok(name)
         };
         let of_cell = |outcome: &CellRuns| {
-            let seeds = 1..=outcome.runs.len() as u64;
-            seeds.map(|seed| name(&outcome.cell, seed)).collect()
+            let runs = (1..).zip(&outcome.runs);
+            runs.map(|run| of_run(&outcome.cell, run)).collect()
         };
         results.0.iter().map(of_cell).collect()
+    }
+
+    /// The name of a run's file.
+    fn name(&self, cells: &Cells, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<String> {
+        let (carrier, (scenario, seed)) = match &self.carrier {
+            Carrier::Simulator(_) => (self.carrier.name(), self.noisy(experiment, cell, seed)?),
+            Carrier::Packets { .. } => (self.carrier.name(), self.scenario(experiment, cell, seed)?),
+        };
+        Ok(cells.name(&experiment.id, carrier, cell, &scenario, seed))
+    }
+
+    /// Writes the runs of an experiment of the study in the layout of its testbed.
+    pub fn write_testbed(&self, out: &Path, experiment: &Experiment, results: &Results) -> Result<()> {
+        for outcome in &results.0 {
+            for (seed, run) in (1..).zip(&outcome.runs) {
+                let (scenario, _) = self.scenario(experiment, &outcome.cell, seed)?;
+                if !testbed::write(out, &experiment.id, &outcome.cell, &scenario, run)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many simulations there are.
+    pub fn simulations(&self, experiment: &Experiment, tested: &Contender) -> Result<u64> {
+        match &self.carrier {
+            Carrier::Simulator(_) => {
+                Ok(self.cells(experiment, tested)?.len() as u64 * self.seeds(experiment))
+            }
+            Carrier::Packets { .. } => Ok(0),
+        }
+    }
+
+    /// The simulations whose results are not kept yet.
+    pub fn unfinished(&self, experiment: &Experiment, tested: &Contender) -> Result<Vec<Pick>> {
+        let mut picks = Vec::new();
+        for (number, cell) in (1..).zip(&self.cells(experiment, tested)?) {
+            for seed in 1..=self.seeds(experiment) {
+                let kept = match &self.cells {
+                    Some(cells) => cells.has(&self.name(cells, experiment, cell, seed)?),
+                    None => false,
+                };
+                if !kept {
+                    picks.push(Pick { cell: number, seed });
+                }
+            }
+        }
+        Ok(picks)
+    }
+
+    /// How fast the simulations went.
+    pub fn tell_speed(&self) {
+        let (runs, kept) = (self.bar.position(), self.kept.load(Ordering::Relaxed));
+        let seconds = self.bar.elapsed().as_secs_f64();
+        self.bar.finish_and_clear();
+        if runs > kept {
+            let made = runs - kept;
+            eprintln!(
+                "anole-eval: {made} simulations in {}, {:.0} an hour{}",
+                packets::for_people(Dur::from_secs_f64(seconds)),
+                made as f64 * 3600.0 / seconds.max(1e-3),
+                if kept > 0 { format!("; {kept} more were kept from before") } else { String::new() }
+            );
+        }
+    }
+
+    /// Simulates single runs.
+    pub fn only(
+        &self,
+        experiment: &Experiment,
+        tested: &Contender,
+        picks: &[Pick],
+    ) -> Result<Vec<RunResult>> {
+        let Carrier::Simulator(threads) = self.carrier else {
+            return Err(usage("--only is for simulations; leave --datapath out"));
+        };
+        let cells = self.cells(experiment, tested)?;
+        if let Some(none) = picks.iter().find(|pick| !(1..=cells.len()).contains(&pick.cell)) {
+            let id = &experiment.id;
+            return Err(usage(format!("--only {none}: {id} has cells 1 to {}", cells.len())));
+        }
+        let job = |number: usize| {
+            let pick: &Pick = &picks[number];
+            self.one(experiment, &cells[pick.cell - 1], pick.seed)
+        };
+        let mut runs = Vec::with_capacity(picks.len());
+        let take = |_, run| {
+            runs.push(run);
+            Ok(())
+        };
+        pool::run(picks.len(), threads, job, || self.bar.inc(1), take)?;
+        Ok(runs)
     }
 
     /// What real time this takes; none for a simulation.
@@ -130,6 +246,9 @@ impl Runner {
         if self.alone && experiment.packets() != Packets::Everyone {
             cells.retain(|cell| cell.contender.choice.alg == tested.choice.alg);
         }
+        for cell in &mut cells {
+            cell.setting.links = catalogue::links(experiment, &cell.setting);
+        }
         Ok(cells)
     }
 
@@ -156,7 +275,7 @@ impl Runner {
     fn simulate(&self, experiment: &Experiment, cells: &[Cell], threads: usize) -> Result<Vec<RunResult>> {
         let seeds = self.seeds(experiment);
         let total = cells.len() * seeds as usize;
-        let bar = progress_bar(&experiment.id, total);
+        self.bar.set_message(experiment.id.clone());
         let job =
             |number: usize| self.one(experiment, &cells[number / seeds as usize], number as u64 % seeds + 1);
         let mut runs = Vec::with_capacity(total);
@@ -164,8 +283,7 @@ impl Runner {
             runs.push(run);
             Ok(())
         };
-        pool::run(total, threads, job, || bar.inc(1), take)?;
-        bar.finish_and_clear();
+        pool::run(total, threads, job, || self.bar.inc(1), take)?;
         Ok(runs)
     }
 
@@ -185,8 +303,14 @@ impl Runner {
         match &self.cells {
             None => run(),
             Some(cells) => {
-                let name = cells.name(&experiment.id, cell, &scenario, seed);
-                cells.get_or_run(&name, (&experiment.id, cell, seed), run)
+                let name = cells.name(&experiment.id, self.carrier.name(), cell, &scenario, seed);
+                if let Some(run) = cells.read(&name) {
+                    self.kept.fetch_add(1, Ordering::Relaxed);
+                    return Ok(run);
+                }
+                let run = run()?;
+                cells.keep(&name, (&experiment.id, cell, seed), &run)?;
+                Ok(run)
             }
         }
     }
@@ -208,19 +332,15 @@ impl Runner {
                 let quick = if self.quick { &setting.quick[..] } else { &[] };
                 let set: Vec<String> =
                     setting.set.iter().chain(&contender.params).chain(quick).cloned().collect();
-                // A file is beside the experiment's.
-                let place = match &experiment.folder {
-                    Some(folder) if name.ends_with(".toml") => folder.join(name),
-                    _ => PathBuf::from(name),
-                };
-                (options::load(&place, &set)?, seed)
+                (options::load(&experiment.place(name), &set)?, seed)
             }
             Source::Random => {
                 let mut ranges = Ranges::default();
                 if self.quick {
                     ranges.duration_s = QUICK_SUITE_S;
                 }
-                let mut drawn = ranges.draw("native", Purpose::Evaluation, SUITE_SEED, seed);
+                let suite = if experiment.raw.sweep { SWEPT_SUITE_SEED } else { SUITE_SEED };
+                let mut drawn = ranges.draw("native", Purpose::Evaluation, suite, seed);
                 for param in &contender.params {
                     let (name, value) =
                         param.trim_start_matches("param.").split_once('=').unwrap_or_default();
@@ -236,9 +356,34 @@ impl Runner {
     }
 }
 
-fn progress_bar(id: &str, runs: usize) -> ProgressBar {
+/// Over so many simulations; hidden where standard error is no terminal.
+pub fn progress_bar(runs: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos} of {len} runs, {eta} left");
-    ProgressBar::new(runs as u64)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_message(id.to_string())
+    ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// One run of an experiment: a cell, from 1 as on its page, and a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pick {
+    /// Which cell.
+    pub cell: usize,
+    /// Its seed.
+    pub seed: u64,
+}
+
+impl FromStr for Pick {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pick, String> {
+        let parts =
+            text.split_once('.').and_then(|(cell, seed)| Some((cell.parse().ok()?, seed.parse().ok()?)));
+        let (cell, seed) = parts.ok_or_else(|| "not CELL.SEED, such as 3.1".to_string())?;
+        Ok(Pick { cell, seed })
+    }
+}
+
+impl std::fmt::Display for Pick {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.cell, self.seed)
+    }
 }

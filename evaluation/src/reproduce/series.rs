@@ -158,7 +158,9 @@ mod tests {
             throughput_mbps: Some(10.0),
             goodput_mbps: None,
             owd_mean_ms: None,
+            owd_p50_ms: None,
             owd_p95_ms: Some(30.0),
+            owd_p99_ms: None,
             rtt_mean_ms: Some(62.5),
             rtt_p95_ms: None,
             ideal_rtt_ms: 50.0,
@@ -200,6 +202,7 @@ mod tests {
             }],
             flows,
             jain_index: None,
+            disturbed: None,
             optimal_mbps: Some(20.0),
         }
     }

@@ -119,5 +119,5 @@ fn show(files: &[PathBuf], out: &Path) -> Result<()> {
     }
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = out.file_name().and_then(|name| name.to_str()).ok_or_else(|| usage("--out names no file"))?;
-    output::write_whole(folder, name, &picture::draw(&named))
+    output::write_whole(folder, name, picture::draw(&named))
 }

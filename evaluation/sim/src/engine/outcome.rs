@@ -42,6 +42,7 @@ impl Simulation<'_> {
                 })
                 .collect(),
             jain_index: self.jain(),
+            disturbed: None,
             optimal_mbps: optimal.map(|bytes| Rate::from_bytes_per_s(bytes / measured.as_secs_f64()).mbps()),
             flows,
         }
@@ -68,7 +69,9 @@ impl Simulation<'_> {
             throughput_mbps: mbps(flow.measure.wire_bytes),
             goodput_mbps: mbps(flow.measure.payload_bytes),
             owd_mean_ms: flow.measure.one_way_delay.mean().map(Dur::as_millis_f64),
+            owd_p50_ms: flow.measure.one_way_delay.quantile(0.5).map(Dur::as_millis_f64),
             owd_p95_ms: flow.measure.one_way_delay.quantile(0.95).map(Dur::as_millis_f64),
+            owd_p99_ms: flow.measure.one_way_delay.quantile(0.99).map(Dur::as_millis_f64),
             rtt_mean_ms: flow.measure.rtt.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: flow.measure.rtt.quantile(0.95).map(Dur::as_millis_f64),
             ideal_rtt_ms: self.scenario.ideal_rtt(index).as_millis_f64(),
