@@ -29,6 +29,8 @@ REFUSED = (
     "os.chmod",
     "os.chown",
     "_thread.start_new_thread",
+    "_thread.start_joinable_thread",
+    "sys.remote_exec",
     "gc.get_objects",
     "gc.get_referrers",
 )
@@ -69,8 +71,9 @@ def close(folder: str) -> None:
             if opened > FILES:
                 refuse(f"it opens more than {FILES} files for writing")
         elif event in CHANGES:
-            if not _within(os.fsdecode(arguments[0]), inside):
-                refuse(f"{event}: {arguments[0]}")
+            for path in arguments[: 2 if event == "os.rename" else 1]:
+                if not _within(os.fsdecode(path), inside):
+                    refuse(f"{event}: {path}")
         elif event in REFUSED or event.startswith("ctypes."):
             refuse(event)
 

@@ -78,6 +78,7 @@ HARMFUL = {
     "is no Python": ("def f(:", "SyntaxError"),
     "forks past the hook": (FORK_EXEC, "Operation not permitted"),
     "writes many": ("for n in range(100): open(str(n), 'w')", "more than 64 files"),
+    "moves": ("import os; open('x', 'w').close(); os.rename('x', '{folder}/evil')", "not allowed"),
     "removes": ("import os; os.remove('{folder}/kept')", "not allowed"),
 }
 
