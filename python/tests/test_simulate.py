@@ -234,6 +234,8 @@ def test_a_sweep_has_means_and_intervals():
     assert same.deviation == 0 and same.runs == 3
     assert differs.deviation > 0 and differs.low < differs.mean < differs.high
     assert len(made.table()) == 4 and "±" in str(made)
+    assert str(anole_ccp.Figure(0.0031, 0.0002, 0, 0, 3)) == "0.0031 ± 0.0002"
+    assert str(anole_ccp.Figure(31.0, 3.589, 0, 0, 3)) == "31.00 ± 3.59"
 
 
 def test_a_scenario_is_changed_and_swept_over():
