@@ -67,13 +67,7 @@ impl Carrier {
         [Carrier::Sim, Carrier::Quic, Carrier::InProcess, Carrier::UserTcp, Carrier::Kernel];
 
     fn name(self) -> &'static str {
-        match self {
-            Carrier::Sim => "sim",
-            Carrier::Quic => "quic",
-            Carrier::InProcess => "in-process",
-            Carrier::UserTcp => "usertcp",
-            Carrier::Kernel => "kernel",
-        }
+        self.datapath().map_or("sim", DatapathKind::name)
     }
 
     fn datapath(self) -> Option<DatapathKind> {

@@ -111,6 +111,18 @@ pub enum DatapathKind {
     Kernel,
 }
 
+impl DatapathKind {
+    /// As in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            DatapathKind::Quic => "quic",
+            DatapathKind::InProcess => "in-process",
+            DatapathKind::UserTcp => "usertcp",
+            DatapathKind::Kernel => "kernel",
+        }
+    }
+}
+
 /// What carries the flows, and what they go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carrier {
@@ -150,6 +162,11 @@ pub fn main(args: Args) -> Result<()> {
         ));
     }
     if args.emulator == EmulatorKind::Mahimahi {
+        if args.datapath == DatapathKind::UserTcp {
+            return Err(usage(
+                "--emulator mahimahi carries --datapath quic, in-process and kernel; leave it out",
+            ));
+        }
         anole_emulator::mahimahi::check(&scenario).map_err(usage)?;
     }
     let carrier = Carrier { datapath: args.datapath, emulator: args.emulator };
@@ -217,14 +234,16 @@ pub fn run_one(
         true => None,
         false => Some(agent::find(agent.agent_binary.as_deref())?),
     };
-    let run = match datapath {
-        DatapathKind::Quic | DatapathKind::InProcess => quic::run,
-        DatapathKind::UserTcp => usertcp::run,
-        DatapathKind::Kernel => kernel::run,
-    };
     let _awake = host::keep_awake();
     let begin = host::ProcessorTime::now();
-    let result = run(scenario, &governed, seed, binary.as_deref(), agent, emulator, bar)?;
+    let binary = binary.as_deref();
+    let result = match datapath {
+        DatapathKind::Quic | DatapathKind::InProcess => {
+            quic::run(scenario, &governed, seed, binary, agent, emulator, bar)
+        }
+        DatapathKind::UserTcp => usertcp::run(scenario, &governed, seed, binary, agent, bar),
+        DatapathKind::Kernel => kernel::run(scenario, &governed, seed, binary, agent, emulator, bar),
+    }?;
     Ok((result, host::stolen_since(begin).unwrap_or_default()))
 }
 

@@ -55,8 +55,7 @@ impl Carrier {
     pub fn name(&self) -> &'static str {
         match self {
             Carrier::Simulator(_) => "sim",
-            Carrier::Packets { datapath: DatapathKind::Quic, .. } => "quic",
-            Carrier::Packets { datapath: DatapathKind::Kernel, .. } => "kernel",
+            Carrier::Packets { datapath, .. } => datapath.name(),
         }
     }
 }
