@@ -77,8 +77,8 @@ impl Simulation<'_> {
             ideal_rtt_ms: self.scenario.ideal_rtt(index).as_millis_f64(),
             loss_rate: share(lost, settled),
             retransmit_rate: share(retransmitted - before.retransmitted, sent),
-            app_delay: (!flow.measure.app_delay.is_empty()).then(|| AppDelay {
-                mean_ms: flow.measure.app_delay.mean().map_or(0.0, Dur::as_millis_f64),
+            app_delay: flow.measure.app_delay.mean().map(|mean| AppDelay {
+                mean_ms: mean.as_millis_f64(),
                 max_ms: flow.measure.app_delay_max.as_millis_f64(),
             }),
             fct_s: complete.then(|| ended.since(flow.start).as_secs_f64()),
