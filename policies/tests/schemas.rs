@@ -179,6 +179,51 @@ fn a_comment_or_an_indentation_is_no_difference() {
     assert_eq!(Schema::parse(&changed, "x").unwrap(), *builtin("libra").unwrap());
 }
 
+/// 40 Mbps were once delivered; now 20 are while 30 are sent, in 20 ms of a path of 50 ms with 25 ms of queue. The values
+/// are those of the papers' and the released codes' formulas, as the head of each schema tells them, by hand.
+#[test]
+fn inputs_are_those_that_the_papers_compute() {
+    let first = Observation::quiet(Rate::from_mbps(40.0));
+    let seen = Observation {
+        rate: Rate::from_mbps(30.0),
+        delivery_rate: Rate::from_mbps(20.0),
+        srtt: Dur::from_millis(60),
+        min_rtt: Dur::from_millis(50),
+        rtt: Dur::from_millis(75),
+        rtt_gradient: 0.1,
+        loss_rate: 0.1,
+        interval: Dur::from_millis(20),
+        cwnd: 100_000,
+        inflight: 80_000,
+        acks: 45,
+        lost: 5,
+        mss: 1000,
+        ..first
+    };
+    for (name, wanted) in [
+        // Throughput, pacing rate, 5 · loss rate over the largest throughput, samples over window, s, min RTT / srtt,
+        // the same with a quarter more.
+        ("orca", &[0.5, 0.75, 5.0 * 2.0 / 40.0, 0.45, 0.02, 50.0 / 60.0, 1.0][..]),
+        // Half the slope, RTT over the smallest, sent over delivered.
+        ("aurora", &[0.05, 1.5, 1.5]),
+        // ms and Mbps over 200, packets over 5000; then the choice before, which is none of the first four.
+        ("indigo", &[0.125, 0.1, 0.15, 0.02, 0.0, 0.0, 0.0, 0.0, 1.0]),
+        // … the window's 16 Mbps over the largest 40, in Astraea's 0.8; 40 Mbps over 80, 50 ms over 500.
+        ("astraea", &[0.5, 1.5, 1.2, 0.32, 0.5, 0.1, 2.0 / 40.0, 0.8, 0.75, 0.05]),
+        ("libra", &[0.75, 1.5, 0.1, 0.4, 0.75]),
+        ("spine", &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 0.0, 0.0, 0.0, 0.0]),
+        ("spine-cubic", &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 0.0, 0.0]),
+    ] {
+        let schema = builtin(name).unwrap();
+        let mut features = Features::new(schema);
+        features.push(&first);
+        let input = features.push(&seen);
+        let newest = &input[input.len() - schema.features.len()..];
+        let close = newest.iter().zip(wanted).all(|(is, wanted)| (f64::from(*is) - wanted).abs() < 1e-6);
+        assert!(close && newest.len() == wanted.len(), "{name}: {newest:?}, by the paper {wanted:?}");
+    }
+}
+
 #[test]
 fn indigo_begins_with_the_last_entry_and_then_sees_its_choices() {
     let mut features = Features::new(builtin("indigo").unwrap());

@@ -52,8 +52,6 @@ pub(super) struct Learned {
     ruled: bool,
     /// What the last question was about, and when its answer is due.
     asked: Option<(Observation, Time)>,
-    /// In force after the last decision.
-    rate_before: Rate,
     /// The first round-trip time was measured.
     begun: bool,
     next_decision: Time,
@@ -79,7 +77,6 @@ impl Learned {
             guard,
             ruled: false,
             asked: None,
-            rate_before: Rate::from_bytes_per_s(f64::from(Bounds::DEFAULT.max_rate_bytes_per_s)),
             begun: false,
             next_decision: Time::ZERO,
             last_report: None,
@@ -135,10 +132,8 @@ impl Learned {
             Answer::Decided { decision, fresh } => {
                 self.guard.answered();
                 self.ruled = self.guard.rule_governs();
-                let ceiling = certificate::ceiling(&seen, self.rate_before, self.ceiling());
                 let decision = certificate::clamp(decision, &seen);
-                self.actuator.apply(&decision, ceiling, &self.monitor, out);
-                self.rate_before = self.actuator.in_force(&self.monitor).0;
+                self.actuator.apply(&decision, self.ceiling(), &self.monitor, out);
                 self.telemetry.decisions += u64::from(fresh);
             }
             Answer::Unusable => self.no_answer(now, out),

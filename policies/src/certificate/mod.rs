@@ -20,7 +20,7 @@ mod situation;
 #[cfg(test)]
 mod tests;
 
-pub use property::{EMPTY, FULL_LOSS, QUEUED, SHORT_BUFFER, Situation, ceiling, clamp};
+pub use property::{EMPTY, FULL_LOSS, QUEUED, SHORT_BUFFER, Situation, clamp};
 
 use crate::features::Features;
 use crate::file::PolicyFile;

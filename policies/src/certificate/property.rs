@@ -3,7 +3,6 @@
 
 use crate::action::Decision;
 use crate::observation::Observation;
-use anole_model::Rate;
 
 /// Round-trip time over the smallest one at which a queue is certain, whatever the jitter …
 pub const QUEUED: f64 = 1.05;
@@ -38,8 +37,7 @@ impl Situation {
     }
 }
 
-/// The decision, within what its situation allows. A decision about registers moves no window by itself and stays; the
-/// window that their program has grown to is bounded by [`ceiling`].
+/// The decision, within what its situation allows. A decision about registers moves no window by itself and stays.
 pub fn clamp(decision: Decision, seen: &Observation) -> Decision {
     let Some(situation) = Situation::of(seen) else { return decision };
     let delivered = seen.delivery_rate.bytes_per_s();
@@ -58,19 +56,10 @@ pub fn clamp(decision: Decision, seen: &Observation) -> Decision {
     }
 }
 
-/// The largest rate that a flow may have after a decision, where `before` was in force after the last one: in a full
-/// short buffer no more than that.
-pub fn ceiling(seen: &Observation, before: Rate, otherwise: Rate) -> Rate {
-    match Situation::of(seen) {
-        Some(Situation::FullShortBuffer) => otherwise.min(before),
-        _ => otherwise,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anole_model::Dur;
+    use anole_model::{Dur, Rate};
 
     fn seen(rtt_ms: u64, lost: u64) -> Observation {
         let rate = Rate::from_bytes_per_s(1e6);
@@ -109,7 +98,5 @@ mod tests {
         }
         let parameters = Decision::Parameters(vec![1.0]);
         assert_eq!(clamp(parameters.clone(), &full), parameters);
-        let [slow, fast] = [8e5, 2e6].map(Rate::from_bytes_per_s);
-        assert_eq!([ceiling(&full, slow, fast), ceiling(&empty, slow, fast)], [slow, fast]);
     }
 }
