@@ -61,7 +61,6 @@ NS3_LINKS = [
     Link("48 Mbps, 25 ms, 2 BDP"),
     Link("the same, loss 0.1 %", loss=0.001),
     Link("the same, 0.2 BDP", buffer_bdp=0.2),
-    Link("the same, 50 ms", delay_ms=50.0),
 ]
 #: Our law, the class of ns-3, and what else that is told.
 NS3_LAWS = [
