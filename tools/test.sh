@@ -66,7 +66,7 @@ done
 cargo fmt --all --check
 (cd tests/oracle && cargo fmt --check)
 clang-format --dry-run -Werror ccp-kernel/vm/*.h ccp-kernel/module/*.[ch] ccp-kernel/tests/*.c ccp-kernel/bpf/src/*.c \
-    ccp-kernel/bpf/src/bpf/*.[ch] datapaths/capi/tests/c/*.[ch] datapaths/capi/examples/*.c
+    ccp-kernel/bpf/src/bpf/*.[ch] datapaths/capi/tests/c/*.[ch] datapaths/capi/examples/*.c tools/ns3/*.cc
 
 step "lints as errors"
 cargo clippy --locked --workspace --all-targets -- -D warnings

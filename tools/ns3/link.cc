@@ -1,10 +1,11 @@
 /*
- * One TCP flow of ns-3 over one link, as `anole-eval sim` has it: what passed, how long it took, what was lost.
+ * One TCP flow of ns-3 over one link, as `anole-eval sim` has it: what passed, how long it took, what was
+ * lost.
  *
- * This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
- * License version 2 as published by the Free Software Foundation. It is distributed in the hope that it will be useful,
- * but WITHOUT ANY WARRANTY; without even the implied warranty of MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.
- * See the GNU General Public License for more details.
+ * This program is free software; you can redistribute it and/or modify it under the terms of the GNU General
+ * Public License version 2 as published by the Free Software Foundation. It is distributed in the hope that
+ * it will be useful, but WITHOUT ANY WARRANTY; without even the implied warranty of MERCHANTABILITY or
+ * FITNESS FOR A PARTICULAR PURPOSE. See the GNU General Public License for more details.
  *
  * SPDX-License-Identifier: GPL-2.0-only
  *
@@ -27,29 +28,23 @@ using namespace ns3;
 
 namespace {
 
-// Counts packets with data, from the sender's IP layer to the receiver's. IPv4's identification tells them apart: a
-// packet's number in ns-3 is the same for all that an application sent at once.
-class Meter
-{
+// Counts packets with data, from the sender's IP layer to the receiver's. IPv4's identification tells them
+// apart: a packet's number in ns-3 is the same for all that an application sent at once.
+class Meter {
   public:
-    explicit Meter(Time warmup)
-        : warmup(warmup)
-    {
-    }
+    explicit Meter(Time warmup) : warmup(warmup) {}
 
-    void Sent(Ptr<const Packet> packet, Ptr<Ipv4>, uint32_t)
-    {
+    void Sent(Ptr<const Packet> packet, Ptr<Ipv4>, uint32_t) {
         if (packet->GetSize() > HEADERS) {
-            Flight &flight = flights[Identification(packet)];
+            Flight& flight = flights[Identification(packet)];
             // 65 536 packets ago it was sent, and did not arrive.
             lost += flight.open && flight.sent >= warmup;
             flight = {Simulator::Now(), true};
         }
     }
 
-    void Received(Ptr<const Packet> packet, Ptr<Ipv4>, uint32_t)
-    {
-        Flight &flight = flights[Identification(packet)];
+    void Received(Ptr<const Packet> packet, Ptr<Ipv4>, uint32_t) {
+        Flight& flight = flights[Identification(packet)];
         if (flight.open && Simulator::Now() >= warmup) {
             packets += 1;
             bytes += packet->GetSize();
@@ -58,11 +53,11 @@ class Meter
         flight.open = false;
     }
 
-    // Of packets sent after the warm-up; one that has not been on its way for longer than `patience` may arrive.
-    double LossRate(Time patience) const
-    {
+    // Of packets sent after the warm-up; one that has not been on its way for longer than `patience` may
+    // arrive.
+    double LossRate(Time patience) const {
         uint64_t all = lost;
-        for (const Flight &flight : flights) {
+        for (const Flight& flight : flights) {
             all += flight.open && flight.sent >= warmup && Simulator::Now() - flight.sent > patience;
         }
         return static_cast<double>(all) / static_cast<double>(all + packets);
@@ -70,18 +65,17 @@ class Meter
 
     uint64_t packets = 0;
     uint64_t bytes = 0;
-    double delay = 0; // sum, s
+    double delay = 0;  // sum, s
 
   private:
-    static constexpr uint32_t HEADERS = 100; // of a packet without data, at most
+    static constexpr uint32_t HEADERS = 100;  // of a packet without data, at most
 
     struct Flight {
         Time sent;
         bool open = false;
     };
 
-    static uint16_t Identification(Ptr<const Packet> packet)
-    {
+    static uint16_t Identification(Ptr<const Packet> packet) {
         Ipv4Header header;
         packet->PeekHeader(header);
         return header.GetIdentification();
@@ -92,10 +86,9 @@ class Meter
     std::vector<Flight> flights = std::vector<Flight>(1 << 16);
 };
 
-} // namespace
+}  // namespace
 
-int main(int argc, char *argv[])
-{
+int main(int argc, char* argv[]) {
     std::string tcp = "TcpCubic";
     double mbps = 48, delayMs = 25, loss = 0, seconds = 30, warmup = 0;
     uint32_t bufferBytes = 300000, mss = 1448, seed = 1;
@@ -113,8 +106,8 @@ int main(int argc, char *argv[])
 
     Config::SetDefault("ns3::TcpWestwood::ProtocolType", EnumValue(TcpWestwood::WESTWOODPLUS));
 
-    const uint32_t full = mss + 52; // IPv4 20, TCP 20, time stamps 12
-    const uint32_t ppp = 2;         // what the device adds to a packet
+    const uint32_t full = mss + 52;  // IPv4 20, TCP 20, time stamps 12
+    const uint32_t ppp = 2;          // what the device adds to a packet
     const double rate = mbps * 1e6 * (full + ppp) / full;
     RngSeedManager::SetRun(seed);
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TypeId::LookupByName("ns3::" + tcp)));
@@ -123,7 +116,7 @@ int main(int argc, char *argv[])
     // An ACK for every packet, as in the simulator; Linux's smallest timeout.
     Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(1));
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
-    for (const char *buffer : {"SndBufSize", "RcvBufSize"}) {
+    for (const char* buffer : {"SndBufSize", "RcvBufSize"}) {
         Config::SetDefault(std::string("ns3::TcpSocket::") + buffer, UintegerValue(1 << 26));
     }
 
@@ -135,8 +128,7 @@ int main(int argc, char *argv[])
     PointToPointHelper link;
     link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(static_cast<uint64_t>(rate))));
     link.SetChannelAttribute("Delay", TimeValue(Seconds(delayMs / 1e3)));
-    link.SetQueue("ns3::DropTailQueue",
-                  "MaxSize",
+    link.SetQueue("ns3::DropTailQueue", "MaxSize",
                   QueueSizeValue(QueueSize(QueueSizeUnit::BYTES, bufferBytes / full * (full + ppp))));
     NetDeviceContainer near = access.Install(nodes.Get(0), nodes.Get(1));
     NetDeviceContainer far = link.Install(nodes.Get(1), nodes.Get(2));

@@ -1,7 +1,7 @@
 //! One plot: title, legend, axes, and its curves as lines, points or bars.
 
 use crate::axis::Axis;
-use crate::style::{Marker, Style, shown, styles};
+use crate::style::{Marker, Style, styles};
 use crate::svg::{Picture, line, text, width_of};
 use std::fmt::Write;
 
@@ -275,7 +275,6 @@ fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)]) ->
     text(out, (x, y), "ap-ink", "start", TITLE, frame.title);
     y += HEAD_LINE;
     for (name, style) in named {
-        let name = &shown(name);
         let width = SWATCH + width_of(name, LABEL) + EDGE;
         if x > EDGE && x + width > f64::from(frame.size.0) {
             (x, y) = (EDGE, y + HEAD_LINE);

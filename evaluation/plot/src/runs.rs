@@ -8,6 +8,8 @@ use anole_sim::result::{FlowResult, RunResult};
 /// Height of each plot, pixels.
 const HEIGHT: u32 = 270;
 const TIME: &str = "time, s";
+/// Published systems of which this project ships a policy that it trained itself.
+const TRAINED_HERE: [&str; 2] = ["orca", "sage"];
 
 /// One run: a curve per flow. Several: a curve per run, of its first flow under test, and the queue of the first link.
 pub fn of_runs(runs: &[RunResult]) -> Picture {
@@ -65,9 +67,12 @@ fn flows(runs: &[RunResult]) -> Vec<(String, &FlowResult)> {
     match runs {
         [run] => {
             let same = |alg: &str| run.flows.iter().filter(|flow| flow.alg == alg).count();
-            let label = |(index, flow): (usize, &FlowResult)| match same(&flow.alg) {
-                1 => flow.alg.clone(),
-                _ => format!("flow {}: {}", index + 1, flow.alg),
+            let label = |(index, flow): (usize, &FlowResult)| {
+                let policy = run.policy.as_deref().filter(|_| flow.alg == run.alg);
+                match same(&flow.alg) {
+                    1 => named(&flow.alg, policy),
+                    _ => format!("flow {}: {}", index + 1, named(&flow.alg, policy)),
+                }
             };
             run.flows.iter().enumerate().map(|each| (label(each), each.1)).collect()
         }
@@ -79,9 +84,19 @@ fn flows(runs: &[RunResult]) -> Vec<(String, &FlowResult)> {
     }
 }
 
+/// An algorithm of a run, with the policy that was asked for. A published system whose policy this project trained says
+/// so: its released weights are another algorithm, and run from a policy file, whose name stands here.
+fn named(alg: &str, policy: Option<&str>) -> String {
+    let own = policy.map_or(alg.to_string(), |policy| format!("{alg}+{policy}"));
+    match TRAINED_HERE.contains(&policy.unwrap_or(alg)) {
+        true => own + ", trained here",
+        false => own,
+    }
+}
+
 /// A run by its algorithm and policy, and by its seed where there are several of them.
 fn label(runs: &[RunResult], run: &RunResult) -> String {
-    let own = run.policy.as_ref().map_or(run.alg.clone(), |policy| format!("{}+{policy}", run.alg));
+    let own = named(&run.alg, run.policy.as_deref());
     let several = runs.iter().filter(|other| other.alg == run.alg && other.policy == run.policy).count() > 1;
     if several { format!("{own} (seed {})", run.seed) } else { own }
 }
@@ -124,4 +139,23 @@ fn queues(runs: &[RunResult]) -> Vec<Curve> {
 /// Values at the ends of their points.
 fn timed(dt_s: f64, values: Vec<f64>) -> Vec<(f64, f64)> {
     (1u32..).map(|point| f64::from(point) * dt_s).zip(values).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_trained_here_are_told_from_released_ones() {
+        for (alg, policy, legend) in [
+            ("orca", None, "orca, trained here"),
+            ("sage", Some("sage"), "sage+sage, trained here"),
+            ("anole", Some("orca"), "anole+orca, trained here"),
+            ("orca", Some("released.safetensors"), "orca+released.safetensors"),
+            ("anole", Some("libra"), "anole+libra"),
+            ("cubic", None, "cubic"),
+        ] {
+            assert_eq!(named(alg, policy), legend);
+        }
+    }
 }

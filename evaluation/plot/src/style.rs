@@ -90,23 +90,6 @@ fn algorithm(label: &str) -> Option<&'static (&'static str, usize, Marker)> {
     ALGORITHMS.iter().find(|(known, _, _)| *known == name)
 }
 
-/// Published systems of which this project ships a policy that it trained itself: their released weights are another
-/// algorithm, and run from a policy file.
-const TRAINED_HERE: [&str; 2] = ["orca", "sage"];
-
-/// A label as legends show it: `orca` and `anole+orca` are `orca, trained here` and `anole+orca, trained here`; what names
-/// a policy file is shown as it is (`orca+released.safetensors`).
-pub fn shown(label: &str) -> String {
-    let own = label.split_once(": ").map_or(label, |(_, own)| own);
-    let name = own.split([' ', ',', '(']).next().unwrap_or_default();
-    let policy = name.rsplit_once('+').map_or(name, |(_, policy)| policy);
-    let end = label.len() - own.len() + name.len();
-    match TRAINED_HERE.contains(&policy) {
-        true => format!("{}, trained here{}", &label[..end], &label[end..]),
-        false => label.to_string(),
-    }
-}
-
 /// Whether a label begins with the name of an algorithm that has a look of its own.
 pub fn has_look(label: &str) -> bool {
     algorithm(label).is_some()
@@ -142,25 +125,6 @@ pub fn styles(labels: &[&str]) -> Vec<Style> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn peers_trained_here_are_told_from_released_ones() {
-        for (label, legend) in [
-            ("orca", "orca, trained here"),
-            ("orca (seed 2)", "orca, trained here (seed 2)"),
-            ("sage+sage", "sage+sage, trained here"),
-            ("anole+orca", "anole+orca, trained here"),
-            ("flow 2: orca", "flow 2: orca, trained here"),
-            ("orca+released.safetensors", "orca+released.safetensors"),
-            ("orca+other", "orca+other"),
-            ("orcas", "orcas"),
-            ("cubic", "cubic"),
-            ("mean capacity", "mean capacity"),
-        ] {
-            assert_eq!(shown(label), legend);
-            assert_eq!(algorithm(&shown(label)), algorithm(label), "{label}");
-        }
-    }
 
     #[test]
     fn an_algorithm_looks_the_same_in_every_plot() {
