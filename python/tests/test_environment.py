@@ -212,7 +212,7 @@ def test_flows_of_its_own_kind_run_the_peers_policy():
 
 
 def test_media_and_changes_are_drawn_and_refused_by_name():
-    wild = SHORT.replace(traces=0.3, busy_cells=1.0, wifi=0.5, rtt_steps=1.0, steps=0.2)
+    wild = SHORT.replace(traces=0.3, busy_cells=1.0, wifi=0.4, rtt_steps=1.0, steps=0.2)
     assert equal(rollout(env(ranges=wild, threads=1)), rollout(env(ranges=wild, threads=2)))
     with pytest.raises(ValueError, match="wifi"):
         env(ranges=SHORT.replace(wifi=0.9, traces=0.3))
