@@ -310,7 +310,7 @@ def write(figures: dict[str, Any]) -> str:
     lines = [
         "# Trained policies on links that no training has seen",
         "",
-        "Written by `training/report.py`; the figures are those of one run. Each row of a suite: "
+        "Written by `training/report.py`; each algorithm's figures are those of one run. Each row of a suite: "
         f"{figures['links']} links (the random suite) or {figures['other_links']} (the other ranges), 30 s each, "
         f"seed {figures['seed']}. Power is utilisation / (mean RTT / RTT of a lone packet), Kleinrock's power scaled "
         "to 1 for a link that is always busy and never queues; delay is one way, beyond that of a lone packet.",
