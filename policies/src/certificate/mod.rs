@@ -1,15 +1,15 @@
 //! Certificates: what a policy's network does in whole boxes of situations, not only where it was tried.
 //!
-//! A situation (in full: [`property`]) is a box of what a flow measures: delivery rate, smallest round-trip time, RTT over
+//! A situation (in full: `property`) is a box of what a flow measures: delivery rate, smallest round-trip time, RTT over
 //! it, rate in force over delivery rate, delivery rate over the largest one, loss, slope of the round-trip time. It lasts
 //! for the whole history of the input, and for [`DECISIONS`] decisions of a recurrent network from a new flow's state
 //! on. The features are computed by [`Features`] itself at the corners of the box; each of them is a product of powers
 //! of these figures or rises or falls in each, so that its extremes lie there. The box of features is bisected, the
-//! widest side as the network feels it first, until the network's bounds ([`network`]) prove the property in a piece,
+//! widest side as the network feels it first, until the network's bounds (`network`) prove the property in a piece,
 //! until the network itself breaks it in the middle of the piece, or until the budget of pieces is used up.
 //!
 //! Yang et al., *Canopy: Property-Driven Learning for Congestion Control*, 2024, certify such properties with boxes. Here
-//! affine forms ([`form`]) keep what features and layers owe to the same cause, which boxes lose.
+//! affine forms (`form`) keep what features and layers owe to the same cause, which boxes lose.
 //!
 //! [`clamp`] does the same at run time for what no certificate covers.
 

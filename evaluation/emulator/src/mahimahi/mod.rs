@@ -11,7 +11,7 @@
 //!  namespace of the receivers  (outermost, made by this process)
 //! ```
 //!
-//! Addresses are those of [`Hosts`]: each namespace in between gets a route to the senders, so that Mahimahi's
+//! Addresses are those of [`Hosts`](crate::Hosts): each namespace in between gets a route to the senders, so that Mahimahi's
 //! translation of addresses has nothing to translate and flows are known by their ports.
 //!
 //! What is measured comes from the log of `mm-link` (throughput, queueing delay, loss in the queue) and from what the
