@@ -231,16 +231,14 @@ fn antelopes_data_units_are_logged_and_its_law_is_remembered_for_the_address() {
     let (units, prior) = (agent.stats.with_extension("units"), agent.stats.with_extension("prior"));
     let mut host = MiniHost::new(&agent.socket, 1);
     let flow = host.open("");
-    // Units have 20 ACKs, and a report each.
-    let reports = |host: &MiniHost| host.datapath.flow(flow).unwrap().stats().reports;
-    assert!(host.drive(Duration::from_secs(20), |host| reports(host) >= 10));
+    // Units have 20 ACKs.
+    assert!(host.drive(Duration::from_secs(20), |_| read_lines(&units).len() >= 5));
     host.close(flow);
     agent.awaits_ends(&mut host, 1);
     let Agent { stop, thread, _directory, .. } = agent;
     stop.store(true, Ordering::SeqCst);
     thread.join().unwrap().unwrap();
     let lines = read_lines(&units);
-    assert!(lines.len() >= 5, "{}", lines.len());
     assert!(lines.iter().all(|line| line["flow"] == 0 && line["acks"].as_f64() >= Some(20.0)), "{lines:?}");
     let arms: Vec<&str> = lines.iter().filter_map(|line| line["arm"].as_str()).collect();
     let longest = anole_algorithms::ARMS.iter().max_by_key(|arm| arms.iter().filter(|a| a == arm).count());

@@ -32,7 +32,7 @@ const MARKERS: [Marker; 5] =
     [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down];
 
 /// Name, colour, marker.
-const ALGORITHMS: [(&str, usize, Marker); 29] = [
+const ALGORITHMS: [(&str, usize, Marker); 30] = [
     ("anole", 0, Marker::Circle),
     ("cubic", 1, Marker::Square),
     ("bbr", 2, Marker::Triangle),
@@ -62,6 +62,7 @@ const ALGORITHMS: [(&str, usize, Marker); 29] = [
     ("westwood", 7, Marker::Circle),
     ("illinois", 5, Marker::Circle),
     ("track", 9, Marker::Square),
+    ("hold", 9, Marker::Diamond),
 ];
 
 /// What stands before the name of a transport's own algorithm.

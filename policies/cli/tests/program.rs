@@ -62,7 +62,10 @@ fn what_cannot_be_imported_is_told_and_nothing_written() {
     assert_eq!(error, "anole-policy: a.npz: no whole npz archive: its directory cannot be read\n");
     let (ok, _, error) = run(folder.path(), &["import", "orca", "model.meta"]);
     assert!(!ok);
-    assert!(error.contains("give their common prefix: model.index: No such file"), "{error}");
+    assert!(
+        error.contains("give their common prefix, or the folder of a SavedModel: model.index: No such file"),
+        "{error}"
+    );
     let (ok, _, error) = run(folder.path(), &["import", "orka", "a.npz"]);
     assert!(!ok && error.contains("possible values: orca, indigo, aurora, astraea"), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
