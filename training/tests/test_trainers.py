@@ -97,7 +97,7 @@ def test_a_run_is_not_overwritten_and_an_absent_one_not_resumed(tmp_path: Path, 
 
 def test_a_run_without_an_end_or_on_the_validations_links_is_refused(capsys) -> None:
     for wrong, word in (
-        (["--minutes", "0"], "--steps"),
+        (["--steps", "0", "--minutes", "0"], "--steps"),
         (["--seed", str(common.VALIDATION_SEED)], "--seed"),
         (["--reward", "power", "--envs", "0"], "--envs"),
     ):
