@@ -70,7 +70,8 @@ impl Carrier {
         self.datapath().map_or("sim", DatapathKind::name)
     }
 
-    fn datapath(self) -> Option<DatapathKind> {
+    /// What takes real packets; none for the simulator.
+    pub fn datapath(self) -> Option<DatapathKind> {
         match self {
             Carrier::Sim => None,
             Carrier::Quic => Some(DatapathKind::Quic),

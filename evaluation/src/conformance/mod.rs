@@ -2,6 +2,7 @@
 
 mod case;
 
+use crate::carriers::Carrier;
 use crate::emulate::{self, AgentArgs, DatapathKind};
 use crate::options::{PolicyArgs, usage};
 use crate::{output, pool};
@@ -46,26 +47,14 @@ pub struct Args {
     jobs: Option<NonZeroUsize>,
 }
 
-/// What carries the flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Carrier {
-    /// Virtual time
-    Sim,
-    /// QUIC over loopback through the user-space link emulator
-    Quic,
-    /// TCP of this machine's kernel, between two network namespaces; takes root
-    Kernel,
-}
-
 /// Runs the subcommand; an error when a case is missed.
 pub fn main(args: Args) -> Result<()> {
     let cases = chosen(&args.case)?;
     let loader = args.policies.loader()?;
     let algs = algorithms(&args.alg, &cases[0], &loader)?;
-    let verdicts = match args.datapath {
-        Carrier::Sim => simulated(&cases, &algs, &loader, pool::workers(args.jobs))?,
-        Carrier::Quic => real(&cases, &algs, &loader, DatapathKind::Quic, &args)?,
-        Carrier::Kernel => real(&cases, &algs, &loader, DatapathKind::Kernel, &args)?,
+    let verdicts = match args.datapath.datapath() {
+        None => simulated(&cases, &algs, &loader, pool::workers(args.jobs))?,
+        Some(datapath) => real(&cases, &algs, &loader, datapath, &args)?,
     };
     if args.json {
         for verdict in &verdicts {

@@ -4,8 +4,10 @@ use super::DatapathKind;
 use super::agent::{AgentProcess, ReportedFlow};
 use super::bpf_fs::BpfFs;
 use super::govern::AgentSpec;
+use anole_datapath_host::{Host, HostOptions};
 use anyhow::{Result, anyhow};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -103,6 +105,12 @@ impl Agents {
     /// The socket of each, whether it runs or not.
     pub fn sockets(&self) -> impl Iterator<Item = PathBuf> {
         (0..self.recipe.specs.len()).map(|index| AgentProcess::socket(&self.recipe.folder, index))
+    }
+
+    /// A datapath host in this process for each, connected to its socket.
+    pub fn hosts(&self) -> Result<Vec<Arc<Host>>> {
+        let host = |socket: PathBuf| Ok(Arc::new(Host::connect(&socket, HostOptions::default())?));
+        self.sockets().map(host).collect()
     }
 
     /// Plays the outages from `epoch` on, on a thread of its own: starting a process takes a while.

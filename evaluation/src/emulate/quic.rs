@@ -45,8 +45,7 @@ pub fn run(
     let folder = tempfile::Builder::new().prefix("anole-").tempdir().context("cannot make a folder")?;
     let agents = Agents::start(binary, folder.path(), &governed.agents, seed, &asked.agent_outage)?;
     let sockets: Vec<PathBuf> = agents.sockets().collect();
-    let hosts = sockets.iter().map(|socket| Host::connect(socket, HostOptions::default()).map(Arc::new));
-    let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
+    let hosts = agents.hosts()?;
     let Ends { server, namespaces, ready, entries, exits } = match emulator {
         EmulatorKind::Own => Ends::on_loopback(scenario)?,
         EmulatorKind::Mahimahi => Ends::in_namespaces(scenario)?,

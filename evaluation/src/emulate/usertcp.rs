@@ -24,7 +24,7 @@ use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -71,9 +71,7 @@ pub fn run(
     // Sockets, statistics and logs of the agents; removed at the end, whatever it is.
     let folder = tempfile::Builder::new().prefix("anole-").tempdir().context("cannot make a folder")?;
     let agents = Agents::start(binary, folder.path(), &governed.agents, seed, &asked.agent_outage)?;
-    let sockets: Vec<PathBuf> = agents.sockets().collect();
-    let hosts = sockets.iter().map(|socket| Host::connect(socket, HostOptions::default()).map(Arc::new));
-    let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
+    let hosts = agents.hosts()?;
     let (wire, ends) = StackSockets::open(scenario.flows.len())?;
     let epoch = Instant::now();
     let options = EmulatorOptions { epoch, warmup: scenario.warmup };
