@@ -1,6 +1,8 @@
 #!/bin/sh
 # Makes .venv with what python/ and training/ need (PyTorch among it, several GB), unless it is there and up
-# to date; then builds the simulator as a Python extension.
+# to date; then builds the simulator as a Python extension, unless asked for the packages alone:
+#
+#   tools/python.sh [packages]
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,4 +17,4 @@ if ! cmp -s training/requirements.txt .venv/requirements.txt 2>/dev/null; then
     .venv/bin/pip install --quiet --disable-pip-version-check --requirement training/requirements.txt
     cp training/requirements.txt .venv/requirements.txt
 fi
-python/build.sh
+[ "${1:-}" = packages ] || python/build.sh

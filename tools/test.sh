@@ -21,7 +21,7 @@ step() { # NAME: ends the step before
     [ -z "$1" ] || printf '\n== %s (%d s)\n' "$1" "$SECONDS"
 }
 
-beside="" beside_name=""
+packages="" beside="" beside_name=""
 begin_beside() { # NAME COMMAND...: runs it in a process group of its own; end_beside waits for it and shows its output
     beside_name=$1
     shift
@@ -47,7 +47,7 @@ end_beside() {
 
 summary() {
     local status=$?
-    [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true
+    for group in $beside $packages; do kill -- "-$group" 2>/dev/null || true; done
     [ $status = 0 ] || printf '\nFailed: %s\n' "$name"
     step ""
     printf '\n%6s  %s\n' s step
@@ -58,6 +58,12 @@ summary() {
     exit $status
 }
 trap summary EXIT
+
+# Python's packages are gigabytes to fetch and unpack: beside the first steps.
+set -m
+tools/python.sh packages >"$out/packages.log" 2>&1 &
+packages=$!
+set +m
 
 step "lock files, format"
 for lock in Cargo.lock */Cargo.lock */*/Cargo.lock */*/*/Cargo.lock; do
@@ -79,7 +85,29 @@ else
     tools/skips.sh add tools/cargo-deny "cargo-deny is not installed (cargo install --locked cargo-deny)"
 fi
 
+virtual_machines() {
+    # Beside a build they get a part of a core.
+    export BPF_TEST AGENT=$PWD/target/debug/anole-ccp TIMEOUT_S=1800
+    # 77: something is missing; the script says what.
+    for kernel in oldest newest; do
+        BUILD_ONLY=1 ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
+    done
+    for kernel in stable backports; do
+        ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
+    done
+}
+
+if [ "${1:-}" != lint ]; then
+    step "what the virtual machines run is built"
+    cargo build --locked --workspace --bin anole-ccp
+    built=$(cargo test --locked --workspace --no-run --test loopback --message-format json-render-diagnostics)
+    BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
+    begin_beside "the kernel's TCP in virtual machines" virtual_machines
+fi
+
 step "Python: environment, format, lints"
+wait $packages || { cat "$out/packages.log" && exit 1; }
+packages=""
 tools/python.sh
 for folder in python training labs; do
     (cd $folder && ../.venv/bin/ruff format --check . && ../.venv/bin/ruff check .)
@@ -92,20 +120,7 @@ done
 
 step "programs and tests are built"
 cargo build --locked --workspace --bins
-built=$(cargo test --locked --workspace --no-run --message-format json-render-diagnostics)
-BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
-
-virtual_machines() {
-    export BPF_TEST AGENT=$PWD/target/debug/anole-ccp
-    # 77: something is missing; the script says what.
-    for kernel in oldest newest; do
-        BUILD_ONLY=1 ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
-    done
-    for kernel in stable backports; do
-        ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
-    done
-}
-begin_beside "the kernel's TCP in virtual machines" virtual_machines
+cargo test --locked --workspace --no-run
 
 step "policy server: with each LibTorch, under sanitizers"
 ANOLE_TORCH_PYTHON=$PWD/.venv/bin/python policy-server/test.sh

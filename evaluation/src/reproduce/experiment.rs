@@ -219,6 +219,8 @@ pub enum Target {
 pub struct Figure {
     /// What was measured, and in which setting.
     pub what: String,
+    /// The contender whose figure it is, of a figure that each has.
+    pub contender: Option<String>,
     /// The source's figure, in its own words; empty if it has none.
     pub paper: String,
     /// One value per run.
@@ -284,6 +286,7 @@ mod tests {
     fn a_figure_knows_how_far_it_is_from_its_target() {
         let figure = |target| Figure {
             what: "x".into(),
+            contender: None,
             paper: String::new(),
             values: vec![1.0, 2.0, 3.0],
             unit: "Mbps".into(),

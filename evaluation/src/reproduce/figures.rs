@@ -64,6 +64,7 @@ fn one(
     let mut what = fill(&figure.what, &names)?;
     let mut values_of = values(contender)?;
     let mut whose = contender.to_string();
+    let of_each = (figure.contender == "each").then(|| contender.to_string());
     if !figure.lowest_of.is_empty() {
         let all = figure.lowest_of.iter().map(|who| {
             let who = fill(who, &names)?;
@@ -95,7 +96,8 @@ fn one(
     let target = target(&figure.target, &names)?;
     let runs = cells.iter().flat_map(|&cell| &results.0[cell].runs);
     let disturbed = runs.filter(|run| run.disturbed.is_some()).count();
-    Ok(Some(Figure { what, paper, values, unit: figure.unit.clone(), target, cells, disturbed }))
+    let unit = figure.unit.clone();
+    Ok(Some(Figure { what, contender: of_each, paper, values, unit, target, cells, disturbed }))
 }
 
 /// A measure of each run in some settings.

@@ -2,6 +2,7 @@
 
 use super::experiment::{Experiment, Figure, Target};
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// Columns of a figure's line: experiment, what, paper, ours, target, verdict.
 const COLUMNS_OF_LINE: usize = 6;
@@ -114,14 +115,44 @@ pub fn lines(id: &str, figures: &[Figure]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Contenders by figures, as a Markdown table: the means of what each contender has, a column per figure. Nothing with
+/// fewer than two of either.
+pub fn matrix(figures: &[Figure]) -> Option<String> {
+    let (mut rows, mut columns, mut means) = (Vec::new(), Vec::new(), HashMap::new());
+    for figure in figures {
+        let Some(contender) = figure.contender.as_deref() else { continue };
+        let Some(what) = figure.what.strip_suffix(contender) else { continue };
+        let unit = if figure.unit.is_empty() { String::new() } else { format!(" ({})", figure.unit) };
+        let column = format!("{}{unit}", what.trim_end_matches([' ', ',']));
+        if !rows.contains(&contender) {
+            rows.push(contender);
+        }
+        if !columns.contains(&column) {
+            columns.push(column.clone());
+        }
+        means.insert((contender, column), number(figure.mean()));
+    }
+    if rows.len() < 2 || columns.len() < 2 {
+        return None;
+    }
+    let mut out = format!("||{}|\n|---|{}\n", columns.join("|"), "---|".repeat(columns.len()));
+    for row in rows {
+        let cells =
+            columns.iter().map(|column| means.get(&(row, column.clone())).map_or("–", String::as_str));
+        out += &format!("|{row}|{}|\n", cells.collect::<Vec<_>>().join("|"));
+    }
+    Some(out)
+}
+
 /// The section of one experiment in the page.
 pub fn section(experiment: &Experiment, figures: &[Figure]) -> String {
     let (id, title) = (&experiment.id, &experiment.raw.title);
     let (about, source) = (experiment.raw.about.trim(), &experiment.raw.source);
-    let mut out = format!(
-        "\n## {id}: {title}\n\n{source}. {about}\n\n|{}|\n|---|---|---|---|---|---|\n",
-        TABLE.join("|")
-    );
+    let mut out = format!("\n## {id}: {title}\n\n{source}. {about}\n\n");
+    if let Some(matrix) = matrix(figures) {
+        out += &format!("{matrix}\n");
+    }
+    out += &format!("|{}|\n|---|---|---|---|---|---|\n", TABLE.join("|"));
     for figure in figures {
         let [what, paper, ours, target, verdict] = texts(figure);
         let row = [what, paper, ours, interval(figure), target, verdict].join("|");
@@ -146,6 +177,7 @@ mod tests {
     fn figure(values: &[f64], target: Target) -> Figure {
         Figure {
             what: "throughput, normal".into(),
+            contender: None,
             paper: "about 47".into(),
             values: values.to_vec(),
             unit: "Mbps".into(),
@@ -153,6 +185,21 @@ mod tests {
             cells: Vec::new(),
             disturbed: 0,
         }
+    }
+
+    #[test]
+    fn what_each_contender_has_is_a_table_of_contenders_by_figures() {
+        let of = |what: &str, contender: &str, unit: &str, value| Figure {
+            what: format!("{what}, {contender}"),
+            contender: Some(contender.into()),
+            unit: unit.into(),
+            ..figure(&[value], Target::None)
+        };
+        let figures =
+            [of("Jain", "reno", "", 0.9), of("Jain", "cubic", "", 0.95), of("loss", "cubic", "%", 1.5)];
+        let table = matrix(&figures).unwrap();
+        assert_eq!(table, "||Jain|loss (%)|\n|---|---|---|\n|reno|0.900|–|\n|cubic|0.950|1.50|\n");
+        assert_eq!(matrix(&figures[..2]), None, "one figure is a list");
     }
 
     #[test]
