@@ -26,7 +26,7 @@ policy) needs="$needs $torch" ;;
 train) needs="$needs $python" ;;
 test) needs="$needs $torch $python $vm /usr/include/gtest/gtest.h:libgtest-dev clang-format:clang-format clang:clang
     llvm-strip:llvm /usr/include/bpf/bpf_helpers.h:libbpf-dev ip:iproute2
-    /usr/include/lwip/lwip/tcp.h:liblwip-dev nc:netcat-openbsd" ;;
+    /usr/include/lwip/lwip/tcp.h:liblwip-dev nc:netcat-openbsd chromium:chromium" ;;
 *)
     echo "tools/setup.sh: \"$want\" is none of build, policy, train, test" >&2
     exit 2

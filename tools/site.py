@@ -33,23 +33,30 @@ GALLERY = [
 
 def main() -> None:
     """Writes target/site-pages anew."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    )  # fmt: skip
     shutil.rmtree(PAGES, ignore_errors=True)
-    pages = {ROOT / name for name in listed.stdout.split()}
+    pages = tracked("*.md")
     for page in pages:
         target = PAGES / page.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         text = page.read_text(encoding="utf-8")
         target.write_text(LINK.sub(lambda link, page=page: linked(link, page, pages), text), encoding="utf-8")
-        for picture in page.parent.glob("*.svg"):
-            shutil.copy(picture, target.parent)
+    for picture in tracked("*.svg", "*.png"):
+        target = PAGES / picture.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, target)
     modules = ["anole_ccp", *(f"anole_ccp.{name}" for name in ("fold", "gym", "schema", "networks", "policy_file"))]
     reference = "\n".join(f"::: {module}\n" for module in modules)
     (PAGES / "reference.md").write_text(f"# Python reference\n\n{reference}", encoding="utf-8")
     gallery()
+
+
+def tracked(*patterns: str) -> set[Path]:
+    """The files of the tree with such names."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return {ROOT / name for name in listed.stdout.split()}
 
 
 def linked(link: re.Match[str], page: Path, pages: set[Path]) -> str:

@@ -139,8 +139,15 @@ for folder in python training labs; do
     (cd $folder && PYTHONPATH=$root/python:$root/labs:$root/tools ../.venv/bin/python -m pytest -q -p pytest_skips)
 done
 
-step "Python: the documentation's site, the wheel in a fresh environment"
+step "pages in a browser: the documentation's site, an evaluation's"
 tools/site.sh
+rm -rf "$out/pages"
+target/debug/anole-eval reproduce spine-fig17 anole-fig9 --quick --out "$out/pages" >"$out/pages.log" 2>&1
+for folder in target/site "$out/pages"; do
+    .venv/bin/python tools/browser.py "$folder"
+done
+
+step "Python: the wheel in a fresh environment"
 tools/wheel.sh
 
 step "differential tests: libccp, the kernel datapaths' machine"
