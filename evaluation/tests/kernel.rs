@@ -126,6 +126,39 @@ fn is_governed(flow: &Value) {
     assert!(figure(flow, "goodput_mbps") > 0.0, "{flow}");
 }
 
+/// Links and flows of an experiment, over Linux TCP as they are in simulation.
+#[test]
+fn an_experiment_runs_over_linux_tcp() {
+    let Some(place) = Place::new() else { return };
+    let file = place.folder.path().join("mine.toml");
+    std::fs::write(
+        &file,
+        "title = \"one link\"\nsource = \"mine\"\nabout = \"One flow.\"\nfamily = \"mine\"\nsubject = \"linux:cubic\"\n\
+         seeds = [1, 1]\ncontenders = [\"subject\"]\n[[setting]]\nname = \"short\"\nscenario = \"short.toml\"\n\
+         [[figure]]\nwhat = \"throughput\"\nmeasure = \"throughput\"\nunit = \"Mbps\"\n\
+         [[panel]]\nkind = \"bars\"\ntitle = \"Throughput\"\ny = \"Mbps\"\nmeasure = \"throughput\"\n",
+    )
+    .unwrap();
+    let out = place.folder.path().join("out");
+    let run = Command::new(env!("CARGO_BIN_EXE_anole-eval"))
+        .arg("reproduce")
+        .args([
+            file.as_os_str(),
+            "--datapath".as_ref(),
+            "kernel".as_ref(),
+            "--json".as_ref(),
+            "--out".as_ref(),
+        ])
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let figure: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert!(figure["mode"] == "kernel" && figure["mean"].as_f64() > Some(0.0), "{figure}");
+    let page = std::fs::read_to_string(out.join("report.md")).unwrap();
+    assert!(page.contains("over Linux TCP, in real time"), "{page}");
+}
+
 #[test]
 fn cubic_of_the_kernel_is_like_the_simulators() {
     let Some(place) = Place::new() else { return };

@@ -385,9 +385,14 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         assert!(text.contains(message), "{text}");
     }
     for (options, message) in [
-        (&["anole-extremes", "--datapath", "quic"][..], "can't run with real packets: 10 Gbps"),
+        (&["anole-extremes", "--datapath", "quic"][..], "can't run with these packets: 10 Gbps"),
         (&["anole-fig5", "--datapath", "quic", "--jobs", "2"], "--jobs"),
         (&["anole-fig5", "--peers"], "--datapath quic"),
+        (&["anole-fig5", "--emulator", "mahimahi"], "--emulator"),
+        (
+            &["anole-fig10", "--datapath", "quic", "--emulator", "mahimahi"],
+            "Mahimahi cannot do what [[change]]",
+        ),
         (&["anole-fig5", "anole-fig7", "--only", "1.1"], "name one"),
         (&["anole-fig5", "--only", "99.1"], "--only 99.1: anole-fig5 has cells 1 to 21"),
     ] {

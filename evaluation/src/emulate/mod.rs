@@ -132,6 +132,17 @@ pub struct Carrier {
     pub emulator: EmulatorKind,
 }
 
+impl Carrier {
+    /// As in results.
+    pub fn name(self) -> &'static str {
+        match (self.emulator, self.datapath) {
+            (EmulatorKind::Own, datapath) => datapath.name(),
+            (EmulatorKind::Mahimahi, DatapathKind::Kernel) => "mahimahi-kernel",
+            (EmulatorKind::Mahimahi, _) => "mahimahi-quic",
+        }
+    }
+}
+
 impl From<DatapathKind> for Carrier {
     fn from(datapath: DatapathKind) -> Carrier {
         Carrier { datapath, emulator: EmulatorKind::Own }
@@ -161,20 +172,12 @@ pub fn main(args: Args) -> Result<()> {
             "a flow has ecn = true, which is simulated only; run `anole-eval sim`, or leave it out",
         ));
     }
-    if args.emulator == EmulatorKind::Mahimahi {
-        if args.datapath == DatapathKind::UserTcp {
-            return Err(usage(
-                "--emulator mahimahi carries --datapath quic, in-process and kernel; leave it out",
-            ));
-        }
-        anole_emulator::mahimahi::check(&scenario).map_err(usage)?;
-    }
     let carrier = Carrier { datapath: args.datapath, emulator: args.emulator };
     let runs = options.runs(&scenario);
     let loader = args.policies.loader()?;
     for (choice, seed) in &runs {
         // Every mistake is told before the first run begins.
-        check(&scenario, choice, args.datapath, &loader, *seed, &args.agent)?;
+        check(&scenario, choice, carrier, &loader, *seed, &args.agent)?;
     }
     check_backend(&loader)?;
     outage::check(&args.agent.agent_outage).map_err(usage)?;
@@ -200,11 +203,20 @@ pub fn main(args: Args) -> Result<()> {
 pub fn check(
     scenario: &Scenario,
     choice: &Choice,
-    datapath: DatapathKind,
+    carrier: impl Into<Carrier>,
     loader: &Arc<Loader>,
     seed: u64,
     agent: &AgentArgs,
 ) -> Result<()> {
+    let Carrier { datapath, emulator } = carrier.into();
+    if emulator == EmulatorKind::Mahimahi {
+        if datapath == DatapathKind::UserTcp {
+            return Err(usage(
+                "--emulator mahimahi carries --datapath quic, in-process and kernel; leave it out",
+            ));
+        }
+        anole_emulator::mahimahi::check(scenario).map_err(usage)?;
+    }
     let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
     match datapath {
         DatapathKind::Kernel => kernel::check(scenario, &governed, agent),

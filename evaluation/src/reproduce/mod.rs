@@ -21,8 +21,8 @@ mod site;
 mod table;
 mod testbed;
 
-use crate::emulate::DatapathKind;
 use crate::emulate::host::ProcessorTime;
+use crate::emulate::{self, DatapathKind, EmulatorKind};
 use crate::options::usage;
 use crate::output;
 use crate::pool;
@@ -59,6 +59,9 @@ pub struct Args {
     /// The algorithm that the experiments are about; each one's own if left out
     #[arg(long, value_name = "NAME")]
     subject: Option<String>,
+    /// What real packets go through
+    #[arg(long, value_enum, default_value = "own")]
+    emulator: EmulatorKind,
     /// Run the peers with real packets as well, where figures can do without
     #[arg(long)]
     peers: bool,
@@ -107,14 +110,17 @@ enum Datapath {
     Sim,
     /// QUIC through the emulator, in real time
     Quic,
+    /// TCP of this machine's kernel, between two network namespaces, in real time; takes root
+    Kernel,
 }
 
 impl Datapath {
-    /// As in results.
-    fn name(self) -> &'static str {
+    /// What carries real packets.
+    fn real(self) -> Option<DatapathKind> {
         match self {
-            Datapath::Sim => "sim",
-            Datapath::Quic => "quic",
+            Datapath::Sim => None,
+            Datapath::Quic => Some(DatapathKind::Quic),
+            Datapath::Kernel => Some(DatapathKind::Kernel),
         }
     }
 }
@@ -125,7 +131,7 @@ pub fn main(args: Args) -> Result<()> {
         return list();
     }
     let own = own(&args.ids)?;
-    let mut experiments = chosen(&args.ids, &own)?;
+    let experiments = chosen(&args.ids, &own)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
     args.testbed.as_deref().map_or(Ok(()), output::check_folder)?;
     let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
@@ -139,9 +145,8 @@ pub fn main(args: Args) -> Result<()> {
         kept: AtomicU64::new(0),
         policies: loader.clone(),
     };
-    leave_out(&runner, &args.ids, &mut experiments)?;
     let jobs = experiments.iter().map(|experiment| (*experiment, subject(&args, experiment)));
-    let jobs: Vec<(&Experiment, Contender)> = jobs.collect();
+    let jobs = possible(&runner, &args.ids, jobs.collect())?;
     if !args.only.is_empty() {
         return only(&args, &runner, &jobs);
     }
@@ -192,7 +197,7 @@ pub fn main(args: Args) -> Result<()> {
         }
         write(folder, "report.md", &page)?;
         folder.map_or(Ok(()), |folder| output::remove(folder, &partial))?;
-        print(&args, experiment, &figures)?;
+        print(&args, (experiment, mode), &figures)?;
     }
     if let Some(folder) = folder {
         for (name, page) in site.pages() {
@@ -288,16 +293,19 @@ fn chosen<'a>(ids: &[String], own: &'a [Experiment]) -> Result<Vec<&'a Experimen
 }
 
 fn carrier(args: &Args) -> Result<Carrier> {
-    let real = args.peers || args.agent_binary.is_some();
-    match args.datapath {
-        Datapath::Sim if real => Err(usage("--peers and --agent-binary are for --datapath quic")),
-        Datapath::Sim => Ok(Carrier::Simulator(pool::workers(args.jobs))),
-        Datapath::Quic if args.jobs.is_some_and(|jobs| jobs.get() > 1) => {
-            Err(usage("--jobs: runs in real time disturb each other; leave it out with --datapath quic"))
+    let real = args.peers || args.agent_binary.is_some() || args.emulator != EmulatorKind::Own;
+    match args.datapath.real() {
+        None if real => {
+            Err(usage("--peers, --agent-binary and --emulator are for --datapath quic and kernel; name one"))
         }
-        Datapath::Quic => {
-            Ok(Carrier::Packets { datapath: DatapathKind::Quic, agent_binary: args.agent_binary.clone() })
+        None => Ok(Carrier::Simulator(pool::workers(args.jobs))),
+        Some(_) if args.jobs.is_some_and(|jobs| jobs.get() > 1) => {
+            Err(usage("--jobs: runs in real time disturb each other; leave it out with real packets"))
         }
+        Some(datapath) => Ok(Carrier::Packets {
+            carrier: emulate::Carrier { datapath, emulator: args.emulator },
+            agent_binary: args.agent_binary.clone(),
+        }),
     }
 }
 
@@ -305,22 +313,32 @@ fn carrier(args: &Args) -> Result<Carrier> {
 fn alone(args: &Args) -> bool {
     match args.datapath {
         Datapath::Sim => args.alone,
-        Datapath::Quic => !args.peers,
+        Datapath::Quic | Datapath::Kernel => !args.peers,
     }
 }
 
-/// Experiments that can't run: an error where one was named, a note where all were.
-fn leave_out(runner: &Runner, ids: &[String], experiments: &mut Vec<&Experiment>) -> Result<()> {
-    for experiment in experiments.iter() {
-        let Some(reason) = runner.refuses(experiment) else { continue };
+/// Those that can run. One that can't is an error where it was named, and a note where all were asked for.
+fn possible<'a>(
+    runner: &Runner,
+    ids: &[String],
+    jobs: Vec<(&'a Experiment, Contender)>,
+) -> Result<Vec<(&'a Experiment, Contender)>> {
+    let mut possible = Vec::with_capacity(jobs.len());
+    for (experiment, tested) in jobs {
+        let Some(reason) = runner.refuses(experiment, &tested)? else {
+            possible.push((experiment, tested));
+            continue;
+        };
         let id = &experiment.id;
-        if ids.iter().any(|named| named == id) {
-            return Err(usage(format!("{id} can't run with real packets: {reason}; leave --datapath out")));
+        if ids.iter().any(|named| named == id || named.ends_with(".toml")) {
+            return Err(usage(format!("{id} can't run with these packets: {reason}; leave --datapath out")));
         }
         eprintln!("anole-eval: {id} is left out: {reason}");
     }
-    experiments.retain(|experiment| runner.refuses(experiment).is_none());
-    Ok(())
+    if possible.is_empty() {
+        return Err(usage("nothing is left to run; leave --datapath out"));
+    }
+    Ok(possible)
 }
 
 /// Real time is told before it passes.
@@ -360,12 +378,17 @@ fn what_ran(args: &Args) -> String {
     let carrier = match args.datapath {
         Datapath::Sim => "in simulation",
         Datapath::Quic => "over QUIC, in real time",
+        Datapath::Kernel => "over Linux TCP, in real time",
+    };
+    let through = match args.emulator {
+        EmulatorKind::Own => "",
+        EmulatorKind::Mahimahi => ", through Mahimahi",
     };
     let subject = args.subject.as_deref().unwrap_or("each experiment's own subject");
     let slot =
         |name: &str, slot: &Option<String>| slot.as_ref().map_or(String::new(), |x| format!(", {name} {x}"));
     let slots = slot("classic", &args.classic) + &slot("policy", &args.policy);
-    format!("{subject}{slots}, {carrier}{params}{seeds}{quick}")
+    format!("{subject}{slots}, {carrier}{through}{params}{seeds}{quick}")
 }
 
 /// The options, but for what is written where.
@@ -378,8 +401,11 @@ fn options_of(args: &Args) -> Vec<String> {
     }
     args.param.iter().for_each(|param| add("--param", param.clone()));
     args.seeds.iter().for_each(|seeds| add("--seeds", seeds.to_string()));
-    if args.datapath != Datapath::Sim {
-        add("--datapath", args.datapath.name().to_string());
+    if let Some(datapath) = args.datapath.real() {
+        add("--datapath", datapath.name().to_string());
+    }
+    if args.emulator == EmulatorKind::Mahimahi {
+        add("--emulator", "mahimahi".to_string());
     }
     let switches = [(args.quick, "--quick"), (args.alone, "--alone"), (args.peers, "--peers")];
     words.extend(switches.iter().filter(|(on, _)| *on).map(|(_, flag)| flag.to_string()));
@@ -417,12 +443,12 @@ fn write(folder: Option<&Path>, name: &str, content: &str) -> Result<()> {
     folder.map_or(Ok(()), |folder| output::write_whole(folder, name, content))
 }
 
-fn print(args: &Args, experiment: &Experiment, figures: &[Figure]) -> Result<()> {
+fn print(args: &Args, (experiment, mode): (&Experiment, &str), figures: &[Figure]) -> Result<()> {
     if !args.json {
         return output::print_line(&report::lines(&experiment.id, figures));
     }
     figures.iter().try_for_each(|figure| {
-        let json = serde_json::to_string(&report::json(&experiment.id, args.datapath.name(), figure));
+        let json = serde_json::to_string(&report::json(&experiment.id, mode, figure));
         output::print_line(&json.context("cannot express a figure as JSON")?)
     })
 }

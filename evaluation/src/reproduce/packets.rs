@@ -1,8 +1,7 @@
 //! The runs of an experiment with real packets, in real time, one after the other.
 
-use crate::emulate::govern::govern;
 use crate::emulate::host::{self, ProcessorTime, Stolen};
-use crate::emulate::{self, AgentArgs, DatapathKind};
+use crate::emulate::{self, AgentArgs};
 use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::plan::Choice;
@@ -36,25 +35,20 @@ pub fn span(jobs: &[Job<'_>]) -> Dur {
     jobs.iter().fold(Dur::ZERO, |sum, job| sum + job.scenario.duration + AROUND_A_RUN)
 }
 
-/// Runs them all, and counts those that it repeated; every mistake is told before the first one begins. Where the host was
-/// not quiet, a run is repeated, up to so many attempts. After each one `save` gets all that there are so far.
+/// Runs them all, and counts those that it repeated. Where the host was not quiet, a run is repeated, up to so many attempts. After each one `save` gets all that there are so far.
 pub fn run(
     jobs: &[Job<'_>],
-    datapath: DatapathKind,
+    carrier: emulate::Carrier,
     loader: &Arc<Loader>,
     agent_binary: Option<&PathBuf>,
     attempts: u32,
     save: &mut dyn FnMut(&[RunResult]) -> Result<()>,
 ) -> Result<(Vec<RunResult>, usize)> {
-    for job in jobs {
-        govern(&job.scenario, job.choice, datapath, loader, job.seed).with_context(|| job.name.clone())?;
-    }
     let agent = AgentArgs::undisturbed(agent_binary.cloned());
     let bar = emulate::progress_bar(jobs.iter().fold(Dur::ZERO, |sum, job| sum + job.scenario.duration));
     let repeated = Cell::new(0);
     let one = |job: &Job<'_>| {
-        let attempt =
-            || emulate::run_one(&job.scenario, job.choice, datapath, loader, job.seed, &agent, &bar);
+        let attempt = || emulate::run_one(&job.scenario, job.choice, carrier, loader, job.seed, &agent, &bar);
         let again = |stolen| {
             repeated.set(repeated.get() + 1);
             bar.suspend(|| eprintln!("anole-eval: {}: {stolen} during the run; once more", job.name))

@@ -5,7 +5,7 @@ use super::cells::Cells;
 use super::experiment::{Cell, CellRuns, Contender, Experiment, Packets, Results, Source};
 use super::packets::{self, Job};
 use super::testbed;
-use crate::emulate::DatapathKind;
+use crate::emulate::{self, AgentArgs};
 use crate::options::{self, usage};
 use crate::pool;
 use anole_algorithms::learned::Policies;
@@ -41,10 +41,10 @@ const QUICK_SUITE_S: f64 = 4.0;
 pub enum Carrier {
     /// The simulator, on so many threads.
     Simulator(usize),
-    /// This transport, in real time, under agents from this program, if one is named.
+    /// A transport, in real time, under agents from this program, if one is named.
     Packets {
-        /// Which.
-        datapath: DatapathKind,
+        /// Which, and what it goes through.
+        carrier: emulate::Carrier,
         /// The agents' program.
         agent_binary: Option<PathBuf>,
     },
@@ -55,7 +55,7 @@ impl Carrier {
     pub fn name(&self) -> &'static str {
         match self {
             Carrier::Simulator(_) => "sim",
-            Carrier::Packets { datapath, .. } => datapath.name(),
+            Carrier::Packets { carrier, .. } => carrier.name(),
         }
     }
 }
@@ -98,11 +98,11 @@ impl Runner {
         };
         let (runs, repeated) = match &self.carrier {
             Carrier::Simulator(threads) => (self.simulate(experiment, &cells, *threads)?, 0),
-            Carrier::Packets { datapath, agent_binary, .. } => {
+            Carrier::Packets { carrier, agent_binary } => {
                 let jobs = self.jobs(experiment, &cells)?;
                 let attempts = if self.quick { 1 } else { packets::ATTEMPTS };
                 let save = &mut |runs: &[RunResult]| save(&results(runs));
-                packets::run(&jobs, *datapath, &self.policies, agent_binary.as_ref(), attempts, save)?
+                packets::run(&jobs, *carrier, &self.policies, agent_binary.as_ref(), attempts, save)?
             }
         };
         Ok((results(&runs), repeated))
@@ -231,11 +231,19 @@ impl Runner {
     }
 
     /// Why this can't run, if it can't.
-    pub fn refuses(&self, experiment: &Experiment) -> Option<String> {
-        match (&self.carrier, experiment.packets()) {
-            (Carrier::Packets { .. }, Packets::Never(reason)) => Some(reason),
-            _ => None,
+    pub fn refuses(&self, experiment: &Experiment, tested: &Contender) -> Result<Option<String>> {
+        let Carrier::Packets { carrier, .. } = &self.carrier else { return Ok(None) };
+        if let Packets::Never(reason) = experiment.packets() {
+            return Ok(Some(reason));
         }
+        let agent = AgentArgs::undisturbed(None);
+        for job in self.jobs(experiment, &self.cells(experiment, tested)?)? {
+            let Job { name, scenario, choice, seed } = job;
+            if let Err(error) = emulate::check(&scenario, choice, *carrier, &self.policies, seed, &agent) {
+                return Ok(Some(format!("{name}: {error:#}")));
+            }
+        }
+        Ok(None)
     }
 
     /// What runs, without the peers that are left out.

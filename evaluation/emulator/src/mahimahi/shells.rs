@@ -234,8 +234,10 @@ fn spawn(arguments: &[String], folder: &Path) -> Result<Child, EmulatorError> {
     let mut command = Command::new(&arguments[0]);
     command.args(&arguments[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
     command.uid(NOBODY).gid(NOBODY).current_dir("/").spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => EmulatorError::Mahimahi(
-            "there is no program mm-delay; install Mahimahi (docs/mahimahi.md), or use --emulator own"
+        // The latter where `nobody` may not look into a folder of the PATH.
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => EmulatorError::Mahimahi(
+            "there is no program mm-delay that `nobody` can start; install Mahimahi (docs/mahimahi.md), or use \
+             --emulator own"
                 .to_string(),
         ),
         _ => EmulatorError::Mahimahi(format!("cannot start mm-delay: {error}")),

@@ -89,12 +89,18 @@ impl Site {
             _ => None,
         };
         let Some(scenario) = shipped else {
-            return format!("anole-eval reproduce {id}{} --only {number}.SEED", self.flags);
+            // Single runs are simulations.
+            let one = if self.mode == "sim" { format!(" --only {number}.SEED") } else { String::new() };
+            return format!("anole-eval reproduce {id}{}{one}", self.flags);
         };
         let choice = &cell.contender.choice;
         let (subcommand, noise) = match self.mode {
             "sim" => (format!("sim {scenario}"), Some("flow.ack_jitter_us=200".to_string())),
-            mode => (format!("emulate {scenario} --datapath {mode}"), None),
+            mode => {
+                let through = mode.strip_prefix("mahimahi-");
+                let emulator = through.map_or("", |_| " --emulator mahimahi");
+                (format!("emulate {scenario} --datapath {}{emulator}", through.unwrap_or(mode)), None)
+            }
         };
         let mut words = vec!["anole-eval".to_string(), subcommand];
         let options = [("--alg", &choice.alg), ("--classic", &choice.classic), ("--policy", &choice.policy)];
