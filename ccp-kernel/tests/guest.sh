@@ -115,13 +115,13 @@ with_an_agent() {
     start_agent netlink /tmp/agent1
     transfer 6
     carried "under the agent's CUBIC"
-    check "the agent saw the flow" more_flows_than 0 /tmp/agent1
+    check "the agent saw the flow" eventually more_flows_than 0 /tmp/agent1
     check "and had reports of it" eventually grep -q "flow ends.*reports=[1-9]" /tmp/agent1
 
     control=anole_reno
     transfer 3
     control=anole_ccp
-    check "a name of its own asks for an algorithm" grep -q "flow begins.*algorithm=.*reno" /tmp/agent1
+    check "a name of its own asks for an algorithm" eventually grep -q "flow begins.*algorithm=.*reno" /tmp/agent1
 
     # Marked where they would be lost, for an algorithm whose program reads no ECN: a window that does not shrink fills the
     # queue, and what does not fit is sent again.
@@ -162,9 +162,9 @@ with_an_agent() {
     check "the same messages from root are heard" eventually stalled
     wait_for_transfer
     check "the agent survives" kill -0 "$agent"
-    check "the agent refuses what does not come from the kernel" grep -q "datagram dropped" /tmp/agent2
-    check "the module refuses who may not" logged "without CAP_NET_ADMIN is not heard"
-    check "the module refuses a malformed program" logged "program 7 refused"
+    check "the agent refuses what does not come from the kernel" eventually grep -q "datagram dropped" /tmp/agent2
+    check "the module refuses who may not" eventually logged "without CAP_NET_ADMIN is not heard"
+    check "the module refuses a malformed program" eventually logged "program 7 refused"
 
     # Few bytes each: the link is slow.
     for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -182,7 +182,7 @@ with_bpf() {
     start_agent bpf /tmp/agent3
     transfer 6
     carried "--ipc bpf, under the agent's CUBIC"
-    check "--ipc bpf: the agent saw the flow" more_flows_than 0 /tmp/agent3
+    check "--ipc bpf: the agent saw the flow" eventually more_flows_than 0 /tmp/agent3
     check "--ipc bpf: and had reports of it" eventually grep -q "flow ends.*reports=[1-9]" /tmp/agent3
     begin_transfer 12
     eventually more_flows_than 1 /tmp/agent3
@@ -195,7 +195,7 @@ with_bpf() {
     registered && echo "a killed agent's registration is left"
     start_agent bpf /tmp/agent4
     transfer 3
-    check "--ipc bpf: it does not keep the next agent away" more_flows_than 0 /tmp/agent4
+    check "--ipc bpf: it does not keep the next agent away" eventually more_flows_than 0 /tmp/agent4
     kill "$agent"
     wait "$agent"
     check "--ipc bpf: an agent that pins nothing leaves nothing" eventually not registered
@@ -211,7 +211,7 @@ with_bpf_fs() {
     for what in folder link; do
         check "nobody puts a $what where the pins go" /bin/attack plant-$what /sys/fs/bpf/anole_ccp /tmp/victim
         start_agent bpf /tmp/agent8 --bpf-fs /sys/fs/bpf
-        check "--ipc bpf: it does not keep the agent away" grep -q "registered and stays so" /tmp/agent8
+        check "--ipc bpf: it does not keep the agent away" eventually grep -q "registered and stays so" /tmp/agent8
         check "--ipc bpf: the pins are root's alone" [ "$(stat -c '%u %a' /sys/fs/bpf/anole_ccp)" = "0 700" ]
         kill "$agent"
         wait "$agent"
@@ -233,7 +233,7 @@ with_bpf_fs() {
     sleep 1
     check "--ipc bpf: pinned, it outlives its agent" registered
     start_agent bpf /tmp/agent6 --bpf-fs /sys/fs/bpf
-    check "--ipc bpf: a new agent takes it over" grep -q "registered by an earlier agent" /tmp/agent6
+    check "--ipc bpf: a new agent takes it over" eventually grep -q "registered by an earlier agent" /tmp/agent6
     check "--ipc bpf: a new agent gets the flow back" eventually more_flows_than 0 /tmp/agent6
     wait_for_transfer
     carried "--ipc bpf: over the agent's death, pinned"
@@ -241,7 +241,7 @@ with_bpf_fs() {
     wait "$agent"
     rm -r /sys/fs/bpf/anole_ccp
     start_agent bpf /tmp/agent7 --bpf-fs /sys/fs/bpf
-    check "--ipc bpf: without its pins it is registered anew" grep -q "registered and stays so" /tmp/agent7
+    check "--ipc bpf: without its pins it is registered anew" eventually grep -q "registered and stays so" /tmp/agent7
     kill "$agent"
     wait "$agent"
     cat /tmp/agent[345678] | grep -e WARN -e ERROR
