@@ -12,6 +12,8 @@ const EDGE: f64 = 14.0;
 const HEAD_LINE: f64 = 24.0;
 const FOOT: f64 = 46.0;
 const SWATCH: f64 = 34.0;
+/// Lines of title and legend that a picture has room for.
+const HEAD_LINES: f64 = 3.0;
 const X_TICK: f64 = 90.0;
 const Y_TICK: f64 = 38.0;
 /// Least room for the ticks of the vertical axis, so that plots above each other share their time axis.
@@ -30,7 +32,7 @@ pub struct Frame<'a> {
     pub x: &'a str,
     /// Quantity and unit of the vertical axis.
     pub y: &'a str,
-    /// Width and height, pixels.
+    /// Width and height, pixels; a legend of more than two lines makes it higher.
     pub size: (u32, u32),
 }
 
@@ -315,7 +317,9 @@ fn draw(
     });
     let mut out = String::new();
     let head = head(&mut out, frame, &named);
-    let (width, height) = (f64::from(frame.size.0), f64::from(frame.size.1));
+    let width = f64::from(frame.size.0);
+    let height = f64::from(frame.size.1) + (head - HEAD_LINES * HEAD_LINE).max(0.0);
+    let whole = height as u32;
     let (top, bottom) = (head + 34.0, height - FOOT);
     let known = || curves.iter().flat_map(|curve| &curve.points).copied().filter(finite);
     let base = categories.map(|_| 0.0);
@@ -349,7 +353,7 @@ fn draw(
     for index in order {
         data(&mut plot, index, styles[index], &curves[index].points);
     }
-    Picture { width: frame.size.0, height: frame.size.1, body: plot.out }
+    Picture { width: frame.size.0, height: whole, body: plot.out }
 }
 
 #[cfg(test)]
@@ -360,6 +364,17 @@ mod tests {
 
     fn curve(label: &str, points: Vec<(f64, f64)>) -> Curve {
         Curve { label: label.to_string(), points }
+    }
+
+    #[test]
+    fn a_long_legend_takes_no_room_from_the_data() {
+        let of = |count: usize| {
+            let curve = |n| Curve { label: format!("algorithm {n}"), points: vec![(0.0, 1.0), (1.0, 2.0)] };
+            lines(&FRAME, &(0..count).map(curve).collect::<Vec<_>>(), None).height
+        };
+        assert_eq!([of(1), of(8)], [300, 300]);
+        assert_eq!((of(24) - of(20)) % HEAD_LINE as u32, 0);
+        assert!(of(24) > 350);
     }
 
     #[test]
