@@ -1,5 +1,8 @@
 # rate-hold: holds the window and the pacing rate that the agent set, and reports what happened.
 #
+# With `grow` the window grows by every byte acknowledged while it is in use, as in slow start, until a packet is lost
+# or marked: what the agent would answer comes after the ACK that it is for, and after the last one of a flight too late.
+#
 # Sends one report per `interval_us`, one at once after a timeout, and one as soon as more than `most_acks`
 # round-trip samples came in. The agent sets Cwnd (bytes) and Rate (bytes/s) directly. The sums give the
 # least-squares slope of the round-trip time over arrival time with its standard error: t is counted from the
@@ -10,6 +13,7 @@
 (def
     (interval_us 50000) # time between two reports, us
     (most_acks +infinity) # round-trip samples that a report may hold
+    (grow 0) # 1: slow start; the program ends it
     (Report
         (volatile acked 0) # bytes acknowledged in this window
         (volatile lost 0) # packets found lost in this window
@@ -36,6 +40,11 @@
     (:= Report.rate_in Flow.rate_incoming)
     (:= Report.inflight Flow.bytes_in_flight)
     (:= Report.marked (+ Report.marked Ack.ecn_packets))
+    (:= grow (if (|| Flow.was_timeout (> (+ Ack.lost_pkts_sample Ack.ecn_packets) 0)) 0))
+    (fallthrough)
+)
+(when (&& (> grow 0) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
+    (:= Cwnd (+ Cwnd Ack.bytes_acked))
     (fallthrough)
 )
 (when (< Flow.rtt_sample_us 2000000000)

@@ -159,6 +159,7 @@ impl Antelope {
         if let Some(rate) = held.rate.filter(|_| self.paces) {
             out.rate(rate);
         }
+        out.set(control::GROW, u32::from(!self.paces && self.arms.in_slow_start()));
     }
 
     /// A report comes with the last ACK of a data unit; in slow start with every eighth of the window, for the last ACKs of
