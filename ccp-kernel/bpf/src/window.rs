@@ -89,7 +89,10 @@ fn a_reduction_sends_in_proportion_and_then_keeps_the_threshold() {
     assert_eq!(reduce(&mut little, 40, 3), [(1, 40), (2, 40), (3, 40)]);
     assert_eq!(anole_fold_reduced(&mut Reduction { delivered: 30, ..little }, 40, 1), 68);
     // What cannot be is bounded.
-    assert_eq!(anole_fold_reduced(&mut Reduction { ssthresh: 2, prior: 0, delivered: u32::MAX, out: 0 }, 1, 1), 2);
+    assert_eq!(
+        anole_fold_reduced(&mut Reduction { ssthresh: 2, prior: 0, delivered: u32::MAX, out: 0 }, 1, 1),
+        2
+    );
 }
 
 #[test]
@@ -98,7 +101,11 @@ fn whoever_takes_over_a_reduction_sends_as_if_it_had_begun_it() {
         let mut whole = Reduction { ssthresh, prior, delivered: 0, out: 0 };
         let in_flight = reduce(&mut whole, prior - 1, acks).pop().unwrap().1;
         let delivered = anole_fold_delivered(whole.out, prior, ssthresh);
-        assert!(whole.delivered.abs_diff(delivered) <= 1 + prior / ssthresh, "{delivered} of {}", whole.delivered);
+        assert!(
+            whole.delivered.abs_diff(delivered) <= 1 + prior / ssthresh,
+            "{delivered} of {}",
+            whole.delivered
+        );
         let mut taken = Reduction { delivered, ..whole };
         let (goes_on, takes_over) = (reduce(&mut whole, in_flight, 10), reduce(&mut taken, in_flight, 10));
         for (a, b) in goes_on.iter().zip(&takes_over) {

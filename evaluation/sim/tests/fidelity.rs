@@ -95,6 +95,19 @@ fn reno_is_like_linux() {
     assert_clean("reno", 50.0, 46.97, 179.3, None);
 }
 
+/// The end of slow start is told in time although it is the agent's: with reports once a round trip it comes a round late, and twice
+/// as much is lost.
+#[test]
+fn the_program_cubic_overshoots_no_more_than_the_law() {
+    let lost = |alg| {
+        let link = "one_way_delay_ms = 25.0\nbuffer_bdp = 1.0";
+        let rate = |seed| alone(alg, "duration_s = 3.0", link, seed).loss_rate.unwrap();
+        (1..=10).map(rate).sum::<f64>() / 10.0
+    };
+    let (program, law) = (lost("cubic"), lost("native"));
+    assert!(program < 1.5 * law, "lost in the first 3 s: {program} and {law}");
+}
+
 /// A window that swings between W/2 and W BDP, W = 1 + the buffer, growing evenly per round trip: what it sends in a swing, over
 /// what the link could.
 fn share_of_one_halving(buffer_bdp: f64) -> f64 {
