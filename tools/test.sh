@@ -65,7 +65,7 @@ tools/python.sh packages >"$out/packages.log" 2>&1 &
 packages=$!
 set +m
 
-step "lock files, format"
+step "lock files, format, import circles"
 for lock in Cargo.lock */Cargo.lock */*/Cargo.lock */*/*/Cargo.lock; do
     [ ! -e "$lock" ] || (cd "$(dirname "$lock")" && cargo metadata --locked --quiet --format-version 1 >/dev/null)
 done
@@ -73,6 +73,7 @@ cargo fmt --all --check
 (cd tests/oracle && cargo fmt --check)
 clang-format --dry-run -Werror ccp-kernel/vm/*.h ccp-kernel/module/*.[ch] ccp-kernel/tests/*.c ccp-kernel/bpf/src/*.c \
     ccp-kernel/bpf/src/bpf/*.[ch] datapaths/capi/tests/c/*.[ch] datapaths/capi/examples/*.c tools/ns3/*.cc
+python3 tools/circles.py
 
 step "lints as errors"
 cargo clippy --locked --workspace --all-targets -- -D warnings

@@ -8,14 +8,13 @@
 //! A thread of its own takes connections and writes answers; the agent's thread fills a [`Status`] between two
 //! datagrams when one is asked for, so that nothing waits for a client that does not read.
 
-use crate::flow_table::FlowStatus;
+use crate::flow_table::Status;
 use crate::ipc::socket_path::{self, Place, SocketError};
 use crate::shared::Shared;
 use anole_algorithms::{Preference, UnknownPreference};
 use anole_cli::Failure;
 use anyhow::{Context, anyhow};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -31,21 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const REQUEST_PATIENCE: Duration = Duration::from_millis(200);
 /// No request is longer, bytes.
 const MAX_REQUEST: u64 = 256;
-
-/// What an agent tells of itself and its flows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// Version and commit.
-    pub version: String,
-    /// Its process.
-    pub pid: u32,
-    /// How datapaths reach it, as `--ipc` has it.
-    pub ipc: String,
-    /// Time since its start, seconds.
-    pub uptime_s: f64,
-    /// The flows.
-    pub flows: Vec<FlowStatus>,
-}
 
 /// A control socket that somebody listens at; dropped, it is gone.
 #[derive(Debug)]

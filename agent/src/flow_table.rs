@@ -42,6 +42,21 @@ pub struct FlowStatus {
     pub loss_percent: Option<f64>,
 }
 
+/// What an agent tells of itself and its flows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version and commit.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// How datapaths reach it, as `--ipc` has it.
+    pub ipc: String,
+    /// Time since its start, seconds.
+    pub uptime_s: f64,
+    /// The flows.
+    pub flows: Vec<FlowStatus>,
+}
+
 /// Where the registers that count are in a program's report.
 #[derive(Clone, Copy, Debug)]
 struct Columns {

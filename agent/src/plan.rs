@@ -144,6 +144,7 @@ impl Plan {
                 let error = nearest.unwrap_or_else(|| BuildError::UnknownAlgorithm {
                     name: name.to_string(),
                     nearest: None,
+                    known: self.specs.iter().map(|spec| spec.name).collect(),
                 });
                 Err((&self.default, error))
             }

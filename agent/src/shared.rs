@@ -2,9 +2,8 @@
 //!
 //! Both run in portus's one thread; portus asks for `Send` of the endpoint, hence the lock.
 
-use crate::control::Status;
 use crate::flow_key::{DatapathId, FlowKey};
-use crate::flow_table::{FlowStatus, FlowTable};
+use crate::flow_table::{FlowStatus, FlowTable, Status};
 use anole_algorithms::Preference;
 use anole_datapath::wire::{CreateMessage, Message};
 use anole_model::Time;

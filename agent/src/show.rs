@@ -1,7 +1,8 @@
 //! `anole-ccp algs`, `anole-ccp check` and `anole-ccp status`.
 
-use crate::control::{self, Status};
+use crate::control;
 use crate::flow_table::FlowStatus;
+use crate::flow_table::Status;
 use anole_algorithms::Spec;
 use anole_cli::Failure;
 use anole_lang::Severity;

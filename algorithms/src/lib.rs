@@ -17,18 +17,20 @@ mod preference;
 mod registry;
 pub mod session;
 mod slots;
+mod spec;
 mod telemetry;
 
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
 pub use antelope::{ARMS, DataUnit, Judgement};
 pub use explain::{Explanation, Judged};
-pub use hybrid::{libra_utility, rule_names};
+pub use hybrid::libra_utility;
 pub use learned::{FlowPolicy, Observation, Watch};
 pub use preference::{Preference, UnknownPreference};
-pub use registry::{Build, BuildError, Builder, Spec, all, build, find};
+pub use registry::{all, find};
 pub use session::Session;
-pub use slots::{Slot, Slots};
+pub use slots::{Slots, build};
+pub use spec::{Build, BuildError, Builder, Slot, Spec, rule_names};
 pub use telemetry::{Applied, Metrics, Shares, Telemetry};
 
 use anole_model::Time;

@@ -1,122 +1,9 @@
 //! Every algorithm by name.
 
-use crate::slots::{Slot, Slots};
-use crate::{
-    Algorithm, FlowInfo, Parameter, ParameterError, Program, alone, antelope, hold, hybrid, learned, offload,
-};
-use anole_model::names::{did_you_mean, nearest};
-use anole_policies::Policies;
-use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
-
-/// What an algorithm is built from.
-#[derive(Clone, Debug)]
-pub struct Build {
-    /// The flow.
-    pub flow: FlowInfo,
-    /// The rule slot; `None` for the algorithm's default.
-    pub classic: Option<String>,
-    /// The learned slot (`NAME`, `none`, `fault:KIND`); `None` for the algorithm's default.
-    pub policy: Option<String>,
-    /// Where trained policies are found.
-    pub policies: Arc<dyn Policies>,
-    /// Parameters that differ from their defaults.
-    pub params: BTreeMap<String, f64>,
-    /// Seed of all randomness inside.
-    pub seed: u64,
-}
-
-/// Why an algorithm could not be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// No such algorithm.
-    #[error("unknown algorithm \"{name}\"{}", suggestion(nearest, || all().iter().map(|spec| spec.name).collect()))]
-    UnknownAlgorithm {
-        /// What was asked for.
-        name: String,
-        /// The nearest name.
-        nearest: Option<String>,
-    },
-    /// No such rule-based candidate.
-    #[error("unknown rule-based candidate \"{name}\"{}", suggestion(nearest, hybrid::rule_names))]
-    UnknownClassic {
-        /// What was asked for.
-        name: String,
-        /// The nearest name.
-        nearest: Option<String>,
-    },
-    /// No such policy.
-    #[error("unknown policy \"{name}\"{}", suggestion(nearest, || known.iter().map(String::as_str).collect()))]
-    UnknownPolicy {
-        /// What was asked for.
-        name: String,
-        /// The nearest name.
-        nearest: Option<String>,
-        /// Every name.
-        known: Vec<String>,
-    },
-    /// A trained policy is refused; the message names its file.
-    #[error("{0}")]
-    Policy(String),
-    /// The algorithm has no such slot.
-    #[error("{algorithm} takes no {} (\"{value}\"); leave it out, or run one that does: {}", slot.what(), slot.takers().join(", "))]
-    NoSlot {
-        /// The algorithm.
-        algorithm: String,
-        /// The slot.
-        slot: Slot,
-        /// What was to fill it.
-        value: String,
-    },
-    /// A parameter is refused.
-    #[error(transparent)]
-    Parameter(#[from] ParameterError),
-}
-
-fn suggestion<'a>(nearest: &Option<String>, known: impl Fn() -> Vec<&'a str>) -> String {
-    match nearest {
-        Some(_) => did_you_mean(nearest.as_deref()),
-        None => match known().join(", ") {
-            names if names.is_empty() => String::new(),
-            names => format!("; known are {names}"),
-        },
-    }
-}
-
-/// An algorithm as the registry knows it.
-#[derive(Clone, Copy)]
-pub struct Spec {
-    /// Name.
-    pub name: &'static str,
-    /// `rule`, `hybrid`, `learned`, or `fixed` for what is no congestion control.
-    pub kind: &'static str,
-    /// One line.
-    pub summary: &'static str,
-    /// Fold programs that it runs.
-    pub programs: &'static [&'static Program],
-    /// Parameters.
-    pub parameters: &'static [Parameter],
-    /// Paper or RFC.
-    pub source: &'static str,
-    /// It has a rule slot, which `--classic` fills.
-    pub takes_classic: bool,
-    /// It has a learned slot or is a policy's, which `--policy` names.
-    pub takes_policy: bool,
-    /// Makes one for a flow.
-    pub builder: &'static Builder,
-}
-
-/// Makes an algorithm for a flow; it may carry data.
-pub type Builder = dyn Fn(&Build) -> Result<Box<dyn Algorithm>, BuildError> + Send + Sync;
-
-impl Spec {
-    /// One for a flow.
-    pub fn build(&self, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
-        let slots = Slots { classic: what.classic.clone(), policy: what.policy.clone() };
-        slots.check(self.name)?;
-        (self.builder)(what)
-    }
-}
+use crate::spec::{BuildError, Spec};
+use crate::{alone, antelope, hold, hybrid, learned, offload};
+use anole_model::names::nearest;
+use std::sync::LazyLock;
 
 /// The rows that are written by hand: hybrids, selectors, `hold`, and laws whose half per ACK is a fold program.
 const BY_HAND: [Spec; 11] = [
@@ -151,17 +38,17 @@ pub fn find(name: &str) -> Result<&'static Spec, BuildError> {
     all().iter().find(|spec| spec.name == name).ok_or_else(|| BuildError::UnknownAlgorithm {
         name: name.to_string(),
         nearest: nearest(name, all().iter().map(|spec| spec.name)),
+        known: all().iter().map(|spec| spec.name).collect(),
     })
-}
-
-/// Builds the algorithm with this name.
-pub fn build(name: &str, build: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
-    find(name)?.build(build)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Build, FlowInfo, ParameterError, build};
+    use anole_policies::Policies;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     #[test]
     fn names_are_sorted_and_every_algorithm_builds() {

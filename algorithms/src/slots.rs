@@ -1,44 +1,19 @@
-//! Which algorithm takes a rule-based or a learned candidate, or a policy.
+//! Which algorithm takes a rule-based or a learned candidate, or a policy; algorithms are built with what they take.
 
-use crate::{BuildError, Spec, all, find};
+use crate::Algorithm;
+use crate::registry::{all, find};
+use crate::spec::{Build, BuildError, Slot, Spec};
 
-/// What a user may put into an algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
-    /// The rule-based candidate, `--classic`.
-    Classic,
-    /// The learned candidate, or the policy, `--policy`.
-    Policy,
+/// Names of the algorithms that have it.
+fn takers(slot: Slot) -> Vec<&'static str> {
+    all().iter().filter(|spec| slot.is_in(spec)).map(|spec| spec.name).collect()
 }
 
-impl Slot {
-    /// In words.
-    pub fn what(self) -> &'static str {
-        match self {
-            Slot::Classic => "rule-based candidate",
-            Slot::Policy => "policy",
-        }
-    }
-
-    /// True if `spec` has it.
-    pub fn is_in(self, spec: &Spec) -> bool {
-        match self {
-            Slot::Classic => spec.takes_classic,
-            Slot::Policy => spec.takes_policy,
-        }
-    }
-
-    /// Names of the algorithms that have it.
-    pub fn takers(self) -> Vec<&'static str> {
-        all().iter().filter(|spec| self.is_in(spec)).map(|spec| spec.name).collect()
-    }
-
-    /// True unless `algorithm` is known to lack it: who finds the algorithm has to refuse an unknown name.
-    fn fits(self, algorithm: &str) -> bool {
-        // What a transport runs by itself is in no registry and takes nothing.
-        let transports = algorithm == "native" || algorithm.contains(':');
-        find(algorithm).map_or(!transports, |spec| self.is_in(spec))
-    }
+/// True unless `algorithm` is known to lack it: who finds the algorithm has to refuse an unknown name.
+fn fits(slot: Slot, algorithm: &str) -> bool {
+    // What a transport runs by itself is in no registry and takes nothing.
+    let transports = algorithm == "native" || algorithm.contains(':');
+    find(algorithm).map_or(!transports, |spec| slot.is_in(spec))
 }
 
 /// What fills the slots; `None` for the algorithm's default.
@@ -54,9 +29,9 @@ impl Slots {
     /// Refuses what `algorithm` does not take.
     pub fn check(&self, algorithm: &str) -> Result<(), BuildError> {
         for (slot, value) in [(Slot::Classic, &self.classic), (Slot::Policy, &self.policy)] {
-            if let Some(value) = value.as_ref().filter(|_| !slot.fits(algorithm)) {
+            if let Some(value) = value.as_ref().filter(|_| !fits(slot, algorithm)) {
                 let (algorithm, value) = (algorithm.to_string(), value.clone());
-                return Err(BuildError::NoSlot { algorithm, slot, value });
+                return Err(BuildError::NoSlot { algorithm, slot, value, takers: takers(slot) });
             }
         }
         Ok(())
@@ -64,13 +39,13 @@ impl Slots {
 
     /// Without what `algorithm` does not take.
     pub fn of(&self, algorithm: &str) -> Slots {
-        let kept = |slot: Slot, value: &Option<String>| value.clone().filter(|_| slot.fits(algorithm));
+        let kept = |slot: Slot, value: &Option<String>| value.clone().filter(|_| fits(slot, algorithm));
         Slots { classic: kept(Slot::Classic, &self.classic), policy: kept(Slot::Policy, &self.policy) }
     }
 
     /// For a list of algorithms, what each of them takes. What none of them takes stays, so that it is refused.
     pub fn of_each<'a>(&self, algorithms: impl IntoIterator<Item = &'a str> + Clone) -> Vec<Slots> {
-        let taken = |slot: Slot| algorithms.clone().into_iter().any(|algorithm| slot.fits(algorithm));
+        let taken = |slot: Slot| algorithms.clone().into_iter().any(|algorithm| fits(slot, algorithm));
         let (classic, policy) = (taken(Slot::Classic), taken(Slot::Policy));
         let each = algorithms.into_iter().map(|algorithm| {
             let own = self.of(algorithm);
@@ -81,6 +56,20 @@ impl Slots {
         });
         each.collect()
     }
+}
+
+impl Spec {
+    /// One for a flow.
+    pub fn build(&self, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
+        let slots = Slots { classic: what.classic.clone(), policy: what.policy.clone() };
+        slots.check(self.name)?;
+        (self.builder)(what)
+    }
+}
+
+/// Builds the algorithm with this name.
+pub fn build(name: &str, build: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
+    find(name)?.build(build)
 }
 
 #[cfg(test)]

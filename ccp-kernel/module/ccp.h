@@ -133,6 +133,7 @@ u32 ccp_cubic_ssthresh(struct sock *sk);
 u32 ccp_window_after_idle(const struct sock *sk);
 void ccp_pace(struct sock *sk);
 bool ccp_is_timeout(const struct tcp_sock *tp);
+void ccp_fallback_join(struct sock *sk);
 void ccp_fallback_resume(struct sock *sk, u32 cwnd, u32 ssthresh);
 void ccp_fallback_ack(struct sock *sk, const struct rate_sample *rs);
 void ccp_fallback_state(struct sock *sk, u8 next);

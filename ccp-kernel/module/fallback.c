@@ -19,7 +19,15 @@ bool ccp_is_timeout(const struct tcp_sock *tp)
 	return tcp_snd_cwnd(tp) == tcp_packets_in_flight(tp) + 1;
 }
 
-/* From `cwnd` packets on; what was sent in a reduction that goes on counts as delivered. */
+/* A reduction that another algorithm began goes on. */
+void ccp_fallback_join(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	ccp_ca(sk)->prr_delivered = fold_delivered(tp->prr_out, tp->prior_cwnd, tp->snd_ssthresh);
+}
+
+/* From `cwnd` packets on. */
 void ccp_fallback_resume(struct sock *sk, u32 cwnd, u32 ssthresh)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -27,33 +35,25 @@ void ccp_fallback_resume(struct sock *sk, u32 cwnd, u32 ssthresh)
 	set_window(tp, cwnd);
 	tp->snd_ssthresh = ssthresh;
 	tp->snd_cwnd_cnt = 0;
-	ccp_ca(sk)->prr_delivered = tp->prr_out;
+	ccp_fallback_join(sk);
 	ccp_cubic_reset(sk);
 }
 
-/* What leaves during a reduction: in proportion to what is delivered while more than ssthresh is in flight,
- * then in slow start up to it. */
 static void reduce(struct sock *sk, u32 delivered)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct ccp_ca *ca = ccp_ca(sk);
-	u32 pipe = tcp_packets_in_flight(tp);
-	s64 send;
+	struct fold_reduction reduction = {
+		.ssthresh = tp->snd_ssthresh,
+		.prior = tp->prior_cwnd,
+		.delivered = ca->prr_delivered,
+		.out = tp->prr_out,
+	};
 
 	if (!delivered || !tp->prior_cwnd)
 		return;
-	ca->prr_delivered += delivered;
-	if (pipe > tp->snd_ssthresh) {
-		u64 share = (u64)tp->snd_ssthresh * ca->prr_delivered + tp->prior_cwnd - 1;
-
-		send = (s64)div_u64(share, tp->prior_cwnd) - tp->prr_out;
-	} else {
-		send = max_t(s64, (s64)ca->prr_delivered - tp->prr_out, delivered);
-		send = min_t(s64, send, tp->snd_ssthresh - pipe);
-	}
-	/* The first packet of a recovery always leaves (fast retransmit). */
-	send = max_t(s64, send, tp->prr_out ? 0 : 1);
-	set_window(tp, pipe + (u32)send);
+	set_window(tp, fold_reduced(&reduction, tcp_packets_in_flight(tp), delivered));
+	ca->prr_delivered = reduction.delivered;
 }
 
 /* The kernel's pacing without an algorithm's own: two windows per RTT in slow start, then 1.2. */

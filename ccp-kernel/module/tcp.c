@@ -76,7 +76,8 @@ static void open_flow(struct sock *sk)
 /* The connection may have been open for long, in a reduction, with a threshold of its own. */
 static void ccp_init(struct sock *sk)
 {
-	*ccp_ca(sk) = (struct ccp_ca){.prr_delivered = tcp_sk(sk)->prr_out};
+	*ccp_ca(sk) = (struct ccp_ca){};
+	ccp_fallback_join(sk);
 	open_flow(sk);
 }
 

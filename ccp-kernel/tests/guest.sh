@@ -8,7 +8,8 @@
 
 LINK_KBIT=4000
 ENOUGH_KBIT=1000
-AGENT="/bin/anole-ccp --log-level debug --alg cubic --ipc"
+AGENT="/bin/anole-ccp --log-level debug --ipc"
+alg=cubic
 
 # busybox's shell prefers its own applets to programs.
 ip() { /bin/ip "$@"; }
@@ -74,7 +75,9 @@ network() {
     ip netns exec r sysctl -qw net.ipv4.ip_forward=1
     tc -n r qdisc add dev r-b root netem rate ${LINK_KBIT}kbit delay 30ms limit 60
     tc -n r qdisc add dev r-a root netem delay 30ms
+    ip -n a link set lo mtu 1500
     ip netns exec b iperf3 -s -D >/dev/null
+    ip netns exec b /bin/probe sink &
     sleep 1
 }
 
@@ -106,9 +109,31 @@ start_agent() { # IPC LOG FLAGS...
     ipc=$1
     log=$2
     shift 2
-    $AGENT "$ipc" "$@" 2>"$log" &
+    $AGENT "$ipc" --alg $alg "$@" 2>"$log" &
     agent=$!
     eventually grep -q "agent starts" "$log" || cat "$log"
+}
+
+# Where TCP and its congestion control have to agree. Over the loopback of a namespace with packets of a usual size, and over
+# the link, whose queue keeps recoveries long.
+probe() { # ARGUMENTS OF probe
+    ip netns exec a /bin/probe "$@"
+}
+
+without_an_agent() { # NAME: what a fallback takes over
+    check "$1: chosen in mid-connection, $control leaves the threshold" probe chosen $control
+    tc -n r qdisc change dev r-b root netem rate ${LINK_KBIT}kbit delay 30ms limit 40
+    check "$1: chosen in a recovery, $control goes on with it" probe reduction $control 10.77.2.1
+    tc -n r qdisc change dev r-b root netem rate ${LINK_KBIT}kbit delay 30ms limit 60
+}
+
+with_a_held_window() {
+    alg=hold
+    start_agent netlink /tmp/agent9 --param window_packets=100
+    alg=cubic
+    check "a timeout that lost nothing is undone without a command" probe spurious $control 100 $agent
+    kill "$agent"
+    wait "$agent"
 }
 
 with_an_agent() {
@@ -196,6 +221,11 @@ with_bpf() {
     start_agent bpf /tmp/agent4
     transfer 3
     check "--ipc bpf: it does not keep the next agent away" eventually more_flows_than 0 /tmp/agent4
+    # While it hangs, the fallback governs.
+    kill -STOP "$agent"
+    sleep 1
+    without_an_agent "--ipc bpf"
+    kill -CONT "$agent"
     kill "$agent"
     wait "$agent"
     check "--ipc bpf: an agent that pins nothing leaves nothing" eventually not registered
@@ -271,7 +301,9 @@ insmod /modules/tcp_anole_ccp.ko algorithms=reno
 check "the module loads" grep -q anole_ccp /proc/sys/net/ipv4/tcp_available_congestion_control
 transfer 6
 carried "without an agent, under the fallback"
+without_an_agent module
 if [ -x /bin/anole-ccp ]; then
+    with_a_held_window
     with_an_agent
 else
     echo "skipped: there is no agent in the virtual machine"

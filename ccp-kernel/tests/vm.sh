@@ -173,7 +173,9 @@ add_program "$(command -v ip)"
 add_program "$(command -v tc)"
 add_program "$(command -v ss)"
 add_program "$(command -v iperf3)"
-gcc -Wall -Wextra -Werror -O1 -static "$here/attack.c" -o "$initrd/bin/attack"
+for program in attack probe; do
+    gcc -Wall -Wextra -Werror -O1 -static "$here/$program.c" -o "$initrd/bin/$program"
+done
 for agent in "${AGENT:-}" "$here/../../target/release/anole-ccp" "$here/../../target/debug/anole-ccp"; do
     if [ -x "$agent" ]; then
         add_program "$agent"

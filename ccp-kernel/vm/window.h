@@ -74,6 +74,47 @@ FOLD_INLINE u32 fold_conserved(u32 cwnd, u32 in_flight, u32 acked, int is_first)
 	return cwnd < most ? cwnd : most;
 }
 
+/* A reduction of the window under way (TCP_CA_CWR, TCP_CA_Recovery), packets. */
+struct fold_reduction {
+	u32 ssthresh;
+	u32 prior;     /* the window when it began */
+	u32 delivered; /* since then */
+	u32 out;       /* sent since then */
+};
+
+/*
+ * The window in force after `acked` more packets were delivered, with `in_flight` left: proportional rate
+ * reduction with its slow-start bound (RFC 6937). What leaves is in proportion to what is delivered while
+ * more than ssthresh is in flight, and slow start up to it then.
+ */
+FOLD_INLINE u32 fold_reduced(struct fold_reduction *reduction, u32 in_flight, u32 acked)
+{
+	u64 delivered = (u64)reduction->delivered + acked, ssthresh = reduction->ssthresh, most, least;
+	u32 prior = reduction->prior ? reduction->prior : 1;
+
+	reduction->delivered = delivered < 0xffffffff ? (u32)delivered : 0xffffffff;
+	if (in_flight > ssthresh) {
+		most = FOLD_DIV(ssthresh * reduction->delivered + prior - 1, (u64)prior);
+		most = most > reduction->out ? most - reduction->out : 0;
+	} else {
+		most = delivered > reduction->out ? delivered - reduction->out : 0;
+		most = most > acked ? most : acked;
+		most = most < ssthresh - in_flight ? most : ssthresh - in_flight;
+	}
+	/* The first packet of a recovery always leaves (fast retransmit). */
+	least = !reduction->out;
+	return in_flight + (u32)(most > least ? most : least);
+}
+
+/* What was delivered in a reduction of which only `out` is known, packets: the sender of those kept to the
+ * proportion. With less, nothing would leave until that much is delivered again. */
+FOLD_INLINE u32 fold_delivered(u32 out, u32 prior, u32 ssthresh)
+{
+	u64 delivered = prior > ssthresh && ssthresh ? FOLD_DIV((u64)out * prior, (u64)ssthresh) : out;
+
+	return delivered < 0xffffffff ? (u32)delivered : 0xffffffff;
+}
+
 /*
  * The least window of a flow that is paced at `rate`, bytes: what TCP sends at once at this rate
  * (tcp_tso_autosize()), at most 64 KiB and FOLD_BURST_BDPS times what is in flight at it. With less than TCP

@@ -11,4 +11,3 @@ mod slot;
 mod utility;
 
 pub use libra::utility as libra_utility;
-pub use slot::rule_names;

@@ -2,18 +2,13 @@
 
 use super::confidence::Confidence;
 use crate::learned::{self, Answer, FlowPolicy, Observation, deadline};
-use crate::{BuildError, FlowInfo};
+use crate::{BuildError, FlowInfo, rule_names};
 use anole_laws::{Control, Feedback, Law};
 use anole_model::names::nearest;
 use anole_model::{Dur, Rate, Time};
 use anole_policies::{Decision, Policies};
 use std::collections::BTreeMap;
 use std::task::Poll;
-
-/// Every name that `--classic` takes: every law.
-pub fn rule_names() -> Vec<&'static str> {
-    anole_laws::ALL.iter().map(|spec| spec.name).collect()
-}
 
 /// The rule-based candidate.
 pub(super) struct RuleSlot {

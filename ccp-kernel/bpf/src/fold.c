@@ -55,6 +55,16 @@ u32 anole_fold_conserved(u32 cwnd, u32 in_flight, u32 acked, int is_first)
 	return fold_conserved(cwnd, in_flight, acked, is_first);
 }
 
+u32 anole_fold_reduced(struct fold_reduction *reduction, u32 in_flight, u32 acked)
+{
+	return fold_reduced(reduction, in_flight, acked);
+}
+
+u32 anole_fold_delivered(u32 out, u32 prior, u32 ssthresh)
+{
+	return fold_delivered(out, prior, ssthresh);
+}
+
 void anole_fold_resume(const struct fold_limit *limit, const struct fold_lost *lost, struct fold_resumed *to)
 {
 	*to = fold_resume(limit, lost);

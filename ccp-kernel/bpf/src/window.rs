@@ -22,9 +22,19 @@ struct Resumed {
     ssthresh: u32,
 }
 
+#[repr(C)]
+struct Reduction {
+    ssthresh: u32,
+    prior: u32,
+    delivered: u32,
+    out: u32,
+}
+
 unsafe extern "C" {
     safe fn anole_fold_burst(rate: u64, min_rtt_us: u32) -> u32;
     safe fn anole_fold_conserved(cwnd: u32, in_flight: u32, acked: u32, is_first: i32) -> u32;
+    safe fn anole_fold_delivered(out: u32, prior: u32, ssthresh: u32) -> u32;
+    safe fn anole_fold_reduced(reduction: &mut Reduction, in_flight: u32, acked: u32) -> u32;
     safe fn anole_fold_resume(limit: &Limit, lost: &Lost, to: &mut Resumed);
 }
 
@@ -52,6 +62,59 @@ fn while_losses_are_repaired_as_much_leaves_as_arrives() {
     assert_eq!(anole_fold_conserved(100, 60, 0, 1), 61, "the first packet that is sent again");
     assert_eq!(anole_fold_conserved(100, 60, 0, 0), 60);
     assert_eq!(anole_fold_conserved(100, 0, 0, 0), 1);
+}
+
+/// Packets arrive one at a time, each SACKed, and as many leave as the window allows: after each, what has left in the
+/// reduction and what is in flight.
+fn reduce(reduction: &mut Reduction, mut in_flight: u32, acks: u32) -> Vec<(u32, u32)> {
+    let step = |_| {
+        in_flight -= 1;
+        let sends = anole_fold_reduced(reduction, in_flight, 1).saturating_sub(in_flight);
+        reduction.out += sends;
+        in_flight += sends;
+        (reduction.out, in_flight)
+    };
+    (0..acks).map(step).collect()
+}
+
+#[test]
+fn a_reduction_sends_in_proportion_and_then_keeps_the_threshold() {
+    let mut whole = Reduction { ssthresh: 70, prior: 100, delivered: 0, out: 0 };
+    // One of 100 was lost; RFC 6937: 7 leave for 10 that are delivered.
+    let steps = reduce(&mut whole, 99, 98);
+    assert_eq!((steps[0], steps[9], steps[49]), ((1, 99), (7, 96), (35, 84)));
+    assert_eq!(*steps.last().unwrap(), (69, 70));
+    // With less in flight than the threshold, two leave for each until it is reached.
+    let mut little = Reduction { ssthresh: 70, prior: 100, delivered: 0, out: 0 };
+    assert_eq!(reduce(&mut little, 40, 3), [(1, 40), (2, 40), (3, 40)]);
+    assert_eq!(anole_fold_reduced(&mut Reduction { delivered: 30, ..little }, 40, 1), 68);
+    // What cannot be is bounded.
+    assert_eq!(
+        anole_fold_reduced(&mut Reduction { ssthresh: 2, prior: 0, delivered: u32::MAX, out: 0 }, 1, 1),
+        2
+    );
+}
+
+#[test]
+fn whoever_takes_over_a_reduction_sends_as_if_it_had_begun_it() {
+    for (ssthresh, prior, acks) in [(50, 100, 40), (70, 100, 33), (20, 40, 15), (100, 100, 20)] {
+        let mut whole = Reduction { ssthresh, prior, delivered: 0, out: 0 };
+        let in_flight = reduce(&mut whole, prior - 1, acks).pop().unwrap().1;
+        let delivered = anole_fold_delivered(whole.out, prior, ssthresh);
+        assert!(
+            whole.delivered.abs_diff(delivered) <= 1 + prior / ssthresh,
+            "{delivered} of {}",
+            whole.delivered
+        );
+        let mut taken = Reduction { delivered, ..whole };
+        let (goes_on, takes_over) = (reduce(&mut whole, in_flight, 10), reduce(&mut taken, in_flight, 10));
+        for (a, b) in goes_on.iter().zip(&takes_over) {
+            assert!(a.0.abs_diff(b.0) <= 2, "{goes_on:?}, {takes_over:?}");
+        }
+    }
+    assert_eq!(anole_fold_delivered(0, 0, 1 << 31), 0, "a new connection");
+    assert_eq!(anole_fold_delivered(9, 10, 1 << 31), 9);
+    assert_eq!(anole_fold_delivered(u32::MAX, u32::MAX, 1), u32::MAX);
 }
 
 fn resumed(cap: u32, lost_flight: u32, lost: Lost) -> (u32, u32) {

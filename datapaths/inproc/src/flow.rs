@@ -42,6 +42,13 @@ pub struct InProcessFlow {
     now: Time,
 }
 
+impl InProcess {
+    /// Starts a flow; `mss` and `init_cwnd` are in bytes.
+    pub fn start(&self, now: Time, mss: u32, init_cwnd: u32) -> InProcessFlow {
+        InProcessFlow::start(self.clone(), now, mss, init_cwnd)
+    }
+}
+
 impl InProcessFlow {
     pub(crate) fn start(governed_by: InProcess, now: Time, mss: u32, init_cwnd: u32) -> InProcessFlow {
         let create = CreateMessage::without_addresses(init_cwnd, mss, AlgorithmName::NONE);

@@ -1,9 +1,8 @@
 //! What flows are governed by.
 
-use crate::InProcessFlow;
 use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Spec, find};
+use anole_model::Bounds;
 use anole_model::seed::derive;
-use anole_model::{Bounds, Time};
 use anole_policies::Shipped;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,11 +56,6 @@ impl InProcess {
         let checked = Checked { spec: find(&settings.algorithm)?, settings, flows: AtomicU64::new(0) };
         checked.algorithm(FlowInfo { mss: 1448, init_cwnd: 14_480 }, 0)?;
         Ok(InProcess(Arc::new(checked)))
-    }
-
-    /// Starts a flow; `mss` and `init_cwnd` are in bytes.
-    pub fn start(&self, now: Time, mss: u32, init_cwnd: u32) -> InProcessFlow {
-        InProcessFlow::start(self.clone(), now, mss, init_cwnd)
     }
 
     /// The algorithm's name.

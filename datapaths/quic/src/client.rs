@@ -3,7 +3,7 @@
 use crate::QuicError;
 use crate::congestion::CongestionControl;
 use crate::meter::{Meter, RttSample};
-use crate::tls::{Certificate, SERVER_NAME};
+use crate::tls::{SERVER_NAME, ServerCertificate};
 use crate::transport::{self, DatagramSize, STREAMS};
 use anole_transfer::{Amount, TransferReport};
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub struct ClientOptions {
     /// The server.
     pub remote: SocketAddr,
     /// Its certificate.
-    pub certificate: Certificate,
+    pub certificate: ServerCertificate,
     /// The peer is given up when it has not answered for this long.
     pub idle_timeout: Duration,
     /// Size of the datagrams that carry data.

@@ -28,5 +28,5 @@ pub use congestion::CongestionControl;
 pub use error::QuicError;
 pub use meter::{Meter, RttSample};
 pub use server::{Ended, ReceivedBytes, Server, ServerOptions};
-pub use tls::Certificate;
+pub use tls::ServerCertificate;
 pub use transport::DatagramSize;

@@ -3,7 +3,9 @@
 use crate::cli::{Cc, Send};
 use anole::{InProcess, Settings};
 use anole_cli::Failure;
-use anole_quic::{Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, Transfer};
+use anole_quic::{
+    ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, ServerCertificate, Transfer,
+};
 use anole_transfer::summarise;
 use anole_transfer::trace::{TraceWriteError, TraceWriter};
 use anyhow::{Context, anyhow};
@@ -15,7 +17,7 @@ use tokio::time::Instant;
 /// Opens the connections, sends on all of them and summarises.
 pub async fn run(options: Send) -> Result<(), Failure> {
     let usage = |error: anyhow::Error| Failure::Usage(error);
-    let certificate = Certificate::read(&options.cert).context("--cert").map_err(usage)?;
+    let certificate = ServerCertificate::read(&options.cert).context("--cert").map_err(usage)?;
     let cc = congestion_control(&options)?;
     let mut trace = match &options.transfer.trace {
         Some(path) => Some(TraceWriter::create(path).map_err(|error| Failure::Usage(error.into()))?),

@@ -1,7 +1,7 @@
 //! The receiving end: takes every stream of every connection, counts and forgets.
 
 use crate::QuicError;
-use crate::tls::{self, Certificate};
+use crate::tls::{self, ServerCertificate};
 use crate::transport::{self, DatagramSize};
 use noq::{Connection, ConnectionError, Endpoint, Incoming, ReadError, RecvStream};
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Server {
     endpoint: Endpoint,
-    certificate: Certificate,
+    certificate: ServerCertificate,
     connections: Arc<Mutex<Vec<Arc<ReceivedBytes>>>>,
 }
 
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// The certificate that clients have to know.
-    pub fn certificate(&self) -> &Certificate {
+    pub fn certificate(&self) -> &ServerCertificate {
         &self.certificate
     }
 

@@ -18,18 +18,18 @@ const ALPN: &[u8] = b"anole-bulk/1";
 
 /// A server's certificate as its clients know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certificate {
+pub struct ServerCertificate {
     der: CertificateDer<'static>,
     pem: String,
 }
 
-impl Certificate {
+impl ServerCertificate {
     /// Reads a certificate that a server wrote.
-    pub fn read(path: &Path) -> Result<Certificate, QuicError> {
+    pub fn read(path: &Path) -> Result<ServerCertificate, QuicError> {
         let error = |reason: String| QuicError::Certificate { path: path.to_owned(), reason };
         let pem = std::fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|e| error(e.to_string()))?;
-        Ok(Certificate { der, pem })
+        Ok(ServerCertificate { der, pem })
     }
 
     /// The certificate in PEM.
@@ -53,9 +53,9 @@ impl Certificate {
 }
 
 /// Makes a certificate and the server configuration that presents it.
-pub(crate) fn server_config() -> Result<(noq::ServerConfig, Certificate), QuicError> {
+pub(crate) fn server_config() -> Result<(noq::ServerConfig, ServerCertificate), QuicError> {
     let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_string()]).map_err(tls)?;
-    let certificate = Certificate { der: made.cert.der().clone(), pem: made.cert.pem() };
+    let certificate = ServerCertificate { der: made.cert.der().clone(), pem: made.cert.pem() };
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let mut config = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])

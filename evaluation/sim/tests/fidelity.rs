@@ -40,9 +40,14 @@ const TOLERANCE: f64 = 0.1;
 const JITTER: Dur = Dur::from_micros(200);
 
 fn flow(alg: &str, delay_ms: f64, loss: f64, seed: u64) -> FlowResult {
+    let link = format!("one_way_delay_ms = {delay_ms}\nbuffer_bdp = 2.0\nrandom_loss = {loss}");
+    alone(alg, "duration_s = 30.0", &link, seed)
+}
+
+/// A flow over a link of 48 Mbps, with keys of the scenario and of the link.
+fn alone(alg: &str, keys: &str, link: &str, seed: u64) -> FlowResult {
     let text = format!(
-        "name = \"fidelity\"\nduration_s = 30.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 48.0\n\
-         one_way_delay_ms = {delay_ms}\nbuffer_bdp = 2.0\nrandom_loss = {loss}\n[[flow]]\nalg = \"{alg}\"\n\
+        "name = \"fidelity\"\n{keys}\n[[link]]\nname = \"b\"\ncapacity_mbps = 48.0\n{link}\n[[flow]]\nalg = \"{alg}\"\n\
          ack_jitter_us = {}\n",
         JITTER.as_micros() as f64
     );
@@ -88,6 +93,38 @@ fn cubic_under_random_loss_is_like_linux() {
 fn reno_is_like_linux() {
     assert_clean("reno", 25.0, 47.58, 111.7, Some(139.5));
     assert_clean("reno", 50.0, 46.97, 179.3, None);
+}
+
+/// The end of slow start is told in time although it is the agent's: with reports once a round trip it comes a round late, and twice
+/// as much is lost.
+#[test]
+fn the_program_cubic_overshoots_no_more_than_the_law() {
+    let lost = |alg| {
+        let link = "one_way_delay_ms = 25.0\nbuffer_bdp = 1.0";
+        let rate = |seed| alone(alg, "duration_s = 3.0", link, seed).loss_rate.unwrap();
+        (1..=10).map(rate).sum::<f64>() / 10.0
+    };
+    let (program, law) = (lost("cubic"), lost("native"));
+    assert!(program < 1.5 * law, "lost in the first 3 s: {program} and {law}");
+}
+
+/// A window that swings between W/2 and W BDP, W = 1 + the buffer, growing evenly per round trip: what it sends in a swing, over
+/// what the link could.
+fn share_of_one_halving(buffer_bdp: f64) -> f64 {
+    let top = 1.0 + buffer_bdp;
+    3.0 / 8.0 * top * top / (1.0 - top / 2.0 + (top * top - 1.0) / 2.0)
+}
+
+/// Halved twice for one overflow, the window would leave a quarter, and 0.67, 0.75, 0.83 and 0.94 of the link.
+#[test]
+fn reno_halves_once_for_an_overflow() {
+    for buffer_bdp in [0.1, 0.25, 0.5, 1.0] {
+        let link = format!("one_way_delay_ms = 25.0\nbuffer_bdp = {buffer_bdp}");
+        let flow = alone("reno", "duration_s = 60.0\nwarmup_s = 20.0", &link, 1);
+        let used = flow.throughput_mbps.unwrap() / 48.0;
+        let share = share_of_one_halving(buffer_bdp);
+        assert!((used - share).abs() < 0.02, "{buffer_bdp} BDP: {used}, expected {share}");
+    }
 }
 
 #[test]

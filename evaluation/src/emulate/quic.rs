@@ -13,8 +13,8 @@ use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
 use anole_model::{Dur, Time};
 use anole_quic::{
-    AlgorithmName, Amount, Certificate, ClientOptions, CongestionControl, DatagramSize, Meter, RttSample,
-    Server, Transfer,
+    AlgorithmName, Amount, ClientOptions, CongestionControl, DatagramSize, Meter, RttSample, Server,
+    ServerCertificate, Transfer,
 };
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
@@ -157,7 +157,7 @@ impl Ends {
 struct Stage {
     timeline: Timeline,
     datagram: u16,
-    certificate: Certificate,
+    certificate: ServerCertificate,
     controls: Vec<CongestionControl>,
     meters: Vec<OnceLock<Arc<Meter>>>,
     server: Arc<Server>,

@@ -1,6 +1,8 @@
 //! Every experiment that comes with the program: the files of `evaluation/experiments/`.
 
-use super::experiment::{Contender, Experiment, Links, Setting, Source};
+use super::experiment::Experiment;
+
+use super::outcome::{Contender, Links, Setting, Source};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -73,7 +75,7 @@ fn links_of(experiment: &Experiment, setting: &Setting) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::experiment::{CellRuns, Results};
+    use super::super::outcome::{CellRuns, Results};
     use super::super::{picture, report};
     use super::*;
 
@@ -112,7 +114,7 @@ mod tests {
             );
             let subject = Contender::peer(&experiment.raw.subject);
             let cells = experiment.cells(&subject).unwrap();
-            let name = |cell: &super::super::experiment::Cell| {
+            let name = |cell: &super::super::outcome::Cell| {
                 (cell.setting.name.clone(), cell.contender.label.clone())
             };
             let mut names: Vec<_> = cells.iter().map(name).collect();

@@ -3,7 +3,7 @@
 //! A cell's name is the hash of all that its run depends on: the program, links and flows, the choice of algorithm, the
 //! seed, and the content of a policy file.
 
-use super::experiment::Cell;
+use super::outcome::Cell;
 use crate::output;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;

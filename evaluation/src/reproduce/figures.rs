@@ -1,8 +1,8 @@
 //! Figures of an experiment: read off its runs as its file says.
 
-use super::experiment::{Figure, Results, Target, mean};
 use super::file::{Names, Raw, RawFigure, RawReference, RawTarget, Statistic, fill, plain};
 use super::measure::Measure;
+use super::outcome::{Figure, Results, Target, mean};
 use toml::Value;
 
 /// Every figure of an experiment whose subject has this label.

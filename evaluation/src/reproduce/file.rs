@@ -4,8 +4,8 @@
 //! `{axis}` and, where entries are tables, `{axis.column}` are replaced. `{subject}` is the algorithm that the
 //! experiment is about.
 
-use super::experiment::{Cell, Contender, Links, Packets, Setting, Source};
 use super::measure::Measure;
+use super::outcome::{Cell, Contender, Links, Packets, Setting, Source};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Value;

@@ -1,9 +1,9 @@
 //! The plots of an experiment: drawn from its runs as its file says.
 
-use super::experiment::{Contender, Results, mean};
 use super::figures::number;
 use super::file::{Names, Raw, RawPanel, RawPanelKind, fill};
 use super::measure::Measure;
+use super::outcome::{Contender, Results, mean};
 use super::picture::{Panel, PanelKind, cdf};
 use anole_sim::result::RunResult;
 

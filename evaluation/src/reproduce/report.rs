@@ -1,6 +1,8 @@
 //! What is written: a line per figure, a page with all plots.
 
-use super::experiment::{Experiment, Figure, Target};
+use super::experiment::Experiment;
+
+use super::outcome::{Figure, Target};
 use serde::Serialize;
 use std::collections::HashMap;
 

@@ -2,7 +2,8 @@
 
 use super::catalogue;
 use super::cells::Cells;
-use super::experiment::{Cell, CellRuns, Contender, Experiment, Packets, Results, Source};
+use super::experiment::Experiment;
+use super::outcome::{Cell, CellRuns, Contender, Packets, Results, Source};
 use super::packets::{self, Job};
 use super::testbed;
 use crate::emulate::{self, AgentArgs};

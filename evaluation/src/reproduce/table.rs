@@ -1,6 +1,6 @@
 //! Every flow of every run as a table: CSV for people and scripts, Parquet for data frames.
 
-use super::experiment::Results;
+use super::outcome::Results;
 use super::series;
 use crate::output::csv_field;
 use anole_sim::result::{FlowResult, RunResult};

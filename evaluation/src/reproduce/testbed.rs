@@ -14,7 +14,7 @@
 //! A row is a second, at whose end its time is; `transferred` and `bandwidth` are of payload, in MiB and 2^20 bit/s; `delay` in a
 //! folder's name is one-way. A folder's number of packets is that of the testbed's formula, whose Mbit has 2^20 bits.
 
-use super::experiment::Cell;
+use super::outcome::Cell;
 use crate::output;
 use anole_sim::result::{FlowResult, RunResult};
 use anole_sim::scenario::Scenario;

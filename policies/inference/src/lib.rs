@@ -19,6 +19,7 @@ mod complaints;
 mod compute;
 mod loader;
 mod models;
+mod read;
 mod request;
 mod server;
 #[cfg(test)]

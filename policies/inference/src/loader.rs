@@ -2,18 +2,17 @@
 
 use crate::compute;
 use crate::models::ModelFiles;
+use crate::read::read;
 use crate::server::{self, Remote, RemoteNetwork};
 use crate::threaded::Threaded;
 use crate::torch::Torch;
 use crate::worker::Worker;
-use anole_policies::file::{MAX_DATA, MAX_HEADER};
 use anole_policies::{
     Batch, Boosters, Embedded, Immediate, Network, Policies, Policy, PolicyError, PolicyFile, Schema,
     Shipped, StepError, schema,
 };
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -65,9 +64,6 @@ pub struct BackendSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BackendSettingsError(&'static str);
-
-/// Largest policy file, bytes: its tensors and its header.
-const MAX_FILE: u64 = (MAX_DATA + MAX_HEADER + 8) as u64;
 
 /// The trained policies of a program. Each is loaded when it is first asked for, and kept; so is the
 /// reason why one was refused.
@@ -304,16 +300,5 @@ impl Source {
                 open(copy.path(), Shipped::network(&name)?.schema().clone(), &format!("policy {name}"))
             }
         }
-    }
-}
-
-/// The file's bytes; no more are read than a policy file may have.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|error| format!("cannot open it: {error}"))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot read it: {error}"))?;
-    match bytes.len() as u64 > MAX_FILE {
-        true => Err(format!("larger than the {MAX_FILE} bytes that a policy file may have")),
-        false => Ok(bytes),
     }
 }

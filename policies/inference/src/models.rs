@@ -1,7 +1,7 @@
 //! Files of boosted models. A file that was replaced is taken from the next flow on, once it was checked; flows that run
 //! keep what they have, and a file that is refused changes nothing.
 
-use crate::loader::read;
+use crate::read::read;
 use anole_policies::{Boosters, PolicyError};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;

@@ -31,6 +31,8 @@ SEC("struct_ops")
 void BPF_PROG(anole_init, struct sock *sk)
 {
 	fallback_init(sk);
+	/* The connection may have been open for long. */
+	fallback_join(tcp(sk));
 	open_flow(sk);
 }
 

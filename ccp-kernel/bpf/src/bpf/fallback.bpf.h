@@ -62,13 +62,19 @@ static __always_inline void fallback_init(struct sock *sk)
 		cubictcp_init(sk);
 }
 
-/* From `cwnd` packets on; what was sent in a reduction that goes on counts as delivered. */
+/* A reduction that another algorithm began goes on. */
+static __always_inline void fallback_join(struct tcp_sock *tp)
+{
+	PRR_DELIVERED(tp) = fold_delivered(tp->prr_out, tp->prior_cwnd, tp->snd_ssthresh);
+}
+
+/* From `cwnd` packets on. */
 static __always_inline void fallback_resume(struct sock *sk, struct tcp_sock *tp, u32 cwnd, u32 ssthresh)
 {
 	fallback_init(sk);
-	PRR_DELIVERED(tp) = tp->prr_out;
 	tp->snd_cwnd = clamped(tp, cwnd);
 	tp->snd_ssthresh = ssthresh;
+	fallback_join(tp);
 }
 
 static __always_inline u32 fallback_ssthresh(struct sock *sk, struct tcp_sock *tp)
@@ -76,30 +82,19 @@ static __always_inline u32 fallback_ssthresh(struct sock *sk, struct tcp_sock *t
 	return have_cubic ? cubictcp_recalc_ssthresh(sk) : tcp_reno_ssthresh(sk);
 }
 
-/* RFC 6937, with the slow-start reduction bound. */
 static __always_inline void reduce(struct tcp_sock *tp, u32 acked)
 {
-	u32 pipe = in_flight(tp), ssthresh = tp->snd_ssthresh, prior = tp->prior_cwnd;
-	u64 delivered;
-	s64 send;
+	struct fold_reduction reduction = {
+		.ssthresh = tp->snd_ssthresh,
+		.prior = tp->prior_cwnd,
+		.delivered = PRR_DELIVERED(tp),
+		.out = tp->prr_out,
+	};
 
-	if (!acked || !prior)
+	if (!acked || !reduction.prior)
 		return;
-	delivered = PRR_DELIVERED(tp) + acked;
-	PRR_DELIVERED(tp) = delivered;
-	if (pipe > ssthresh) {
-		send = (s64)((ssthresh * delivered + prior - 1) / prior) - tp->prr_out;
-	} else {
-		s64 gap = ssthresh - pipe;
-
-		send = (s64)delivered - tp->prr_out;
-		send = send > acked ? send : acked;
-		send = send < gap ? send : gap;
-	}
-	/* The first packet of a recovery is always let out (fast retransmit). */
-	if (send < !tp->prr_out)
-		send = !tp->prr_out;
-	tp->snd_cwnd = clamped(tp, pipe + send);
+	tp->snd_cwnd = clamped(tp, fold_reduced(&reduction, in_flight(tp), acked));
+	PRR_DELIVERED(tp) = reduction.delivered;
 }
 
 /* The kernel's pacing without an algorithm's: twice the window per RTT in slow start, else 1.2 times. */

@@ -1,7 +1,8 @@
 //! What a link carries, what it is made of, and what it tells.
 
-use super::{Aggregation, Capacity, CrossTraffic, Impairments};
-use anole_model::Dur;
+use super::{Aggregation, CrossTraffic, Impairments, Trace};
+use anole_model::{Dur, Rate};
+use std::sync::Arc;
 
 /// What a packet's ECN field says (RFC 3168 §5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,25 @@ pub enum QueueKind {
     Pie,
     /// Floyd and Jacobson 1993, gentle.
     Red,
+}
+
+/// What limits a link.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Capacity {
+    /// A rate, which may be changed while packets pass.
+    Fixed(Rate),
+    /// Delivery opportunities of a Mahimahi trace.
+    Trace(Arc<Trace>),
+}
+
+impl Capacity {
+    /// The rate, averaged over one repetition for a trace.
+    pub fn mean_rate(&self) -> Rate {
+        match self {
+            Capacity::Fixed(rate) => *rate,
+            Capacity::Trace(trace) => trace.mean_rate(),
+        }
+    }
 }
 
 /// What a link is made of.

@@ -32,11 +32,10 @@ mod tests;
 mod trace;
 
 pub use aggregation::Aggregation;
-pub use config::{Ecn, LinkConfig, LinkStats, Packet, QueueKind};
+pub use config::{Capacity, Ecn, LinkConfig, LinkStats, Packet, QueueKind};
 pub use cross::CrossTraffic;
 pub use impair::{AckPath, BurstLoss, Hold, Impairments, Reorder};
 pub use lte::Lte;
-pub use server::Capacity;
 pub use trace::{Trace, TraceError};
 
 use crate::histogram::Histogram;

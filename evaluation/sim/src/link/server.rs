@@ -1,29 +1,9 @@
 //! The link's transmitter: takes packets from the queue and says when each has been sent.
 
-use super::Trace;
+use super::Capacity;
 use super::queue::Queued;
 use super::trace::{OPPORTUNITY_BYTES, OPPORTUNITY_PACKET_BYTES, TUN_HEADER_BYTES};
 use anole_model::{Dur, Rate, Time};
-use std::sync::Arc;
-
-/// What limits a link.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Capacity {
-    /// A rate, which may be changed while packets pass.
-    Fixed(Rate),
-    /// Delivery opportunities of a Mahimahi trace.
-    Trace(Arc<Trace>),
-}
-
-impl Capacity {
-    /// The rate, averaged over one repetition for a trace.
-    pub fn mean_rate(&self) -> Rate {
-        match self {
-            Capacity::Fixed(rate) => *rate,
-            Capacity::Trace(trace) => trace.mean_rate(),
-        }
-    }
-}
 
 /// A packet on the wire, and when its last bit leaves.
 #[derive(Clone, Debug)]

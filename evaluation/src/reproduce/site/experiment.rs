@@ -1,7 +1,7 @@
 //! The page of one experiment.
 
 use super::super::cells::FOLDER;
-use super::super::experiment::{Cell, Figure, Packets, Source};
+use super::super::outcome::{Cell, Figure, Packets, Source};
 use super::super::report;
 use super::rows::{Lead, Row, table};
 use super::{Outcome, Site, code, escape, page, slug};
@@ -123,7 +123,7 @@ pub fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::experiment::{Contender, Links, Setting};
+    use super::super::super::outcome::{Contender, Links, Setting};
     use super::*;
 
     #[test]

@@ -7,7 +7,9 @@ mod across;
 mod experiment;
 mod rows;
 
-use super::experiment::{Experiment, Figure, Results};
+use super::experiment::Experiment;
+
+use super::outcome::{Figure, Results};
 pub use experiment::quoted;
 use rows::Row;
 

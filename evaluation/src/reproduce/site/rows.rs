@@ -1,6 +1,6 @@
 //! What pages tell of a cell: means over its runs, and how it stands among the cells of its setting.
 
-use super::super::experiment::{Links, Results, Source, mean};
+use super::super::outcome::{Links, Results, Source, mean};
 use super::super::panels::legend;
 use super::{escape, slug};
 use anole_sim::result::{FlowResult, RunResult};
@@ -55,7 +55,7 @@ pub struct Row {
 
 /// Every cell of an experiment.
 pub fn of(id: &str, results: &Results) -> Vec<Row> {
-    let row = |(number, outcome): (usize, &super::super::experiment::CellRuns)| {
+    let row = |(number, outcome): (usize, &super::super::outcome::CellRuns)| {
         let cell = &outcome.cell;
         let value = |(_, of): Column| mean(&outcome.runs.iter().filter_map(of).collect::<Vec<f64>>());
         Row {
