@@ -18,7 +18,8 @@ fn lines(output: &Output) -> Vec<serde_json::Value> {
 /// Vegas gives up much of a link that swings: a find within few links.
 fn attack(folder: &Path, jobs: &str) -> Vec<serde_json::Value> {
     let out = folder.to_str().unwrap();
-    let options = ["--alg", "vegas,reno", "--family", "swings", "--budget", "12", "--jobs", jobs];
+    let options =
+        ["--alg", "vegas,reno", "--family", "swings", "--budget", "12", "--worst", "3", "--jobs", jobs];
     lines(&eval("adversary", &[&options[..], &["--json", "--out", out]].concat()))
 }
 
@@ -30,6 +31,9 @@ fn one_seed_gives_one_table_and_a_file_reproduces_its_score() {
     let rows: Vec<_> = objects.iter().filter(|object| object["kind"] == "robustness").collect();
     assert_eq!((rows.len(), &rows[0]["alg"], &rows[1]["alg"]), (2, &"vegas".into(), &"reno".into()));
     assert!(rows.iter().all(|row| row["links"] == 6 && row["searched"].as_u64().unwrap() > 0));
+    let worst: Vec<_> = objects.iter().filter(|object| object["kind"] == "worst").collect();
+    assert_eq!((worst.len(), &worst[0]["alg"], &worst[3]["alg"]), (6, &"vegas".into(), &"reno".into()));
+    assert_eq!(worst[0]["score"], rows[0]["worst"]);
     let find = objects.iter().find(|object| object["kind"] == "find").expect("vegas has a find");
     assert_eq!(find["alg"], "vegas");
     let file = folders[0].path().join(format!("{}.toml", find["name"].as_str().unwrap()));

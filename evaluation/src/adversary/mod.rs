@@ -19,7 +19,7 @@ use bench::{Bench, Contestant};
 use family::Family;
 use find::Find;
 use indicatif::{ProgressBar, ProgressStyle};
-use report::Robustness;
+use report::{Robustness, Worst};
 use search::{STARTS, Tried};
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -50,11 +50,14 @@ pub struct Args {
     /// Most finds of each family and algorithm, no two near each other
     #[arg(long, value_name = "N", default_value_t = 1)]
     finds: usize,
+    /// Also list the N random links of all families on which each algorithm has the least share of a floor
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    worst: usize,
     /// Write each find as a scenario file to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Run finds of an earlier attack again instead, with --alg and --against
-    #[arg(long, value_name = "FILE[,…]", value_delimiter = ',', conflicts_with_all = ["family", "budget", "out"])]
+    #[arg(long, value_name = "FILE[,…]", value_delimiter = ',', conflicts_with_all = ["family", "budget", "worst", "out"])]
     replay: Vec<PathBuf>,
     /// Print one JSON object per family and algorithm and per find, one per line
     #[arg(long)]
@@ -112,7 +115,7 @@ pub fn main(args: Args) -> Result<()> {
             output::write_whole(folder, &format!("{}.toml", find.name), &find.text)?;
         }
     }
-    tell(&args, &attack.rows(&fields), &finds)
+    tell(&args, &attack.rows(&fields), &attack.worst(&fields, args.worst), &finds)
 }
 
 /// Runs files of an earlier attack.
@@ -135,13 +138,14 @@ fn replay(args: &Args, bench: &Bench, tested: &[Contestant]) -> Result<()> {
     }
 }
 
-fn tell(args: &Args, rows: &[Robustness], finds: &[Find]) -> Result<()> {
+fn tell(args: &Args, rows: &[Robustness], worst: &[Worst], finds: &[Find]) -> Result<()> {
     if args.json {
         rows.iter().try_for_each(print_json)?;
+        worst.iter().try_for_each(print_json)?;
         return finds.iter().try_for_each(print_json);
     }
     let folder = args.out.as_ref().map(|folder| folder.display().to_string());
-    output::print_line(&report::render(rows, finds, folder.as_deref()))
+    output::print_line(&report::render(rows, worst, finds, folder.as_deref()))
 }
 
 fn print_json(object: &impl Serialize) -> Result<()> {
@@ -270,5 +274,18 @@ impl Attack {
             Robustness::new(family.name, &tested.label, family.floor, &field.random, &field.searched)
         };
         fields.iter().map(row).collect()
+    }
+
+    /// The worst random links of each algorithm, of all families.
+    fn worst(&self, fields: &[Field], count: usize) -> Vec<Worst> {
+        let of = |tested: usize| {
+            let fields = fields.iter().filter(move |field| field.tested == tested);
+            let links = fields.flat_map(|field| {
+                let (family, tested) = self.who(field);
+                field.random.iter().map(|tried| Worst::new(family, &tested.label, tried))
+            });
+            report::least(links.collect(), count)
+        };
+        (0..self.tested.len()).flat_map(of).collect()
     }
 }
