@@ -175,28 +175,47 @@ static int chosen(const char *name)
 	return before.tcpi_snd_ssthresh != after.tcpi_snd_ssthresh;
 }
 
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* An agent that has not answered for half a second has lost its flow to the fallback, which undoes nothing.
+ */
+#define IN_TIME_MS 450
+
 static int spurious(const char *name, unsigned int window, pid_t agent)
 {
 	int other, fd = pair(name, &other), quiet;
 	struct tcp_info info;
+	long stopped, took;
 
-	while (info = look(fd), info.tcpi_snd_cwnd != window) {
-		send_bytes(fd, 100);
-		step("the agent commands the window");
-	}
-	/* Every report has its answer. */
-	for (quiet = 0; quiet < 300; quiet++)
-		step("nothing");
-	kill(agent, SIGSTOP);
-	drop(fd, DROP_ALL);
-	send_bytes(fd, 20 * info.tcpi_snd_mss);
-	while (info = look(fd), info.tcpi_snd_cwnd != 1)
-		step("a timeout takes the window");
-	drop(fd, DROP_NOTHING);
-	while (info = look(fd), info.tcpi_unacked)
-		step("the data are acknowledged");
-	kill(agent, SIGCONT);
-	printf("probe: window %u after a timeout that lost nothing\n", info.tcpi_snd_cwnd);
+	do {
+		while (info = look(fd), info.tcpi_snd_cwnd != window) {
+			send_bytes(fd, 100);
+			step("the agent commands the window");
+		}
+		/* Every report has its answer. */
+		for (quiet = 0; quiet < 300; quiet++)
+			step("nothing");
+		stopped = now_ms();
+		kill(agent, SIGSTOP);
+		drop(fd, DROP_ALL);
+		send_bytes(fd, 20 * info.tcpi_snd_mss);
+		while (info = look(fd), info.tcpi_snd_cwnd != 1)
+			step("a timeout takes the window");
+		drop(fd, DROP_NOTHING);
+		while (info = look(fd), info.tcpi_unacked)
+			step("the data are acknowledged, in time");
+		took = now_ms() - stopped;
+		kill(agent, SIGCONT);
+		/* This machine was late: another time. */
+	} while (took > IN_TIME_MS);
+	printf("probe: window %u, %ld ms after the agent stopped, after a timeout that lost nothing\n",
+	       info.tcpi_snd_cwnd, took);
 	return info.tcpi_snd_cwnd != window;
 }
 
