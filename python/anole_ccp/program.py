@@ -29,8 +29,8 @@ class Finding(NamedTuple):
 class Program:
     """A compiled fold program: one that comes with the package, by name, or a text of one's own.
 
-    >>> Program("rate-hold").controls
-    {'interval_us': 'time between two reports, us', 'most_acks': 'round-trip samples that a report may hold'}
+    >>> Program("rate-hold").controls["most_acks"]
+    'round-trip samples that a report may hold'
     >>> mine = Program('''
     ... (def (interval_us 50000) (Report (volatile acked 0)))
     ... (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
@@ -93,7 +93,7 @@ def explain(program: Program | str | Path) -> str:
     """A program in words: its registers, what it takes of a datapath, and its byte code line by line.
 
     >>> print(explain("rate-hold").splitlines()[0])
-    rate-hold: ... of 16 report, 2 of 16 control, ...
+    rate-hold: ... of 16 report, 3 of 16 control, ...
     """
     program = program if isinstance(program, Program) else Program(program)
     raw = program._program
