@@ -303,7 +303,8 @@ transfer 6
 carried "without an agent, under the fallback"
 without_an_agent module
 if [ -x /bin/anole-ccp ]; then
-    with_a_held_window
+    # It takes a machine that is quick enough: its agent may be silent for half a second.
+    [ ! -e /cross-check ] || with_a_held_window
     with_an_agent
 else
     echo "skipped: there is no agent in the virtual machine"

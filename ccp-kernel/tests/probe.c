@@ -27,8 +27,9 @@
 #define PORT	   5300
 #define PATIENCE_S 60
 #define STEP_US	   1000
-/* tcpi_ca_state while losses are repaired. */
+/* tcpi_ca_state while losses are repaired, and after a timeout. */
 #define RECOVERY 3
+#define LOSS	 4
 
 static _Noreturn void fail(const char *what)
 {
@@ -205,7 +206,7 @@ static int spurious(const char *name, unsigned int window, pid_t agent)
 		kill(agent, SIGSTOP);
 		drop(fd, DROP_ALL);
 		send_bytes(fd, 20 * info.tcpi_snd_mss);
-		while (info = look(fd), info.tcpi_snd_cwnd != 1)
+		while (info = look(fd), info.tcpi_ca_state != LOSS)
 			step("a timeout takes the window");
 		drop(fd, DROP_NOTHING);
 		while (info = look(fd), info.tcpi_unacked)
