@@ -332,7 +332,7 @@ fn possible<'a>(
             continue;
         };
         let id = &experiment.id;
-        if ids.iter().any(|named| named == id || named.ends_with(".toml")) {
+        if ids.contains(id) || experiment.folder.is_some() {
             return Err(usage(format!("{id} can't run with these packets: {reason}; leave --datapath out")));
         }
         eprintln!("anole-eval: {id} is left out: {reason}");
