@@ -7,18 +7,22 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
 #include "ccp.h"
 #include "program.h"
 
 /* Ids of libccp's flows have 16 bits; an id is used again only when all others have been. */
-#define MAX_SID 0xffff
-/* Of one user, or of one network namespace: some stay for others. */
-#define MAX_HELD     (MAX_SID / 4 * 3)
+#define MAX_SID	     0xffff
 #define MAX_PROGRAMS 256
 /* The id that a new agent gives its first program. */
 #define FIRST_UID 1
+
+/* Some stay for others. */
+static unsigned int flows_per_user = MAX_SID / 4 * 3;
+module_param(flows_per_user, uint, 0444);
+MODULE_PARM_DESC(flows_per_user, "connections that one user, and one network namespace, may have (49149)");
 
 static DEFINE_XARRAY_FLAGS(flows, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH);
 static u32 next_sid;
@@ -45,12 +49,12 @@ static bool add_held(struct xarray *holders, u32 id, int more)
 	xa_lock_bh(holders);
 	value = xa_load(holders, id);
 	held = (value ? xa_to_value(value) : 0) + more;
-	if (held > 0 && held <= MAX_HELD)
+	if (held > 0 && held <= flows_per_user)
 		value = __xa_store(holders, id, xa_mk_value(held), GFP_ATOMIC | __GFP_NOWARN);
 	else if (held <= 0)
 		value = __xa_erase(holders, id);
 	xa_unlock_bh(holders);
-	return held <= MAX_HELD && !xa_is_err(value);
+	return held <= flows_per_user && !xa_is_err(value);
 }
 
 static void give_back_share(u32 user, u32 net)

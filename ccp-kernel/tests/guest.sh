@@ -136,6 +136,80 @@ with_a_held_window() {
     wait "$agent"
 }
 
+# Until end_probe. No function is called: it would be a process between.
+begin_probe() { # NAMESPACE ARGUMENTS of probe
+    where=$1
+    shift
+    /bin/ip netns exec "$where" /bin/probe "$@" &
+    probe=$!
+}
+
+end_probe() {
+    kill "$probe"
+    wait "$probe"
+}
+
+# A connection without a flow asks again four times a second.
+has_flows() { # NUMBER LOG: so many, and no more
+    eventually more_flows_than $(($1 - 1)) "$2" && sleep 2 && not more_flows_than "$1" "$2"
+}
+
+with_a_quota() {
+    insmod /modules/tcp_anole_ccp.ko flows_per_user=5
+    start_agent netlink /tmp/agent10
+    begin_probe a crowd $control 8 65534
+    check "a user has no more flows than its share" has_flows 5 /tmp/agent10
+    hoard=$probe
+    begin_probe b crowd $control 1 65534
+    check "nor in another namespace" has_flows 5 /tmp/agent10
+    end_probe
+    begin_probe a crowd $control 1 65533
+    check "a namespace has no more flows than its share" has_flows 5 /tmp/agent10
+    end_probe
+    begin_probe b crowd $control 1 65533
+    check "others have theirs" has_flows 6 /tmp/agent10
+    end_probe
+    probe=$hoard
+    end_probe
+    begin_probe a crowd $control 8 65534
+    check "a share is given back" has_flows 11 /tmp/agent10
+    end_probe
+    kill "$agent"
+    wait "$agent"
+    check "the module unloads after the crowd" eventually rmmod tcp_anole_ccp
+}
+
+announced() { # SECONDS: leaves in $calls how often a connection was announced
+    echo 0 >$tracing/tracing_on
+    echo >$tracing/trace
+    echo 1 >$tracing/tracing_on
+    sleep "$1"
+    echo 0 >$tracing/tracing_on
+    calls=$(grep -c "ccp_send_create" $tracing/trace)
+}
+
+# Whoever listens in another namespace hears nothing: connections are announced four times a second in all, not each.
+with_a_listener_elsewhere() {
+    tracing=/sys/kernel/tracing
+    [ -e $tracing/trace ] || mount -t tracefs tracefs $tracing
+    insmod /modules/tcp_anole_ccp.ko
+    echo ccp_send_create >$tracing/set_ftrace_filter
+    echo function >$tracing/current_tracer
+    begin_probe a listens
+    listener=$probe
+    begin_probe a crowd $control 16 65534
+    sleep 2
+    announced 5
+    end_probe
+    probe=$listener
+    end_probe
+    echo "announced $calls times"
+    check "a listener elsewhere is noticed" [ "$calls" -gt 0 ]
+    check "it does not have every connection announced" [ "$calls" -lt 60 ]
+    echo nop >$tracing/current_tracer
+    check "the module unloads after the listener" eventually rmmod tcp_anole_ccp
+}
+
 with_an_agent() {
     start_agent netlink /tmp/agent1
     transfer 6
@@ -321,6 +395,8 @@ for _ in 1 2 3; do
     check "it unloads while messages come" eventually rmmod tcp_anole_ccp
     wait $flood
 done
+with_a_listener_elsewhere
+[ ! -x /bin/anole-ccp ] || with_a_quota
 if [ ! -x /bin/anole-ccp ] || /bin/anole-ccp --help | grep -q "eBPF.*not part of this build"; then
     echo "skipped: there is no agent with --ipc bpf in the virtual machine"
 elif ! kernel_is 6 1; then

@@ -1,25 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * probe chosen NAME | spurious NAME WINDOW PID | reduction NAME HOST | sink: what a connection under the
- * congestion control NAME does where TCP and its congestion control have to agree. Says what it saw; fails if
- * that is wrong, or if it could not be seen within 60 s.
+ * What a connection under the congestion control NAME does where TCP and its congestion control have to
+ * agree. Says what it saw; fails if that is wrong, or if it could not be seen within 60 s.
  *
- *   chosen     chosen in mid-connection, NAME leaves the threshold that a loss has left; over the loopback,
- * without an agent spurious   a timeout at which only ACKs were lost is undone: the window is WINDOW packets
- * again, which the agent had commanded. The agent, process PID, is stopped meanwhile and commands nothing;
- * over the loopback reduction  chosen in the middle of a recovery, NAME goes on with it: what was sent and
- * delivered before counts, and packets go on leaving; over a path with a queue to the sink at HOST, without
- * an agent sink       reads what comes to port 5300
+ * probe chosen NAME
+ *
+ * Chosen in mid-connection, NAME leaves the threshold that a loss has left; over the loopback, without an
+ * agent.
+ *
+ * probe spurious NAME WINDOW PID
+ *
+ * A timeout at which only ACKs were lost is undone: the window is WINDOW packets again, which the agent had
+ * commanded. The agent, process PID, is stopped meanwhile and commands nothing; over the loopback.
+ *
+ * probe reduction NAME HOST
+ *
+ * Chosen in the middle of a recovery, NAME goes on with it: what was sent and delivered before counts, and
+ * packets go on leaving; over a path with a queue to the sink at HOST, without an agent.
+ *
+ * probe crowd NAME NUMBER USER
+ *
+ * The user has that many connections over the loopback until the process is ended; a little goes over each.
+ *
+ * probe listens
+ *
+ * Listens to the agent's multicast group for 60 s and reads nothing.
+ *
+ * probe sink
+ *
+ * Reads what comes to port 5300.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/netlink.h>
 #include <linux/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -270,6 +291,40 @@ static int reduction(const char *name, const char *host)
 	return sent < SENT_AT_LEAST;
 }
 
+#define CROWD	      64
+#define CROWD_STEP_US 50000
+
+static int crowd(const char *name, int number, uid_t user)
+{
+	int fds[CROWD], other, n;
+
+	if (number > CROWD)
+		fail("a crowd is too large");
+	/* Sockets are theirs; the right to choose any congestion control stays. */
+	setfsuid(user);
+	for (n = 0; n < number; n++)
+		fds[n] = pair(name, &other);
+	printf("probe: user %u has %d connections\n", user, number);
+	for (;;) {
+		for (n = 0; n < number; n++)
+			send_bytes(fds[n], 100);
+		usleep(CROWD_STEP_US);
+	}
+}
+
+/* The agent's multicast group. */
+#define GROUP 22
+
+static void listens(void)
+{
+	struct sockaddr_nl at = {.nl_family = AF_NETLINK, .nl_groups = 1u << (GROUP - 1)};
+	int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_USERSOCK);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)))
+		fail("listening to the agent's group");
+	sleep(PATIENCE_S);
+}
+
 static void sink(void)
 {
 	int waits = listener("0.0.0.0", PORT);
@@ -297,8 +352,13 @@ int main(int arguments, char **argument)
 		return spurious(argument[2], atoi(argument[3]), atoi(argument[4]));
 	if (!strcmp(what, "reduction") && arguments == 4)
 		return reduction(argument[2], argument[3]);
+	if (!strcmp(what, "crowd") && arguments == 5)
+		return crowd(argument[2], atoi(argument[3]), atoi(argument[4]));
+	if (!strcmp(what, "listens") && arguments == 2)
+		return listens(), 0;
 	if (!strcmp(what, "sink") && arguments == 2)
 		sink();
-	fprintf(stderr, "usage: probe chosen NAME | spurious NAME WINDOW PID | reduction NAME HOST | sink\n");
+	fprintf(stderr, "usage: probe chosen NAME | spurious NAME WINDOW PID | reduction NAME HOST | "
+			"crowd NAME NUMBER USER | listens | sink\n");
 	return 2;
 }
