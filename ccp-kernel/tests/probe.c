@@ -20,7 +20,8 @@
  *
  * probe crowd NAME NUMBER USER
  *
- * The user has that many connections over the loopback until the process is ended; a little goes over each.
+ * The user has that many connections over the loopback until the process is ended, or for 600 s; a little
+ * goes over each.
  *
  * probe listens
  *
@@ -292,11 +293,12 @@ static int reduction(const char *name, const char *host)
 }
 
 #define CROWD	      64
+#define CROWD_S	      600
 #define CROWD_STEP_US 50000
 
 static int crowd(const char *name, int number, uid_t user)
 {
-	int fds[CROWD], other, n;
+	int fds[CROWD], other, n, steps;
 
 	if (number > CROWD)
 		fail("a crowd is too large");
@@ -305,11 +307,12 @@ static int crowd(const char *name, int number, uid_t user)
 	for (n = 0; n < number; n++)
 		fds[n] = pair(name, &other);
 	printf("probe: user %u has %d connections\n", user, number);
-	for (;;) {
+	for (steps = 0; steps < CROWD_S * (1000000 / CROWD_STEP_US); steps++) {
 		for (n = 0; n < number; n++)
 			send_bytes(fds[n], 100);
 		usleep(CROWD_STEP_US);
 	}
+	return 0;
 }
 
 /* The agent's multicast group. */
