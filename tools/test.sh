@@ -100,8 +100,7 @@ virtual_machines() {
 
 if [ "${1:-}" != lint ]; then
     step "what the virtual machines run is built"
-    cargo build --locked --workspace --bin anole-ccp
-    built=$(cargo test --locked --workspace --no-run --test loopback --message-format json-render-diagnostics)
+    built=$(cargo build --locked --workspace --bin anole-ccp --test loopback --message-format json-render-diagnostics)
     BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
     begin_beside "the kernel's TCP in virtual machines" virtual_machines
 fi
@@ -119,8 +118,8 @@ done
 [ "${1:-}" != lint ] || exit 0
 
 step "programs and tests are built"
-cargo build --locked --workspace --bins
-cargo test --locked --workspace --no-run
+# In one: dependencies of tests ask for further features of what programs are built with.
+cargo build --locked --workspace --bins --tests
 python/build.sh dev
 
 step "policy server: with each LibTorch, under sanitizers"
