@@ -14,7 +14,8 @@ python=${PYTHON:-python3}
 if ! cmp -s training/requirements.txt .venv/requirements.txt 2>/dev/null; then
     echo "Installing training/requirements.txt into .venv"
     "$python" -m venv .venv
-    .venv/bin/pip install --quiet --disable-pip-version-check --requirement training/requirements.txt
+    # Of what is installed little is imported, and compiled then.
+    .venv/bin/pip install --no-compile --quiet --disable-pip-version-check --requirement training/requirements.txt
     cp training/requirements.txt .venv/requirements.txt
 fi
 [ "${1:-}" = packages ] || python/build.sh
