@@ -21,34 +21,33 @@ step() { # NAME: ends the step before
     [ -z "$1" ] || printf '\n== %s (%d s)\n' "$1" "$SECONDS"
 }
 
-packages=""
-declare -A beside=() beside_began=()
+packages="" beside="" beside_name=""
 begin_beside() { # NAME COMMAND...: runs it in a process group of its own; end_beside waits for it and shows its output
-    local name=$1
+    beside_name=$1
     shift
     set -m
     (
         "$@"
-        echo "$SECONDS" >"$out/$name.end"
-    ) >"$out/$name.log" 2>&1 &
-    beside[$name]=$!
+        echo "$SECONDS" >"$out/beside.end"
+    ) >"$out/beside.log" 2>&1 &
+    beside=$!
     set +m
-    beside_began[$name]=$SECONDS
-    echo "$name: from now on beside what follows, output in target/test/$name.log"
+    echo "$beside_name: from now on beside what follows, output in target/test/beside.log"
+    beside_began=$SECONDS
 }
 
-end_beside() { # NAME
+end_beside() {
     local status=0
-    wait "${beside[$1]}" || status=$?
-    unset "beside[$1]"
-    cat "$out/$1.log"
-    steps+=("$1 (beside the steps above)|$(($(cat "$out/$1.end" 2>/dev/null || echo $SECONDS) - beside_began[$1]))")
+    wait "$beside" || status=$?
+    beside=""
+    cat "$out/beside.log"
+    steps+=("$beside_name (beside the steps above)|$(($(cat "$out/beside.end" 2>/dev/null || echo $SECONDS) - beside_began))")
     return $status
 }
 
 summary() {
     local status=$?
-    for group in "${beside[@]}" $packages; do kill -- "-$group" 2>/dev/null || true; done
+    for group in $beside $packages; do kill -- "-$group" 2>/dev/null || true; done
     [ $status = 0 ] || printf '\nFailed: %s\n' "$name"
     step ""
     printf '\n%6s  %s\n' s step
@@ -103,7 +102,7 @@ if [ "${1:-}" != lint ]; then
     step "what the virtual machines run is built"
     built=$(cargo build --locked --workspace --bin anole-ccp --test loopback --message-format json-render-diagnostics)
     BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
-    begin_beside virtual-machines virtual_machines
+    begin_beside "the kernel's TCP in virtual machines" virtual_machines
 fi
 
 step "Python: format, lints"
@@ -129,36 +128,30 @@ ANOLE_TORCH_PYTHON=$PWD/.venv/bin/python policy-server/test.sh
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 
-python_tests() {
-    root=$PWD
-    for folder in python training labs; do
-        (cd $folder && PYTHONPATH=$root/python:$root/labs:$root/tools ../.venv/bin/python -m pytest -q -p pytest_skips)
-    done
-    # In a fresh environment.
-    tools/wheel.sh dev
-    # The documentation's site and an evaluation's.
-    tools/site.sh
-    rm -rf "$out/pages"
-    target/debug/anole-eval reproduce spine-fig17 anole-fig9 --quick --out "$out/pages" >"$out/pages.log" 2>&1
-    for folder in target/site "$out/pages"; do
-        .venv/bin/python tools/browser.py "$folder"
-    done
-}
-
+step "unit, property, golden, simulation and end-to-end tests"
 # The tests of --backend torch and server take what was built above.
 export ANOLE_POLICY_SERVER_BUILD=$PWD/target/policy-server/debian
-# Tests in real time leave the processors idle; where they do not, they come first.
-begin_beside python python_tests
-renice -n 10 --pgrp "${beside[python]}" >/dev/null
-
-step "unit, property, golden, simulation and end-to-end tests"
 cargo test --locked --workspace --no-fail-fast
+
+step "Python: environments, networks against Rust and LibTorch, trainers, labs"
+root=$PWD
+for folder in python training labs; do
+    (cd $folder && PYTHONPATH=$root/python:$root/labs:$root/tools ../.venv/bin/python -m pytest -q -p pytest_skips)
+done
+
+step "pages in a browser: the documentation's site, an evaluation's"
+tools/site.sh
+rm -rf "$out/pages"
+target/debug/anole-eval reproduce spine-fig17 anole-fig9 --quick --out "$out/pages" >"$out/pages.log" 2>&1
+for folder in target/site "$out/pages"; do
+    .venv/bin/python tools/browser.py "$folder"
+done
+
+step "Python: the wheel in a fresh environment"
+tools/wheel.sh dev
 
 step "differential tests: libccp, the kernel datapaths' machine"
 (cd tests/oracle && cargo test --locked)
 
-step "Python: environments, networks against Rust and LibTorch, trainers, labs, the wheel; pages in a browser"
-end_beside python
-
-step "the kernel's TCP in virtual machines"
-end_beside virtual-machines
+step "the virtual machines' end"
+end_beside
