@@ -72,7 +72,7 @@ impl Anole {
 
     /// Takes a round's loss; true where it is the path's own: there was no queue, and no more is lost than usual.
     fn is_own_loss(&mut self, seen: &Feedback) -> bool {
-        let sent = seen.lost + seen.acked / u64::from(self.flow.mss.max(1));
+        let sent = seen.lost.saturating_add(seen.acked / u64::from(self.flow.mss.max(1)));
         let loss = Loss { lost: seen.lost, sent };
         let empty = seen.rtt.is_some_and(|rtt| rtt <= self.short_rtt());
         self.path.own_loss.saw(loss, empty.then_some(loss));
