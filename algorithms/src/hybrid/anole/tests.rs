@@ -159,8 +159,8 @@ fn law_round(bench: &mut Bench, rtt_ms: u64, lost: u64) {
     bench.anole.on_report(bench.now, &report, &mut bench.out);
 }
 
-#[test]
-fn where_the_model_fails_the_law_governs_until_rounds_go_as_forecast_and_a_trial_does_too() {
+/// Anole where the law governs, because the model failed.
+fn tracking() -> Bench {
     let mut bench = Bench::probing(scale(1.1));
     let mut alarms = 0;
     while bench.anole.stage != Stage::Track {
@@ -168,6 +168,19 @@ fn where_the_model_fails_the_law_governs_until_rounds_go_as_forecast_and_a_trial
         alarms += 1;
         assert!(alarms < 9);
     }
+    bench
+}
+
+#[test]
+fn any_number_of_lost_packets_can_be_reported_to_the_law() {
+    let mut bench = tracking();
+    law_round(&mut bench, 50, u64::MAX);
+    assert!(bench.field("Cwnd").is_some_and(|cwnd| cwnd >= 2 * MSS));
+}
+
+#[test]
+fn where_the_model_fails_the_law_governs_until_rounds_go_as_forecast_and_a_trial_does_too() {
+    let mut bench = tracking();
     assert_eq!(bench.out.program().map(|p| p.name), Some("rate-hold"));
     let mut rounds = 0;
     while bench.anole.stage == Stage::Track {
