@@ -2,7 +2,7 @@
 
 use anole_model::{Dur, Time};
 use anole_sim::link::{Ecn, Link, LinkConfig, LinkStats, Packet};
-use anole_sim::scenario::{Change, LinkChange, Scenario};
+use anole_sim::scenario::{Change, Scenario};
 use anole_sim::{changes, link_configs};
 use std::collections::VecDeque;
 
@@ -201,7 +201,7 @@ impl<T> EmulatedNetwork<T> {
                 }
                 _ if change.is_some_and(|at| at <= now) => {
                     if let Some(change) = self.changes.pop_front() {
-                        apply(&mut self.links[change.link], change.at, &change.change);
+                        change.change.apply(&mut self.links[change.link], change.at);
                     }
                 }
                 _ => return,
@@ -226,27 +226,12 @@ impl<T> EmulatedNetwork<T> {
     }
 }
 
-fn apply<T>(link: &mut Link<T>, at: Time, change: &LinkChange) {
-    if let Some(rate) = change.capacity {
-        // A checked scenario changes no capacity of a link that follows a trace.
-        let _changed = link.set_rate(at, rate);
-    }
-    if let Some(delay) = change.one_way_delay {
-        link.set_delay(at, delay);
-    }
-    if let Some(probability) = change.random_loss {
-        link.set_random_loss(at, probability);
-    }
-    if let Some(bytes) = change.buffer_bytes {
-        link.set_buffer_bytes(at, bytes);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use anole_model::Rate;
     use anole_sim::link::{Aggregation, Capacity, Impairments, QueueKind};
+    use anole_sim::scenario::LinkChange;
     use proptest::prelude::*;
 
     fn link(mbps: f64, delay_ms: u64, buffer_bytes: u64, random_loss: f64) -> NetworkLink {

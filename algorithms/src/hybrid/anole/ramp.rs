@@ -4,7 +4,8 @@
 //! It ends when the round-trip time rises by the queue aimed at (slow start: by half of what the utility tolerates
 //! at least), when a tenth of the packets is lost (random loss below that must not end it: a flow would stay at a
 //! fraction of a lossy link), when the delivery rate has not grown by a quarter of what was asked for over three
-//! reports in a row (the full-pipe test of BBR, for buffers too small to show a delay), or on a timeout.
+//! reports in a row (the full-pipe test of BBR, for buffers too small to show a delay), or on a timeout. Reports in which the
+//! window did not grow are not counted: the application has less to send than the window, and the pipe is not full.
 
 use super::decision::{Choice, Source};
 use super::drain::{self, Reason};
@@ -85,7 +86,11 @@ pub(super) struct Ramp {
     before: Rate,
     /// The largest delivery rate of a report so far.
     best: Rate,
+    /// The window at the last report, bytes.
+    cwnd: u64,
     flat_reports: u32,
+    /// The window, which grows while it is in use, did not in the last half round trip and more.
+    limited: bool,
 }
 
 impl Ramp {
@@ -102,7 +107,14 @@ impl Ramp {
             .cwnd(cwnd)
             .set(control::GAIN_16, (gain * 16.0).round() as u32)
             .set(control::PACE_16, PACE_16);
-        let ramp = Ramp { gain, before: path.delivery_rate(), best: Rate::ZERO, flat_reports: 0 };
+        let ramp = Ramp {
+            gain,
+            before: path.delivery_rate(),
+            best: Rate::ZERO,
+            cwnd: u64::from(cwnd),
+            flat_reports: 0,
+            limited: false,
+        };
         ramp.aim(aim, path, params, out);
         ramp
     }
@@ -147,16 +159,21 @@ impl Ramp {
         out: &mut Commands,
     ) -> bool {
         path.saw_rtt(now, Dur::from_micros(seen.rtt_us), Dur::from_micros(seen.min_rtt_us.min(seen.rtt_us)));
+        let widened = seen.cwnd > self.cwnd;
+        self.cwnd = seen.cwnd;
         // A report that ends early covers too short a time for a rate.
         let elapsed = Dur::from_micros(seen.elapsed_us);
         if elapsed >= path.min_rtt() / 2 {
             path.saw_delivery(seen.acked, elapsed);
+            self.limited = !widened;
         }
         let lost = seen.lost.saturating_mul(u64::from(mss));
         let lossy =
             seen.lost >= LOSS_PACKETS && lost as f64 > LOSS_LIMIT * (lost.saturating_add(seen.acked)) as f64;
-        let grown = path.delivery_rate() > self.best * (1.0 + self.gain * PLATEAU_SHARE);
-        self.flat_reports = if grown { 0 } else { self.flat_reports + 1 };
+        match path.delivery_rate() > self.best * (1.0 + self.gain * PLATEAU_SHARE) {
+            true => self.flat_reports = 0,
+            false => self.flat_reports += u32::from(widened),
+        }
         self.best = self.best.max(path.delivery_rate());
         let aim =
             TargetQueue::of(Rate::from_bytes_in(seen.cwnd, path.srtt()), path.min_rtt(), mss, params).target;
@@ -190,9 +207,13 @@ impl Anole {
         }
     }
 
-    /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with.
+    /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with. What an application has tells
+    /// nothing of the path: then the window goes on to the law that needs no model of it.
     fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
         self.patience.ended(ramp.before, ramp.best);
+        if ramp.limited {
+            return self.track_from(now, self.rate, out);
+        }
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.start_cycle(out);
         let share = drain::after_ramp(ramp.gain(), rtt, self.target_queue().target, &self.path);

@@ -60,7 +60,7 @@ impl Bench {
             out: Commands::default(),
         };
         bench.anole.start(bench.now, &mut bench.out);
-        bench.ramp_report(1);
+        bench.ramp_report(1, 500_000);
         assert!(matches!(bench.anole.stage, Stage::Drain(_)));
         bench.window(Seen { acked: 250_000, ..quiet(2) });
         assert!(matches!(bench.anole.stage, Stage::Check(_)));
@@ -70,10 +70,11 @@ impl Bench {
         bench
     }
 
-    fn ramp_report(&mut self, ended: u64) {
+    /// A round trip of a ramp, and the window after it.
+    fn ramp_report(&mut self, ended: u64, cwnd: u64) {
         self.now += RTT;
         self.out.clear();
-        let values = [250_000, 0, 0, 50_000, 50_000, 50_000, ended, 250_000];
+        let values = [250_000, 0, 0, 50_000, 50_000, 50_000, ended, cwnd];
         let report = Report { program: &ramp_program::PROGRAM, values: &values };
         self.anole.on_report(self.now, &report, &mut self.out);
     }
@@ -199,11 +200,25 @@ fn where_the_model_fails_the_law_governs_until_rounds_go_as_forecast_and_a_trial
 fn a_ramp_goes_on_until_it_ends() {
     let mut bench = Bench::probing(LearnedSlot::new(None));
     bench.anole.start(bench.now, &mut bench.out);
-    bench.ramp_report(0);
+    bench.ramp_report(0, 250_000);
     assert!(matches!(bench.anole.stage, Stage::Ramp(_)));
-    bench.ramp_report(1);
+    bench.ramp_report(1, 500_000);
     assert!(matches!(bench.anole.stage, Stage::Drain(_)));
     assert_eq!((bench.field("phase"), bench.out.program().map(|p| p.name)), (Some(2), Some("anole-cycle")));
+}
+
+#[test]
+fn an_application_with_less_to_send_than_the_window_neither_ends_a_ramp_nor_sets_its_rate() {
+    let mut bench = Bench::probing(LearnedSlot::new(None));
+    bench.anole.start(bench.now, &mut bench.out);
+    for _ in 0..20 {
+        bench.ramp_report(0, 1_000_000);
+    }
+    assert!(matches!(bench.anole.stage, Stage::Ramp(_)));
+    // Delays rise: a quarter of the window was delivered in each round trip.
+    bench.ramp_report(1, 1_000_000);
+    assert_eq!(bench.anole.stage, Stage::Track);
+    assert!(bench.anole.rate > Rate::from_bytes_in(900_000, RTT), "{:?}", bench.anole.rate);
 }
 
 #[test]
@@ -437,7 +452,7 @@ fn reports_of_an_earlier_cycle_and_of_the_ramp_are_ignored() {
     bench.out.clear();
     let report = Report { program: &anole_cycle::PROGRAM, values: &stale };
     bench.anole.on_report(bench.now, &report, &mut bench.out);
-    bench.ramp_report(1);
+    bench.ramp_report(1, 500_000);
     assert_eq!(bench.anole.stage, stage);
     assert!(bench.out.is_empty());
 }
@@ -497,7 +512,7 @@ fn a_ramp_ends_on_loss_and_on_a_plateau_but_not_on_a_little_loss() {
         bench.anole.start(bench.now, &mut bench.out);
         for (i, &acked) in acked.iter().enumerate() {
             bench.now += RTT;
-            let values = [acked, lost, 0, 50_000, 50_000, 50_000, 0, 100_000];
+            let values = [acked, lost, 0, 50_000, 50_000, 50_000, 0, 100_000 << i];
             let report = Report { program: &ramp_program::PROGRAM, values: &values };
             bench.anole.on_report(bench.now, &report, &mut bench.out);
             if !matches!(bench.anole.stage, Stage::Ramp(_)) {

@@ -35,13 +35,18 @@ impl Anole {
         rate.bytes_in(self.path.min_rtt()) < FEW * f64::from(self.flow.mss)
     }
 
-    /// The law governs.
+    /// The model is trusted no more: the law governs.
     pub(super) fn enter_track(&mut self, now: Time, out: &mut Commands) {
+        let rate = self.trust.lose(now, self.rate, self.path.srtt());
+        self.track_from(now, rate.min(self.path.top()), out);
+    }
+
+    /// The law governs, from a rate on.
+    pub(super) fn track_from(&mut self, now: Time, rate: Rate, out: &mut Commands) {
         self.climbs = 0;
         self.verdict = None;
-        let rate = self.trust.lose(now, self.rate, self.path.srtt());
         let held = self.path.min_rtt().mul_f64(1.0 + self.target_queue().tolerated);
-        let window = rate.min(self.path.top()).bytes_in(held);
+        let window = rate.bytes_in(held);
         self.track = new_track(self.flow, &self.params);
         self.track.take_over(window as u64, self.path.min_rtt());
         self.enter(Stage::Track);

@@ -365,18 +365,7 @@ impl<'a> Simulation<'a> {
 
     fn change(&mut self, index: usize, change: &LinkChange) {
         let (now, link) = (self.now, &mut self.links[index]);
-        if let Some(rate) = change.capacity {
-            link.set_rate(now, rate);
-        }
-        if let Some(delay) = change.one_way_delay {
-            link.set_delay(now, delay);
-        }
-        if let Some(loss) = change.random_loss {
-            link.set_random_loss(now, loss);
-        }
-        if let Some(bytes) = change.buffer_bytes {
-            link.set_buffer_bytes(now, bytes);
-        }
+        change.apply(link, now);
         self.heap.set(index, link.next_event());
     }
 

@@ -62,7 +62,7 @@ pub fn changes(scenario: &Scenario, seed: u64) -> Vec<Change> {
                 capacity: draw(random.capacity_mbps).map(Rate::from_mbps),
                 one_way_delay: draw(random.one_way_delay_ms).map(|ms| Dur::from_secs_f64(ms / 1e3)),
                 random_loss: draw(random.random_loss),
-                buffer_bytes: None,
+                ..LinkChange::default()
             };
             changes.push(Change { at, link: random.link, change });
             at += random.every;

@@ -107,6 +107,11 @@ impl Impairer {
         }
     }
 
+    /// Data are late by up to this from now on.
+    pub fn set_jitter(&mut self, jitter: Dur) {
+        self.config.jitter = jitter;
+    }
+
     /// Whether the next data packet is lost.
     pub fn loses(&mut self) -> bool {
         let Some(BurstLoss { enter, leave, loss }) = self.config.burst_loss else { return false };

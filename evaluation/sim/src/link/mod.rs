@@ -191,6 +191,12 @@ impl<T> Link<T> {
         self.buffer_bytes = bytes;
     }
 
+    /// Changes the most by which data are late.
+    pub fn set_jitter(&mut self, now: Time, jitter: Dur) {
+        self.advance(now);
+        self.impairer.set_jitter(jitter);
+    }
+
     /// How much longer than the propagation delay an ACK of `size` bytes takes that sets out at `now`, which must not
     /// decrease: aggregation, jitter, the queue of the reverse path. `None` when it is lost there.
     pub fn ack_late(&mut self, now: Time, size: u32) -> Option<Dur> {

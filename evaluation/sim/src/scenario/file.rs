@@ -135,6 +135,7 @@ table! {
         one_way_delay_ms: f64,
         random_loss: f64,
         buffer_bytes: u64,
+        jitter_ms: f64,
     }
 }
 

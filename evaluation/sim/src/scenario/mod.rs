@@ -16,7 +16,7 @@ mod tests;
 pub use error::{MAX_FILE_BYTES, ScenarioError};
 pub use shipped::{UnknownScenario, names, shipped};
 
-use crate::link::{Aggregation, Capacity, CrossTraffic, Impairments, Lte, QueueKind};
+use crate::link::{Aggregation, Capacity, CrossTraffic, Impairments, Link, Lte, QueueKind};
 use anole_algorithms::Preference;
 use anole_model::{Dur, Rate, Time};
 use std::collections::BTreeMap;
@@ -102,6 +102,29 @@ pub struct LinkChange {
     pub random_loss: Option<f64>,
     /// New buffer.
     pub buffer_bytes: Option<u64>,
+    /// New most by which data are late.
+    pub jitter: Option<Dur>,
+}
+
+impl LinkChange {
+    /// Makes it at a moment. The capacity of a link that follows a trace stays, which a checked scenario does not ask for.
+    pub fn apply<T>(&self, link: &mut Link<T>, at: Time) {
+        if let Some(rate) = self.capacity {
+            let _changed = link.set_rate(at, rate);
+        }
+        if let Some(delay) = self.one_way_delay {
+            link.set_delay(at, delay);
+        }
+        if let Some(probability) = self.random_loss {
+            link.set_random_loss(at, probability);
+        }
+        if let Some(bytes) = self.buffer_bytes {
+            link.set_buffer_bytes(at, bytes);
+        }
+        if let Some(jitter) = self.jitter {
+            link.set_jitter(at, jitter);
+        }
+    }
 }
 
 /// A change at a given time.

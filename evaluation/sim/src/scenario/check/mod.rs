@@ -10,6 +10,7 @@ use super::file::{RawChange, RawRandomChange, RawScenario};
 use super::{AGENT_DELAY, Change, HEADER_BYTES, INFERENCE, LinkChange, LinkSpec, RandomChange, Scenario};
 use crate::link::Capacity;
 use anole_model::{Dur, Rate, Time};
+use link::MAX_BURST_MS;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
@@ -154,9 +155,13 @@ impl Check<'_> {
                 None => None,
                 Some(bytes) => Some(self.buffer(bytes)?),
             },
+            jitter: match &raw.jitter_ms {
+                None => None,
+                Some(ms) => Some(millis(self.within(ms, "jitter_ms", 0.0, MAX_BURST_MS)?)),
+            },
         };
         if change == LinkChange::default() {
-            let message = "this [[change]] changes nothing; add capacity_mbps, one_way_delay_ms, random_loss or buffer_bytes";
+            let message = "this [[change]] changes nothing; add capacity_mbps, one_way_delay_ms, random_loss, buffer_bytes or jitter_ms";
             return Err(self.origin.error(table, message));
         }
         Ok((Change { at, link, change }, every))
