@@ -83,9 +83,11 @@ impl Place {
         result(&self.command(mode, options).output().unwrap())
     }
 
-    /// Starts a transfer whose agent asks the server at `socket`.
-    fn transfer(&self, socket: &Path) -> Child {
-        let options = ["--backend", "server", "--policy-server", socket.to_str().unwrap()];
+    /// Starts a transfer of so many seconds whose agent asks the server at `socket`.
+    fn transfer(&self, socket: &Path, seconds: &str) -> Child {
+        let socket = socket.to_str().unwrap();
+        let duration = format!("duration_s={seconds}");
+        let options = ["--backend", "server", "--policy-server", socket, "--set", &duration];
         let mut command = self.command("emulate", &options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -159,7 +161,8 @@ fn a_server_that_dies_in_the_middle_leaves_the_transfer_running() {
     let place = Place::new();
     let socket = place.path("policy.sock");
     let server = FakeServer::start(&socket, widths(), Manner::Good);
-    let transfer = place.transfer(&socket);
+    // A busy machine asks late, and comes back late.
+    let transfer = place.transfer(&socket, "8");
     until_asked(&server);
     drop(server);
     std::thread::sleep(Duration::from_millis(600));
@@ -175,7 +178,7 @@ fn a_slow_deaf_or_babbling_server_leaves_the_transfer_running() {
     for manner in [Manner::Slow, Manner::Deaf, Manner::Garbage, Manner::Nan] {
         let socket = place.path("policy.sock");
         let server = FakeServer::start(&socket, widths(), Manner::Good);
-        let transfer = place.transfer(&socket);
+        let transfer = place.transfer(&socket, "3");
         until_asked(&server);
         server.set(manner);
         goes_on(&result(&transfer.wait_with_output().unwrap()), &format!("a server that is {manner:?}"));
@@ -225,7 +228,7 @@ fn sigkill_of_the_policy_server_leaves_the_transfer_running() {
     let place = Place::new();
     let socket = place.path("policy.sock");
     let server = RealServer::start(&program, &place, &socket);
-    let transfer = place.transfer(&socket);
+    let transfer = place.transfer(&socket, "3");
     std::thread::sleep(Duration::from_millis(1500));
     drop(server);
     std::thread::sleep(Duration::from_millis(500));
