@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Holds what carries flows here against each other, and the laws against ns-3's (docs/truth.md).
+"""Holds what carries flows here against each other, and the laws against ns-3's and picoquic's (docs/truth.md).
 
 tools/truth.py datapaths   twelve links: in simulation, over QUIC, on Linux TCP, on Linux TCP through Mahimahi
 tools/truth.py ns3         six laws: in simulation, and their namesakes of ns-3 (Debian: libns3-dev, g++)
+tools/truth.py picoquic    four laws: in simulation, and their namesakes of picoquic in its simulator (--pico-sim)
 tools/truth.py speed       the same flow on three links in both, timed in turns
 
 `make` builds the programs that the first and the last ask for. Real packets take root and an idle machine.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -71,6 +73,11 @@ NS3_LAWS = [
     ("westwood", "TcpWestwood"),
     ("illinois", "TcpIllinois"),
 ]
+
+
+PICOQUIC_LINKS = [NS3_LINKS[0], NS3_LINKS[2], Link("12 Mbps, 50 ms, 1 BDP", 12.0, 50.0, 1.0)]
+#: Our law, and picoquic's: its `bbr` is the third version.
+PICOQUIC_LAWS = [("cubic", "cubic"), ("bbr", "bbr1"), ("bbr3", "bbr"), ("reno", "reno")]
 
 
 class Figures(NamedTuple):
@@ -197,6 +204,65 @@ def ns3(options: argparse.Namespace, folder: Path) -> None:
             print(f"| {link.name} | `{law}` | {cell} | {theirs.text(ours)} |", flush=True)
 
 
+#: A data packet of a qlog file of picoquic: relative time, µs; number; size, bytes.
+QLOG_PACKET = r'\[(\d+), "transport", "packet_%s", .*"1RTT".*"packet_size": (\d+), "packet_number": (\d+)'
+
+
+def qlog_packets(file: Path, event: str) -> dict[int, tuple[int, int]]:
+    """The time in µs and the size in bytes of each data packet by its number."""
+    text = file.read_text()
+    began = re.search(r'"reference_time": "(\d+)"', text)
+    zero = int(began.group(1)) if began else 0
+    return {
+        int(number): (zero + int(at), int(size)) for at, size, number in re.findall(QLOG_PACKET % event, text)
+    }
+
+
+def picoquic_run(law: str, link: Link, options: argparse.Namespace, folder: Path) -> Figures:
+    """A download through picoquic's simulated link, from the packets that both sides saw."""
+    spec = folder / "spec.txt"
+    spec.write_text(f"""main_start_time: 0
+main_target_time: {round(3e6 * options.seconds)}
+main_scenario_text: =b1:*1:397:{round(link.mbps * 1e6 / 8 * options.seconds)};
+main_cc_algo: {law}
+nb_connections: 1
+data_rate_in_gbps: {link.mbps / 1e3}
+latency: {round(link.delay_ms * 1e3)}
+queue_delay_max: {round(link.buffer_bdp * 2e3 * link.delay_ms)}
+qlog_dir: {folder}
+""")
+    subprocess.run([options.pico_sim, "-S", options.picoquic, spec], check=True, capture_output=True)
+    (server,), (client,) = (list(folder.glob(f"*.{side}.qlog")) for side in ("server", "client"))
+    received = qlog_packets(client, "received")
+    first, last = options.warmup * 1e6, options.seconds * 1e6
+    sent = {n: at for n, (at, _) in qlog_packets(server, "sent").items() if first <= at < last}
+    carried = sum(size for at, size in received.values() if first <= at < last)
+    # As here, without transmission.
+    delays = [received[n][0] - at - received[n][1] * 8 / link.mbps for n, at in sent.items() if n in received]
+    for file in (server, client):
+        file.unlink()
+    loss = 1 - len(delays) / len(sent)
+    return Figures(carried * 8 / (last - first), sum(delays) / len(delays) / 1e3, loss)
+
+
+def picoquic(options: argparse.Namespace, folder: Path) -> None:
+    """The laws beside picoquic's."""
+    if options.pico_sim is None:
+        sys.exit(
+            "--pico-sim FILE is missing: the simulator of picoquic's tree (docs/truth.md says how it is built)"
+        )
+    options.picoquic = options.picoquic or options.pico_sim.resolve().parent.parent
+    print("| link | law | simulation | picoquic |\n|---|---|---|---|")
+    for link in PICOQUIC_LINKS:
+        file = folder / "truth.toml"
+        file.write_text(scenario(link, options.seconds, options.warmup))
+        for law, theirs in PICOQUIC_LAWS:
+            ours = measured([str(options.program), "sim", str(file), "--alg", law, "--json"], link)
+            told = picoquic_run(theirs, link, options, folder)
+            cell = "–" if ours is None else ours.text()
+            print(f"| {link.name} | `{law}` | {cell} | {told.text(ours)} |", flush=True)
+
+
 def seconds_of(command: list[str]) -> tuple[float, float]:
     """Wall time and processor time of a command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -229,7 +295,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["datapaths", "ns3", "speed"])
+    parser.add_argument("what", choices=["datapaths", "ns3", "picoquic", "speed"])
     parser.add_argument(
         "--program", type=Path, default=ROOT / "anole-eval", help="anole-eval [default: make's]"
     )
@@ -237,10 +303,17 @@ def main() -> None:
     parser.add_argument("--warmup", type=float, default=5.0, help="left out of every figure")
     parser.add_argument("--alg", default="cubic,bbr,anole", help="laws of datapaths")
     parser.add_argument("--links", type=int, default=0, help="so many of the twelve links only")
+    parser.add_argument("--pico-sim", type=Path, help="of picoquic: its simulator")
+    parser.add_argument(
+        "--picoquic",
+        type=Path,
+        help="its sources, with their test certificates [default: above the folder of --pico-sim]",
+    )
     parser.add_argument("--runs", type=int, default=5, help="of speed, whose medians are told")
     options = parser.parse_args()
+    parts = {"datapaths": datapaths, "ns3": ns3, "picoquic": picoquic, "speed": speed}
     with tempfile.TemporaryDirectory() as folder:
-        {"datapaths": datapaths, "ns3": ns3, "speed": speed}[options.what](options, Path(folder))
+        parts[options.what](options, Path(folder))
 
 
 if __name__ == "__main__":
