@@ -139,6 +139,13 @@ fn generic_cong_avoid_cubic_with_slow_start_in_the_datapath() {
 }
 
 #[test]
+fn nimbus_with_its_pulses() {
+    let outcome = replay(include_str!("transcripts/nimbus.txt"));
+    assert!(outcome.reports >= 20 && outcome.commands >= 20);
+    assert!(outcome.largest_rate > 0);
+}
+
+#[test]
 fn bbr_with_pacing() {
     let outcome = replay(include_str!("transcripts/bbr.txt"));
     assert!(outcome.commands >= 5);
