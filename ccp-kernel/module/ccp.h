@@ -50,6 +50,7 @@ struct ccp_flow {
 	bool has_mail; /* read without the lock */
 	struct ccp_program *mail_program;
 	struct fold_staged mail;
+	bool mail_empty; /* an UPDATE without commands is among it */
 
 	struct ccp_program *program;
 	struct fold_staged staged;
@@ -61,6 +62,8 @@ struct ccp_flow {
 	struct fold_limit limit;
 	u32 leniency;	   /* how many times the usual time this agent may take */
 	u64 waiting_since; /* us; 0: nothing waits for an answer */
+	u64 unheard_since; /* us; nothing could be handed to the agent since; 0: the latest report was */
+	bool answers_all;  /* this agent answers every report: it has sent an UPDATE without commands */
 	u64 lost_at;	   /* us; 0: not lost */
 	u64 next_create;   /* us */
 

@@ -134,6 +134,8 @@ bool ccp_take_mail(struct ccp_flow *flow, bool *start)
 		flow->staged.present[n] |= flow->mail.present[n];
 		flow->mail.present[n] = 0;
 	}
+	flow->answers_all |= flow->mail_empty;
+	flow->mail_empty = false;
 	WRITE_ONCE(flow->has_mail, false);
 	spin_unlock_bh(&flow->lock);
 	return true;
@@ -216,6 +218,7 @@ static int deliver(const struct fold_message *message)
 		refcount_inc(&flow->mail_program->references);
 	}
 	fold_stage(message, &flow->mail);
+	flow->mail_empty |= message->type == FOLD_UPDATE && !message->n_fields;
 	WRITE_ONCE(flow->has_mail, true);
 	spin_unlock_bh(&flow->lock);
 	rcu_read_unlock();

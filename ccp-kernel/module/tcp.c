@@ -22,11 +22,23 @@
 #define LOST_AFTER_RTTS	   4
 #define CREATE_INTERVAL_US (250 * USEC_PER_MSEC)
 #define MAX_LENIENCY	   8
+/* How many times the usual time an agent may be silent that has not shown that it answers every report. */
+#define SILENCE_FACTOR 32
 
 static void wait_for_answer(struct ccp_flow *flow, u64 now_us)
 {
 	if (!flow->waiting_since)
 		flow->waiting_since = now_us;
+}
+
+/* Whether the agent was handed a report. */
+static void handed(struct ccp_flow *flow, bool heard, u64 now_us)
+{
+	if (heard)
+		flow->unheard_since = 0;
+	else if (!flow->unheard_since)
+		flow->unheard_since = now_us;
+	wait_for_answer(flow, now_us);
 }
 
 static void announce(struct sock *sk, struct ccp_flow *flow, u64 now_us)
@@ -140,6 +152,7 @@ static void measure(const struct tcp_sock *tp, const struct rate_sample *rs, str
 static void answered(struct ccp_flow *flow, u64 now_us)
 {
 	flow->waiting_since = 0;
+	flow->unheard_since = 0;
 	if (!flow->lost_at)
 		return;
 	if (now_us - flow->lost_at < CREATE_INTERVAL_US)
@@ -149,11 +162,21 @@ static void answered(struct ccp_flow *flow, u64 now_us)
 	flow->lost_at = 0;
 }
 
+static bool is_over(u64 since, u64 span, u64 now_us)
+{
+	return since && now_us - since > span;
+}
+
+/* One that answers when it changes something may be silent for long: what tells of its death is that nothing
+ * can be handed to it. */
 static bool is_lost(const struct ccp_flow *flow, const struct tcp_sock *tp, u64 now_us)
 {
 	u64 patience = max_t(u64, AGENT_TIMEOUT_US, (u64)(tp->srtt_us >> 3) * LOST_AFTER_RTTS);
 
-	return flow->waiting_since && now_us - flow->waiting_since > patience * flow->leniency;
+	if (flow->answers_all || !flow->governed)
+		return is_over(flow->waiting_since, patience * flow->leniency, now_us);
+	return is_over(flow->unheard_since, patience, now_us) ||
+	       is_over(flow->waiting_since, patience * SILENCE_FACTOR, now_us);
 }
 
 /* The program's window, packets. */
@@ -190,6 +213,7 @@ static void run_program(struct sock *sk, struct ccp_flow *flow, const struct fol
 {
 	const struct fold_program *program = &flow->program->fold;
 	struct tcp_sock *tp = tcp_sk(sk);
+	bool heard;
 	u32 abort;
 
 	if (!flow->governed) {
@@ -200,14 +224,15 @@ static void run_program(struct sock *sk, struct ccp_flow *flow, const struct fol
 	switch (fold_ack(&flow->state, program, start, &flow->staged, now_us, sample, tp->mss_cache,
 			 &flow->control, &abort)) {
 	case FOLD_REPORTS:
+		heard = ccp_send_measure(flow->sid, program->uid, &flow->state, program->n_reports);
 		/* What could not be sent is in the next report. */
-		if (ccp_send_measure(flow->sid, program->uid, &flow->state, program->n_reports))
+		if (heard)
 			fold_reset(&flow->state, program);
-		wait_for_answer(flow, now_us);
+		handed(flow, heard, now_us);
 		break;
 	case FOLD_ABORTED:
 		/* A program that always aborts sends nothing, and must not hold the flow. */
-		wait_for_answer(flow, now_us);
+		handed(flow, false, now_us);
 		break;
 	}
 	obey(sk, flow, sample->packets_acked);
@@ -230,6 +255,7 @@ static void lose_agent(struct sock *sk, struct ccp_flow *flow, const struct fold
 	lost.used = max_t(u64, delivered, sample->packets_in_flight + sample->packets_acked);
 	to = fold_resume(&flow->limit, &lost);
 	flow->governed = false;
+	flow->answers_all = false;
 	flow->limit = (struct fold_limit){};
 	flow->lost_at = now_us;
 	flow->next_create = now_us;

@@ -20,6 +20,9 @@
  *   plant-folder  a folder of nobody's, with a link to a folder in VICTIM
  *   plant-link    a link to VICTIM
  *
+ * attack silent SECONDS: as root, an agent that sets every flow's window once, hears all reports and answers
+ * none, until it ends.
+ *
  * attack flood: as nobody, messages to the module as fast as they go, for three seconds.
  */
 #define _GNU_SOURCE
@@ -45,6 +48,7 @@
 #define SPOOFED_SID 40
 #define MAP_IDS	    20000
 #define FLOOD_S	    3
+#define WINDOW	    30000
 
 static int fd, sent;
 
@@ -251,6 +255,29 @@ static int flood(void)
 	return sent == 0;
 }
 
+static int silent(int seconds)
+{
+	struct sockaddr_nl own = {.nl_family = AF_NETLINK, .nl_groups = 1 << (GROUP - 1)};
+	struct timeval wait = {.tv_usec = ROUND_US};
+	time_t end = time(NULL) + seconds;
+	uint8_t bytes[4096];
+	uint32_t sid;
+
+	fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_USERSOCK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&own, sizeof(own)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait))) {
+		perror("attack: a netlink socket");
+		return 1;
+	}
+	for (sid = 1; sid <= SPOOFED_SID; sid++)
+		to_kernel(bytes, update(bytes, sid, 2, 4, WINDOW));
+	while (time(NULL) < end)
+		if (recv(fd, bytes, sizeof(bytes), 0) > 0)
+			sent++;
+	printf("attack: silent, %d messages sent and heard\n", sent);
+	return 0;
+}
+
 int main(int arguments, char **argument)
 {
 	const char *as = arguments >= 2 ? argument[1] : "";
@@ -259,11 +286,13 @@ int main(int arguments, char **argument)
 	int floods = !strcmp(as, "flood"), root = !strcmp(as, "root");
 	int nobody = !strcmp(as, "nobody") || !strcmp(as, "maps-nobody") || plants || floods;
 
+	if (arguments == 3 && !strcmp(as, "silent"))
+		return silent(atoi(argument[2]));
 	if ((!nobody && !root && !maps && strcmp(as, "agent")) || maps != (arguments > 2 && !plants) ||
 	    (plants && arguments != 4)) {
 		fprintf(stderr,
 			"usage: attack nobody|root|agent|flood, attack maps-nobody|maps-root FILE..., "
-			"attack plant-folder|plant-link PINS VICTIM\n");
+			"attack plant-folder|plant-link PINS VICTIM, attack silent SECONDS\n");
 		return 2;
 	}
 	if (nobody && (setgid(NOBODY) || setuid(NOBODY))) {

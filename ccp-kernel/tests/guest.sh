@@ -238,13 +238,17 @@ with_an_agent() {
     tc -n r qdisc change dev r-b root netem rate ${LINK_KBIT}kbit delay 30ms limit 60 loss 0%
     for ns in a b; do ip netns exec $ns sysctl -qw net.ipv4.tcp_ecn=2; done
 
-    begin_transfer 30
+    begin_transfer 45
     eventually more_flows_than 3 /tmp/agent1
     sleep 3
     given_up=$(times_given_up)
     figure "times that a living agent was given up" 0 0 "$given_up"
     kill -9 "$agent"
     check "the agent is given up when it is killed" eventually given_up_more_than "$given_up"
+    given_up=$(times_given_up)
+    /bin/attack silent 5
+    check "one that never answers a report is not given up while it hears them" not given_up_more_than "$given_up"
+    check "it is when it has ended" eventually given_up_more_than "$given_up"
     start_agent netlink /tmp/agent2
     check "a new agent gets the flow back" eventually more_flows_than 0 /tmp/agent2
     wait_for_transfer
