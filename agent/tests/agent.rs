@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anole-ccp"));
@@ -193,9 +193,9 @@ fn the_end_of_standard_input_stops_it_where_it_was_asked_to() {
     let (_folder, socket) = place();
     let mut command = command(&["--until-stdin-ends", "--socket", socket.to_str().unwrap()]);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + PATIENCE;
     while !listens(&socket) {
-        assert!(Instant::now() < end, "it listens within 10 s");
+        assert!(Instant::now() < end, "it does not listen");
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(200));

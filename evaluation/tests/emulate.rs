@@ -144,7 +144,7 @@ fn an_interrupted_run_leaves_nothing() {
     let args = ["--alg", "reno", "--agent-binary", agent.to_str().unwrap(), "--set", "duration_s=30"];
     let child = place.emulate(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let started = Instant::now();
-    while place.leftovers() == 0 && started.elapsed() < Duration::from_secs(5) {
+    while place.leftovers() == 0 && started.elapsed() < Duration::from_secs(10) {
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_millis(500));

@@ -274,7 +274,7 @@ fn a_killed_run_takes_its_agent_along() {
         lines.filter(|line| String::from_utf8_lossy(line).contains(&temporary)).count()
     };
     let eventually = |done: &dyn Fn() -> bool| {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(60);
         while !done() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -343,7 +343,7 @@ fn an_interrupted_run_leaves_nothing() {
         let mut command = place.emulate(&["--set", "duration_s=30"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let started = Instant::now();
-        while place.leftovers() == 0 && started.elapsed() < Duration::from_secs(5) {
+        while place.leftovers() == 0 && started.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(20));
         }
         std::thread::sleep(Duration::from_millis(500));

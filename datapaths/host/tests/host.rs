@@ -196,7 +196,7 @@ fn an_agent_is_asked_for_a_program_that_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("agent.sock");
     let agent = UnixDatagram::bind(&path).unwrap();
-    agent.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    agent.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let host = Host::connect(&path, HostOptions::default()).unwrap();
     let mut buffer = [0; 256];
     let mut next = || {

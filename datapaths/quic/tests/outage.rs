@@ -24,9 +24,9 @@ const OUTAGE: Duration = Duration::from_secs(2);
 
 /// Waits until `wanted` governs.
 async fn governed_by(meter: &Meter, wanted: GovernedBy) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while meter.read().governor != wanted {
-        assert!(Instant::now() < end, "{wanted:?} governs within 10 s: {:?}", meter.read());
+        assert!(Instant::now() < end, "{wanted:?} does not govern: {:?}", meter.read());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -214,7 +214,7 @@ impl Peer {
         let mut command = Command::new(program);
         command.args(arguments.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped());
         let peer = Peer(command.stderr(Stdio::piped()).spawn().unwrap());
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(60);
         let entry = format!(":{port:04X} 00000000:0000 0A");
         let listens = || {
             let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];

@@ -90,7 +90,7 @@ impl Flow {
     }
 }
 
-const PATIENT: Duration = Duration::from_secs(5);
+const PATIENT: Duration = Duration::from_secs(60);
 /// Less than any answer takes that a slow server gives.
 const NO_WAIT: Duration = Duration::from_millis(250);
 

@@ -118,9 +118,9 @@ fn command(commands: &mut Commands, what: Option<(u32, u32)>) {
     }
 }
 
-/// Waits until `condition` holds; false after three seconds.
+/// Waits until `condition` holds; false after a minute.
 pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(3);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
         if condition() {
             return true;
