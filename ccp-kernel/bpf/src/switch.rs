@@ -4,7 +4,6 @@
 //! A BPF program, attached to the cgroup as long as this process lives, tells what happens to each connection and sets
 //! the algorithm that it is told (`src/bpf/switch.bpf.c`). No datapath of CCP is involved.
 
-use crate::layout::c_layout;
 use crate::map::Ring;
 use crate::{Error, kernel, select};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
@@ -208,6 +207,7 @@ pub fn available() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::c_layout;
 
     #[test]
     fn both_compilers_see_the_same_event() {
