@@ -198,6 +198,18 @@ impl Switch {
     }
 }
 
+/// How many programs hear of the connections of a cgroup, by attachment to it: for tests.
+#[doc(hidden)]
+pub fn attached(cgroup: &Path) -> Result<u32, Error> {
+    let (folder, kind) = (select::open(cgroup)?, libbpf_rs::libbpf_sys::BPF_CGROUP_SOCK_OPS);
+    let (mut flags, mut count, none) = (0, 0, std::ptr::null_mut());
+    // SAFETY: writes two numbers, and no list where there is none.
+    let code = unsafe {
+        libbpf_rs::libbpf_sys::bpf_prog_query(folder.as_raw_fd(), kind, 0, &mut flags, none, &mut count)
+    };
+    if code == 0 { Ok(count) } else { Err(std::io::Error::last_os_error().into()) }
+}
+
 /// The kernel's congestion control algorithms that can be used without loading a module.
 pub fn available() -> Vec<String> {
     let names = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
