@@ -174,7 +174,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
                 }
             });
             let records = begin(&control::flag(switch::NAME), told)?;
-            wanted.log();
+            wanted.log(wish.policy.as_deref());
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
             let shared = answering(control.as_ref())?;
             let records = Followed::new(plan, wanted, shared, records).serve(&mut kernel, &stop);

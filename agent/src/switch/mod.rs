@@ -47,11 +47,19 @@ pub struct Wanted {
     arms: Vec<usize>,
     /// The one that every flow begins with.
     first: Option<usize>,
+    /// What the choice goes by.
+    by: &'static str,
 }
 
 impl Wanted {
     /// What `--cgroup`, `--alg`, `--policy` and `--param` come to here.
     pub fn of(plan: &Plan, cgroups: &[String]) -> anyhow::Result<Wanted> {
+        let alg = plan.default_name();
+        if !["antelope", "rein"].contains(&alg) {
+            return Err(anyhow!(
+                "--switch linux goes with --alg antelope or rein, which choose among laws; {alg} does not"
+            ));
+        }
         let cgroup = match cgroups {
             [] => {
                 let top = top_cgroup();
@@ -61,15 +69,9 @@ impl Wanted {
             _ => return Err(anyhow!("--cgroup: --switch linux takes one; those below it are taken with it")),
         };
         anole_bpf::check_cgroup(&cgroup).context("--cgroup")?;
-        let alg = plan.default_name();
-        if !["antelope", "rein"].contains(&alg) {
-            return Err(anyhow!(
-                "--switch linux goes with --alg antelope or rein, which choose among laws; {alg} does not"
-            ));
-        }
         let selector = plan.selector(0, &[]).context("--switch linux")?;
         let arms = usable(&selector, &available()).with_context(|| format!("--switch linux --alg {alg}"))?;
-        Ok(Wanted { cgroup, arms, first: selector.first() })
+        Ok(Wanted { cgroup, arms, first: selector.first(), by: selector.by() })
     }
 
     /// The kernel's names for the laws, at their places; none for what is not chosen among.
@@ -82,13 +84,14 @@ impl Wanted {
         Switch::open(&self.cgroup, &self.names(), self.first)
     }
 
-    /// Tells what was found here.
-    pub fn log(&self) {
+    /// Tells what was found here; `policy` names the models, if not the shipped ones are meant.
+    pub fn log(&self, policy: Option<&str>) {
         let arms: Vec<&str> = self.arms.iter().map(|&arm| ARMS[arm]).collect();
         let host = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
         let (cgroup, arms, host) = (self.cgroup.display(), arms.join(", "), host.trim());
-        let first = self.first.map(|arm| ARMS[arm]);
-        tracing::info!(%cgroup, arms, first, host, "new connections are switched among the kernel's algorithms");
+        let (first, by) = (self.first.map(|arm| ARMS[arm]), self.by);
+        let models = (by == "models").then(|| policy.unwrap_or("shipped"));
+        tracing::info!(%cgroup, arms, by, models, first, host, "new connections are switched among the kernel's algorithms");
         if !self.arms.iter().any(|&arm| ARMS[arm] == host) {
             tracing::warn!(
                 host,

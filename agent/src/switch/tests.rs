@@ -58,7 +58,7 @@ const BBR: usize = 0;
 const CUBIC: usize = 2;
 
 fn followed(alg: &str) -> Followed {
-    let wanted = Wanted { cgroup: PathBuf::new(), arms: vec![BBR, CUBIC], first: None };
+    let wanted = Wanted { cgroup: PathBuf::new(), arms: vec![BBR, CUBIC], first: None, by: "models" };
     Followed::new(plan(alg, &[]), wanted, Shared::default(), Records::default())
 }
 

@@ -28,6 +28,15 @@ impl Choice {
         Choice::Random { random: Pcg64Mcg::seed_from_u64(seed), every }
     }
 
+    /// What it goes by.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Choice::Models(_) => "models",
+            Choice::Rein(_) => "rules",
+            Choice::Random { .. } => "chance",
+        }
+    }
+
     /// What it can recommend.
     pub fn arms(&self) -> Vec<usize> {
         let all = 0..ARMS.len();

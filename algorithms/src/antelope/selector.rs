@@ -109,6 +109,11 @@ impl Selector {
         }
     }
 
+    /// What it goes by: models, rules or chance.
+    pub fn by(&self) -> &'static str {
+        self.choice.name()
+    }
+
     /// The laws that it can ever recommend.
     pub fn arms(&self) -> Vec<usize> {
         self.choice.arms()

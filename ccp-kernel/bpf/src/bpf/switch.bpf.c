@@ -130,15 +130,15 @@ static __always_inline __u32 arm_of(const struct tcp_sock *tp)
 	return NO_ARM;
 }
 
-/* Slow start, or BBR's startup: BBR leaves the threshold without meaning. */
+/* Slow start, or BBR's startup: BBR leaves the threshold without meaning. Where its state is not known, it
+ * has none. */
 static __always_inline int is_starting(const struct tcp_sock *tp)
 {
 	const __u64 *name = (const __u64 *)tp->inet_conn.icsk_ca_ops->name;
 	const struct bbr *bbr = (const struct bbr *)tp->inet_conn.icsk_ca_priv;
 
-	/* "bbr", little-endian or not */
-	if (*name == *(const __u64 *)"bbr\0\0\0\0" && bpf_core_field_exists(bbr->mode))
-		return BPF_CORE_READ_BITFIELD(bbr, mode) == BBR_STARTUP;
+	if (*name == *(const __u64 *)"bbr\0\0\0\0")
+		return bpf_core_field_exists(bbr->mode) && BPF_CORE_READ_BITFIELD(bbr, mode) == BBR_STARTUP;
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
@@ -273,6 +273,8 @@ static __always_inline void round_trip(struct bpf_sock_ops *ops, const struct tc
 		return;
 	arm = *choice;
 	bpf_map_delete_elem(&choices, &flow->cookie);
+	if (arm == flow->arm)
+		return;
 	if (set_arm(ops, flow, arm) < 0)
 		return leave(ops, tp, flow);
 	begin_stretch(flow, tp);
