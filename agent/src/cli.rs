@@ -99,7 +99,7 @@ pub struct Options {
     /// How datapaths are reached [default: unix]
     #[arg(long, value_enum)]
     pub ipc: Option<IpcKind>,
-    /// Serves no datapath: existing TCP connections' congestion control, one of the operating system's own, is switched
+    /// Serves no datapath: new TCP connections of any program are switched among the operating system's own algorithms
     /// while they run, by --alg antelope or rein; needs root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN
     #[arg(long, value_enum)]
     pub switch: Option<SwitchKind>,

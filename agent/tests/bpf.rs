@@ -4,12 +4,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "real links, in real time")]
 
-#[path = "common/namespaces.rs"]
-mod namespaces;
+#[path = "common/lab.rs"]
+mod lab;
 
 use anole_bpf::DatapathStats;
 use anole_testing::figure;
-use namespaces::Namespaces;
+use lab::{Namespaces, agent_with_unit_capabilities};
 use nix::mount::{MsFlags, mount, umount};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -71,9 +71,7 @@ impl Lab {
     }
 
     fn agent(&self, more: &[&str]) -> Agent {
-        let child = Command::new("setpriv")
-            .args(["--no-new-privs", "--inh-caps", "-all", "--bounding-set", &unit_capabilities()])
-            .arg(env!("CARGO_BIN_EXE_anole-ccp"))
+        let child = agent_with_unit_capabilities()
             .args(["--ipc", "bpf", "--alg", "cubic", "--bpf-fs"])
             .arg(self.bpf.path())
             .args(more)
@@ -81,15 +79,6 @@ impl Lab {
             .spawn();
         Agent(child.unwrap())
     }
-}
-
-/// Those of the systemd unit, as setpriv takes them.
-fn unit_capabilities() -> String {
-    let unit = include_str!("../../ccp-kernel/bpf/anole-ccp.service");
-    let set = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
-    let names = set.expect("the unit names capabilities").split_whitespace();
-    let names = names.map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
-    format!("-all{}", names.collect::<String>())
 }
 
 impl Drop for Lab {

@@ -4,11 +4,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "real links, in real time")]
 
-#[path = "common/namespaces.rs"]
-mod namespaces;
+#[path = "common/lab.rs"]
+mod lab;
 
 use anole_bpf::switch::{attached, available};
-use namespaces::Namespaces;
+use lab::{Namespaces, agent_with_unit_capabilities};
 use nix::sys::socket::{getsockopt, sockopt};
 use std::fs;
 use std::io::{Read, Write};
@@ -79,7 +79,7 @@ fn agent(cgroup: &Path, files: &Path) -> Agent {
     let end = Instant::now() + PATIENCE;
     loop {
         let file = |name: &str| files.join(name);
-        let child = Command::new(env!("CARGO_BIN_EXE_anole-ccp"))
+        let child = agent_with_unit_capabilities()
             .args(["--switch", "linux", "--alg", "antelope", "--cgroup"])
             .arg(cgroup)
             .arg("--policy")

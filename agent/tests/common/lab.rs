@@ -1,4 +1,5 @@
-//! A sender, a router and a receiver in network namespaces, over a link of 20 Mbit/s to the receiver.
+//! What the tests of the kernel's TCP run in: a sender, a router and a receiver in network namespaces, over a link of
+//! 20 Mbit/s to the receiver; an agent with no more capabilities than its systemd unit gives it.
 
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
@@ -12,7 +13,24 @@ fn ip(arguments: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {error}")) }
 }
 
-/// The three of them; gone when this is dropped.
+/// The agent's program, to be run with these capabilities.
+pub fn agent_with_unit_capabilities() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--no-new-privs", "--inh-caps", "-all", "--bounding-set", &unit_capabilities()]);
+    command.arg(env!("CARGO_BIN_EXE_anole-ccp"));
+    command
+}
+
+/// Those of the systemd unit, as setpriv takes them.
+fn unit_capabilities() -> String {
+    let unit = include_str!("../../../ccp-kernel/bpf/anole-ccp.service");
+    let set = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let names = set.expect("the unit names capabilities").split_whitespace();
+    let names = names.map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    format!("-all{}", names.collect::<String>())
+}
+
+/// The three hosts; gone when this is dropped.
 pub struct Namespaces {
     names: [String; 3],
 }
