@@ -154,10 +154,12 @@ impl Selector {
         pacing: Rate,
         flow: &Governed,
     ) -> Option<Decision> {
+        // Another place is no law's.
+        let arm = *ARMS.get(flow.arm)?;
         let (unit, reward) = self.units.add(seen, pacing)?;
         let judgement = Judgement {
             at_s: now.as_secs_f64(),
-            arm: ARMS[flow.arm],
+            arm,
             unit,
             reward,
             srtt_ms: 1e3 * flow.srtt.as_secs_f64(),
