@@ -157,13 +157,8 @@ impl Selector {
         // Another place is no law's.
         let arm = *ARMS.get(flow.arm)?;
         let (unit, reward) = self.units.add(seen, pacing)?;
-        let judgement = Judgement {
-            at_s: now.as_secs_f64(),
-            arm,
-            unit,
-            reward,
-            srtt_ms: 1e3 * flow.srtt.as_secs_f64(),
-        };
+        let judgement =
+            Judgement { at_s: now.as_secs_f64(), arm, unit, reward, srtt_ms: 1e3 * flow.srtt.as_secs_f64() };
         let judged = !flow.starting && now >= self.judged_from;
         let switch_to = if judged { self.recommend(&unit, flow.arm) } else { None };
         if !judged {
