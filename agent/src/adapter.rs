@@ -11,13 +11,13 @@
 
 use crate::flow_key::FlowKey;
 use crate::flow_table;
-use crate::logging::{Tally, Throttle, panic_text};
+use crate::logging::{FlowNews, Tally, panic_text};
 use crate::plan::{self, Plan};
-use crate::records::Records;
+use crate::records::{Records, Served};
 use crate::shared::{AgentClock, Shared};
 use crate::stats::{FlowLine, seconds};
+use anole_algorithms::FlowInfo;
 use anole_algorithms::session::{Reply, Session};
-use anole_algorithms::{ARMS, FlowInfo};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_model::{Bounds, Time};
 use portus::ipc::Ipc;
@@ -37,8 +37,7 @@ struct Context {
     shared: Shared,
     records: Rc<RefCell<Records>>,
     tally: RefCell<Tally>,
-    begins: RefCell<Throttle>,
-    ends: RefCell<Throttle>,
+    news: RefCell<FlowNews>,
     /// Flows so far.
     number: Cell<u64>,
 }
@@ -52,8 +51,7 @@ impl Adapter {
             shared,
             records,
             tally: RefCell::default(),
-            begins: RefCell::default(),
-            ends: RefCell::default(),
+            news: RefCell::default(),
             number: Cell::new(0),
         }))
     }
@@ -78,7 +76,7 @@ impl<I: Ipc> portus::CongAlg<I> for Adapter {
         let (key, create) = context.shared.take_asked().unwrap_or((FlowKey::default(), nobody));
         let line = FlowLine::new(info.sock_id, (info.src_port, info.dst_port), now);
         let mut flow =
-            AgentFlow { context, key, session: None, line, number: 0, peer: None, served: [0; ARMS.len()] };
+            AgentFlow { context, key, session: None, line, number: 0, peer: None, served: Served::default() };
         // A datapath announces a flow again while it gets no answer; its algorithm has failed before.
         if !flow.context.shared.has_failed(key) {
             flow.start(now, &create);
@@ -98,8 +96,7 @@ pub struct AgentFlow {
     number: u64,
     /// Its peer, where the datapath has told.
     peer: Option<Ipv4Addr>,
-    /// Data units under each law of Antelope.
-    served: [u64; ARMS.len()],
+    served: Served,
 }
 
 impl AgentFlow {
@@ -116,13 +113,13 @@ impl AgentFlow {
         self.log_choice(now, asked);
         let number = context.number.get();
         context.number.set(number + 1);
-        (self.number, self.served) = (number, [0; ARMS.len()]);
+        (self.number, self.served) = (number, Served::default());
         self.peer = Some(create.dst_ip).filter(|&ip| ip != 0).map(Ipv4Addr::from_bits);
         let init_cwnd = Bounds::DEFAULT.cwnd(create.init_cwnd.into(), create.mss);
         let flow = FlowInfo { mss: create.mss, init_cwnd };
         let first = self.peer.and_then(|peer| context.records.borrow().priors.first(peer));
         let again = context.shared.begin(now, self.key, spec.name, create.clone());
-        self.log_start(now, again, create);
+        context.news.borrow_mut().begins(now, &self.line, flow_table::peer(create), again);
         match catch_unwind(AssertUnwindSafe(|| context.plan.build(spec, flow, number, first))) {
             Ok(Ok(algorithm)) => self.session = Some(Session::new(algorithm)),
             Ok(Err(error)) => return self.fail(&error.to_string()),
@@ -153,37 +150,6 @@ impl AgentFlow {
         }
     }
 
-    /// A datapath announces a flow again and again until it is answered; the first time is news.
-    fn log_start(&self, now: Time, again: bool, create: &CreateMessage) {
-        let (flow, algorithm, peer) = (self.line.flow, self.line.algorithm, flow_table::peer(create));
-        let left_out = if again { None } else { self.context.begins.borrow_mut().take(now) };
-        match left_out {
-            Some(left_out) => tracing::info!(flow, algorithm, peer, left_out = some(left_out), "flow begins"),
-            None => tracing::debug!(flow, algorithm, peer, again, "flow begins"),
-        }
-    }
-
-    fn log_end(&self, now: Time) {
-        let FlowLine { flow, algorithm, end, reports, .. } = self.line;
-        let seconds = self.line.end_s - self.line.start_s;
-        // One that is announced again, or that the agent leaves as it stops, has not ended.
-        let left_out = if end == "dropped" { None } else { self.context.ends.borrow_mut().take(now) };
-        match left_out {
-            Some(left_out) => {
-                tracing::info!(
-                    flow,
-                    algorithm,
-                    end,
-                    seconds,
-                    reports,
-                    left_out = some(left_out),
-                    "flow ends"
-                );
-            }
-            None => tracing::debug!(flow, algorithm, end, seconds, reports, "flow ends"),
-        }
-    }
-
     /// Lets the session act and posts its answer.
     fn answer(&mut self, act: impl for<'a> FnOnce(&'a mut Session) -> Reply<'a>) {
         let Some(session) = &mut self.session else { return };
@@ -201,16 +167,13 @@ impl AgentFlow {
     /// Writes down a data unit of Antelope, if the report has completed one.
     fn note_unit(&mut self) {
         let Some(unit) = self.session.as_mut().and_then(Session::judgement) else { return };
-        if let Some(arm) = ARMS.iter().position(|arm| *arm == unit.arm) {
-            self.served[arm] += 1;
-        }
+        self.served.note(&unit);
         self.context.records.borrow_mut().unit(self.number, &unit);
     }
 
     /// Which law of Antelope governed it longest, for later flows to this address.
     fn note_prior(&self) {
-        let longest = self.served.iter().enumerate().max_by_key(|(_, units)| **units);
-        if let (Some(peer), Some((arm, 1..))) = (self.peer, longest) {
+        if let (Some(peer), Some(arm)) = (self.peer, self.served.longest()) {
             self.context.records.borrow().served(peer, arm);
         }
     }
@@ -233,11 +196,6 @@ impl AgentFlow {
         // What is broken may panic again when it is dropped; the flow is lost either way.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(failed)));
     }
-}
-
-/// Nothing for 0, so that it is not logged.
-fn some(count: u64) -> Option<u64> {
-    (count > 0).then_some(count)
 }
 
 impl portus::Flow for AgentFlow {
@@ -279,6 +237,6 @@ impl Drop for AgentFlow {
         self.line.end_s = seconds(now);
         self.note_prior();
         self.context.records.borrow_mut().flow(&self.line);
-        self.log_end(now);
+        self.context.news.borrow_mut().ends(now, &self.line);
     }
 }

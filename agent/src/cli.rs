@@ -43,6 +43,9 @@ pub enum Command {
         /// Its Unix socket [default: as for the agent]
         #[arg(long, value_name = "PATH")]
         socket: Option<PathBuf>,
+        /// Asks the agent that runs with --switch
+        #[arg(long, value_enum, conflicts_with_all = ["ipc", "socket"])]
+        switch: Option<SwitchKind>,
         /// As one JSON object.
         #[arg(long)]
         json: bool,
@@ -96,6 +99,10 @@ pub struct Options {
     /// How datapaths are reached [default: unix]
     #[arg(long, value_enum)]
     pub ipc: Option<IpcKind>,
+    /// Serves no datapath: new TCP connections of any program are switched among the operating system's own algorithms
+    /// while they run, by --alg antelope or rein; needs root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN
+    #[arg(long, value_enum)]
+    pub switch: Option<SwitchKind>,
     /// Algorithm of flows that ask for none, or for one that does not exist; of all with --force-alg [default: anole]
     #[arg(long, value_name = "NAME")]
     pub alg: Option<String>,
@@ -129,7 +136,8 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     pub bpf_fs: Option<PathBuf>,
     /// With --ipc bpf: takes the connections of this cgroup (version 2) and of those below it, by the agent's
-    /// algorithm or the one given; may be repeated [default with --prefix: all of the host]
+    /// algorithm or the one given; may be repeated [default with --prefix: all of the host]. With --switch: the one
+    /// DIR whose connections are switched [default: all of the host]
     #[arg(long, value_name = "DIR[=ALG]")]
     pub cgroup: Vec<String>,
     /// With --ipc bpf: takes connections to these remote addresses, such as 10.0.0.0/8 or 2001:db8::/32, the
@@ -172,6 +180,14 @@ pub enum IpcKind {
     Netlink,
     /// eBPF in the kernel; needs root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
     Bpf,
+}
+
+/// Whose congestion control algorithms are switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SwitchKind {
+    /// Linux's: those of net.ipv4.tcp_available_congestion_control.
+    Linux,
 }
 
 /// Form of the log.
@@ -223,6 +239,7 @@ impl Options {
     pub fn or(self, other: Options) -> Options {
         Options {
             ipc: self.ipc.or(other.ipc),
+            switch: self.switch.or(other.switch),
             alg: self.alg.or(other.alg),
             force_alg: self.force_alg || other.force_alg,
             classic: self.classic.or(other.classic),

@@ -31,6 +31,11 @@ const REQUEST_PATIENCE: Duration = Duration::from_millis(200);
 /// No request is longer, bytes.
 const MAX_REQUEST: u64 = 256;
 
+/// The flag with which the agent of this name in a status runs, and is asked.
+pub fn flag(name: &str) -> String {
+    if name == "switch" { "--switch linux".to_string() } else { format!("--ipc {name}") }
+}
+
 /// A control socket that somebody listens at; dropped, it is gone.
 #[derive(Debug)]
 pub struct ControlSocket {
@@ -119,7 +124,7 @@ fn request<T: DeserializeOwned>(path: &Path, request: &str) -> Result<T, Failure
     let client = UnixStream::connect(path);
     let mut client = client
         .map_err(|error| {
-            anyhow!("{} ({error}); is anole-ccp running, with the same --ipc and --socket?", at())
+            anyhow!("{} ({error}); is anole-ccp running, with the same --ipc, --socket or --switch?", at())
         })
         .map_err(Failure::Run)?;
     let mut text = Vec::new();

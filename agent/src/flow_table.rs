@@ -136,21 +136,29 @@ impl FlowTable {
     /// A flow has reported.
     pub fn note(&mut self, now: Time, key: FlowKey, program: &'static Program, values: &[u64]) {
         let Some(row) = self.0.get_mut(&key) else { return };
-        row.reports += 1;
-        row.heard = now;
         if row.columns.is_none_or(|columns| !std::ptr::eq(columns.program, program)) {
             row.columns = Some(Columns::of(program));
         }
         let value = |column: Option<usize>| column.and_then(|column| values.get(column)).copied();
         let columns = row.columns;
         let of = |column: fn(&Columns) -> Option<usize>| value(columns.as_ref().and_then(column));
-        row.window.acked_bytes = row.window.acked_bytes.saturating_add(of(|c| c.acked).unwrap_or(0));
-        row.window.lost_packets = row.window.lost_packets.saturating_add(of(|c| c.lost).unwrap_or(0));
-        row.rtt_us = of(|c| c.rtt_us).filter(|rtt| (1..NO_RTT_US).contains(rtt)).or(row.rtt_us);
-        if now.since(row.window.begun) >= WINDOW {
-            row.last = row.window.figures(now, row.create.mss);
-            row.window = Window::new(now);
-        }
+        let (acked, lost) = (of(|c| c.acked).unwrap_or(0), of(|c| c.lost).unwrap_or(0));
+        row.add(now, acked, lost, of(|c| c.rtt_us));
+    }
+
+    /// A flow whose laws are the kernel's has told what happened to it under this one.
+    pub fn told(
+        &mut self,
+        now: Time,
+        key: FlowKey,
+        algorithm: &'static str,
+        acked: u64,
+        lost: u64,
+        rtt_us: u64,
+    ) {
+        let Some(row) = self.0.get_mut(&key) else { return };
+        row.algorithm = algorithm;
+        row.add(now, acked, lost, Some(rtt_us));
     }
 
     /// A flow's algorithm has failed: its datapath's own law takes it.
@@ -179,6 +187,18 @@ impl FlowTable {
 }
 
 impl Row {
+    fn add(&mut self, now: Time, acked: u64, lost: u64, rtt_us: Option<u64>) {
+        self.reports += 1;
+        self.heard = now;
+        self.window.acked_bytes = self.window.acked_bytes.saturating_add(acked);
+        self.window.lost_packets = self.window.lost_packets.saturating_add(lost);
+        self.rtt_us = rtt_us.filter(|rtt| (1..NO_RTT_US).contains(rtt)).or(self.rtt_us);
+        if now.since(self.window.begun) >= WINDOW {
+            self.last = self.window.figures(now, self.create.mss);
+            self.window = Window::new(now);
+        }
+    }
+
     fn status(&self, now: Time, (_, flow): FlowKey) -> FlowStatus {
         let silent = now.since(self.heard) > SILENT;
         let figures = self.last.or_else(|| self.window.figures(now, self.create.mss));

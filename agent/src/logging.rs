@@ -1,6 +1,7 @@
 //! Structured logs on stderr, and counters that speak at most once a minute each.
 
 use crate::cli::LogFormat;
+use crate::stats::FlowLine;
 use anole_model::{Dur, Time};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -60,6 +61,41 @@ impl Throttle {
         self.passed += 1;
         Some(std::mem::take(&mut self.left_out))
     }
+}
+
+/// What the log tells of flows that come and go.
+#[derive(Debug, Default)]
+pub struct FlowNews {
+    begins: Throttle,
+    ends: Throttle,
+}
+
+impl FlowNews {
+    /// A flow begins, or its datapath announces it once more, as it does until it is answered: the first time is news.
+    pub fn begins(&mut self, now: Time, line: &FlowLine, peer: Option<String>, again: bool) {
+        let FlowLine { flow, algorithm, .. } = *line;
+        let left_out = if again { None } else { self.begins.take(now) };
+        match left_out {
+            Some(left_out) => tracing::info!(flow, algorithm, peer, left_out = some(left_out), "flow begins"),
+            None => tracing::debug!(flow, algorithm, peer, again, "flow begins"),
+        }
+    }
+
+    /// A flow has ended, or is dropped: announced again, or left by the agent as it stops.
+    pub fn ends(&mut self, now: Time, line: &FlowLine) {
+        let FlowLine { flow, algorithm, end, reports, .. } = *line;
+        let seconds = line.end_s - line.start_s;
+        let left_out = if end == "dropped" { None } else { self.ends.take(now) };
+        match left_out.map(some) {
+            Some(left_out) => tracing::info!(flow, algorithm, end, seconds, reports, left_out, "flow ends"),
+            None => tracing::debug!(flow, algorithm, end, seconds, reports, "flow ends"),
+        }
+    }
+}
+
+/// Nothing for 0, so that it is not logged.
+fn some(count: u64) -> Option<u64> {
+    (count > 0).then_some(count)
 }
 
 /// Counts of trouble, each kind logged at once and then at most once a minute.

@@ -6,6 +6,8 @@
 //!             ⇄ portus                       flows, fold programs
 //!             ⇄ adapter                      reports in, commands out
 //!             ⇄ anole_algorithms             pure
+//!
+//!   the kernel's own algorithms ⇄ switch     connections told of, and switched; no CCP
 //! ```
 
 #![forbid(unsafe_code)]
@@ -28,6 +30,7 @@ mod run;
 mod shared;
 mod show;
 mod stats;
+mod switch;
 #[cfg(test)]
 mod tests;
 
@@ -62,12 +65,14 @@ fn start(cli: Cli) -> Result<(), Failure> {
         Some(Command::Algs { json }) => show::algorithms(json),
         Some(Command::Check { file }) => show::check(&file),
         Some(Command::Relay(options)) => relay::relay(&options),
-        Some(Command::Status { ipc, socket, json }) => {
-            show::status(&run::control_path(ipc.unwrap_or(cli::IpcKind::Unix), socket), json)
+        Some(Command::Status { switch: Some(cli::SwitchKind::Linux), json, .. }) => {
+            show::status(&ipc::socket_path::host_control(switch::NAME), json)
+        }
+        Some(Command::Status { switch: None, ipc, socket, json }) => {
+            show::status(&run::control_path(ipc, socket), json)
         }
         Some(Command::Prefer { flow, preference, ipc, socket }) => {
-            let path = run::control_path(ipc.unwrap_or(cli::IpcKind::Unix), socket);
-            control::prefer(&path, flow, preference)
+            control::prefer(&run::control_path(ipc, socket), flow, preference)
         }
         None => {
             let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config)?;

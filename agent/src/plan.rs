@@ -1,7 +1,7 @@
 //! What the agent runs for which flow, settled before the first datagram.
 
 use anole_algorithms::learned::{self, Policies, PolicyError};
-use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Preference, Slot, Slots, Spec};
+use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Preference, Selector, Slot, Slots, Spec};
 use anole_model::names::{did_you_mean, nearest};
 use anole_model::seed::derive;
 use anole_programs::Program;
@@ -179,6 +179,11 @@ impl Plan {
             }
         }
         spec.build(&parts)
+    }
+
+    /// What chooses for the agent's `number`th flow among laws that are not ours: those `offered`.
+    pub fn selector(&self, number: u64, offered: &[usize]) -> Result<Selector, BuildError> {
+        Selector::of(self.default.name, &self.parts(&self.default, TRIAL, number), offered)
     }
 
     fn parts(&self, spec: &Spec, flow: FlowInfo, number: u64) -> Build {

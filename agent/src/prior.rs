@@ -12,6 +12,7 @@ use anole_algorithms::ARMS;
 use anyhow::{Context, Result};
 use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,9 +46,13 @@ struct Open {
     writer: Option<JoinHandle<()>>,
 }
 
+/// Hears of the law for a prefix, on any thread.
+pub type Told = Box<dyn Fn(Ipv4Addr, usize) + Send>;
+
 impl Priors {
-    /// Opens or makes the file at `path`; in memory, for as long as the agent runs, without one.
-    pub fn open(path: Option<&Path>) -> Result<Priors> {
+    /// Opens or makes the file at `path`; in memory, for as long as the agent runs, without one. `told` hears of every
+    /// prefix that is known, and then of each when its counts change.
+    pub fn open(path: Option<&Path>, told: Told) -> Result<Priors> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         let database = match path {
@@ -71,7 +76,7 @@ impl Priors {
         let (ended, waiting) = sync_channel(WAITING);
         let written = Arc::clone(&database);
         let writer = thread::Builder::new().name("antelope-prior".into());
-        let writer = writer.spawn(move || write_all(&written, &waiting))?;
+        let writer = writer.spawn(move || write_all(&written, &waiting, &told))?;
         Ok(Priors(Some(Open { database, ended: Some(ended), writer: Some(writer) })))
     }
 
@@ -82,10 +87,7 @@ impl Priors {
 
     fn first_at(&self, peer: Ipv4Addr, now_s: u64) -> Option<usize> {
         let table = self.0.as_ref()?.database.begin_read().ok()?.open_table(COUNTS).ok()?;
-        let (at, counts) = table.get(prefix(peer)).ok()??.value();
-        let known = now_s.saturating_sub(at) <= OLDEST_S;
-        let best = counts.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-        best.filter(|(_, count)| known && **count > 0.0).map(|(arm, _)| arm)
+        most(table.get(prefix(peer)).ok()??.value(), now_s)
     }
 
     /// A flow to this address is over, which this law governed longest.
@@ -110,18 +112,54 @@ fn prefix(peer: Ipv4Addr) -> u32 {
     peer.to_bits() >> 8
 }
 
+/// The law that has most.
+fn most((at, counts): (u64, [f64; ARMS.len()]), now_s: u64) -> Option<usize> {
+    let known = now_s.saturating_sub(at) <= OLDEST_S;
+    let best = counts.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    best.filter(|(_, count)| known && **count > 0.0).map(|(arm, _)| arm)
+}
+
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Commits what comes, all that waits at once, until there is nobody to tell anything.
-fn write_all(database: &Database, waiting: &Receiver<(u32, usize)>) {
+fn write_all(database: &Database, waiting: &Receiver<(u32, usize)>, told: &Told) {
+    // What cannot be read is as good as unknown.
+    let _ = tell(database, None, told);
     while let Ok(first) = waiting.recv() {
         let ended: Vec<(u32, usize)> = std::iter::once(first).chain(waiting.try_iter()).collect();
         if let Err(error) = write(database, &ended, now_s(), MOST_PREFIXES, LEFT_PREFIXES) {
             tracing::warn!(%error, "--antelope-prior: what these flows say is not kept");
         }
+        let _ = tell(database, Some(ended.iter().map(|(prefix, _)| *prefix).collect()), told);
     }
+}
+
+/// Tells of these prefixes, or of all.
+fn tell(database: &Database, of: Option<BTreeSet<u32>>, told: &Told) -> Result<()> {
+    let (table, now_s) = (database.begin_read()?.open_table(COUNTS)?, now_s());
+    let tell = |prefix: u32, row| {
+        if let Some(arm) = most(row, now_s) {
+            told(Ipv4Addr::from_bits(prefix << 8), arm);
+        }
+    };
+    match of {
+        None => {
+            for row in table.iter()? {
+                let (prefix, row) = row?;
+                tell(prefix.value(), row.value());
+            }
+        }
+        Some(prefixes) => {
+            for prefix in prefixes {
+                if let Some(row) = table.get(prefix)? {
+                    tell(prefix, row.value());
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 fn write(database: &Database, ended: &[(u32, usize)], now_s: u64, most: u64, left: u64) -> Result<()> {
@@ -160,24 +198,46 @@ mod tests {
     const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
     const STRANGER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 
+    fn open(path: Option<&Path>) -> Result<Priors> {
+        Priors::open(path, Box::new(|_, _| ()))
+    }
+
+    #[test]
+    fn who_listens_hears_of_what_is_known_and_of_what_changes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("prior");
+        let listen = |waits: usize| {
+            let (tell, told) = sync_channel(8);
+            let told_of = move |peer, arm| tell.send((peer, arm)).unwrap();
+            let priors = Priors::open(Some(&path), Box::new(told_of)).unwrap();
+            let before: Vec<_> = told.iter().take(waits).collect();
+            priors.note(PEER, 4);
+            let after = told.recv().unwrap();
+            (before, after)
+        };
+        let heard = (Ipv4Addr::new(192, 0, 2, 0), 4);
+        assert_eq!(listen(0), (vec![], heard));
+        assert_eq!(listen(1), (vec![heard], heard));
+    }
+
     #[test]
     fn what_served_a_prefix_is_known_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("prior");
-        let priors = Priors::open(Some(&path)).unwrap();
+        let priors = open(Some(&path)).unwrap();
         assert_eq!(priors.first(PEER), None);
         for arm in [4, 4, 1] {
             priors.note(PEER, arm);
         }
         drop(priors);
-        let priors = Priors::open(Some(&path)).unwrap();
+        let priors = open(Some(&path)).unwrap();
         assert_eq!((priors.first(NEIGHBOUR), priors.first(STRANGER)), (Some(4), None));
         // The latest count most.
         for _ in 0..4 {
             priors.note(NEIGHBOUR, 0);
         }
         drop(priors);
-        let priors = Priors::open(Some(&path)).unwrap();
+        let priors = open(Some(&path)).unwrap();
         assert_eq!(priors.first(PEER), Some(0));
         assert_eq!(priors.first_at(PEER, now_s() + OLDEST_S + 60), None);
         assert_eq!(std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap()) & 0o777, 0o600);
@@ -185,7 +245,7 @@ mod tests {
 
     #[test]
     fn no_more_prefixes_are_kept_than_allowed_and_the_latest_stay() {
-        let priors = Priors::open(None).unwrap();
+        let priors = open(None).unwrap();
         let database = &priors.0.as_ref().unwrap().database;
         for n in 0..20 {
             write(database, &[(n, 2)], 1000 + u64::from(n), 10, 7).unwrap();
@@ -200,13 +260,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("prior");
         std::fs::write(&path, "precious").unwrap();
-        let refused = Priors::open(Some(&path)).err().unwrap();
+        let refused = open(Some(&path)).err().unwrap();
         assert!(format!("{refused:#}").contains("move it away"), "{refused:#}");
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         std::fs::remove_file(&path).unwrap();
-        let _held = Priors::open(Some(&path)).unwrap();
-        assert!(Priors::open(Some(&path)).is_err(), "two agents");
+        let _held = open(Some(&path)).unwrap();
+        assert!(open(Some(&path)).is_err(), "two agents");
         std::os::unix::fs::symlink("/etc/passwd", directory.path().join("link")).unwrap();
-        assert!(Priors::open(Some(&directory.path().join("link"))).is_err());
+        assert!(open(Some(&directory.path().join("link"))).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use crate::lines::Lines;
 use crate::prior::Priors;
 use crate::stats::FlowLine;
-use anole_algorithms::Judgement;
+use anole_algorithms::{ARMS, Judgement};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 
@@ -16,6 +16,25 @@ pub struct Records {
     pub units: Lines,
     /// `--antelope-prior`.
     pub priors: Priors,
+}
+
+/// Data units of a flow under each law of Antelope.
+#[derive(Clone, Debug, Default)]
+pub struct Served([u64; ARMS.len()]);
+
+impl Served {
+    /// One more.
+    pub fn note(&mut self, unit: &Judgement) {
+        if let Some(arm) = ARMS.iter().position(|arm| *arm == unit.arm) {
+            self.0[arm] += 1;
+        }
+    }
+
+    /// The law that governed the flow longest.
+    pub fn longest(&self) -> Option<usize> {
+        let longest = self.0.iter().enumerate().max_by_key(|(_, units)| **units);
+        longest.filter(|(_, units)| **units > 0).map(|(arm, _)| arm)
+    }
 }
 
 /// A line of the log.

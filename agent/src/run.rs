@@ -1,8 +1,8 @@
 //! Runs the agent until a signal.
 
 use crate::adapter::Adapter;
-use crate::cli::{IpcKind, LogFormat, LogLevel, Options};
-use crate::control::ControlSocket;
+use crate::cli::{IpcKind, LogFormat, LogLevel, Options, SwitchKind};
+use crate::control::{self, ControlSocket};
 use crate::ipc::bpf::{Bpf, Selection};
 use crate::ipc::netlink::{self, Netlink};
 use crate::ipc::socket_path::{self, SocketError, default_socket};
@@ -11,9 +11,10 @@ use crate::ipc::{Endpoint, Transport};
 use crate::lines::Lines;
 use crate::logging;
 use crate::plan::{Plan, Wish};
-use crate::prior::Priors;
+use crate::prior::{Priors, Told};
 use crate::records::Records;
 use crate::shared::{AgentClock, Shared};
+use crate::switch::{self, Followed, Wanted};
 use anole_cli::Failure;
 use anole_inference::{BackendSettings, Loader, Serving};
 use anyhow::{Context, anyhow};
@@ -51,32 +52,57 @@ enum Place {
     Netlink,
     /// The BPF file system where the datapath lives on, and which connections it takes.
     Bpf(PathBuf, Selection),
+    /// No datapath: the kernel's own algorithms, under the connections of these cgroups.
+    Switch(Vec<String>),
+}
+
+impl Place {
+    /// Where these settings say; flags that go with another place are refused.
+    fn of(options: &Options) -> anyhow::Result<Place> {
+        let place = match (options.switch, options.ipc.unwrap_or(IpcKind::Unix), &options.socket) {
+            (Some(SwitchKind::Linux), ..) => Place::Switch(options.cgroup.clone()),
+            (None, IpcKind::Unix, path) => Place::Unix(path.clone().unwrap_or_else(default_socket)),
+            (None, IpcKind::Netlink | IpcKind::Bpf, Some(_)) => {
+                return Err(anyhow!("--socket goes with --ipc unix only"));
+            }
+            (None, IpcKind::Netlink, None) => Place::Netlink,
+            (None, IpcKind::Bpf, None) => {
+                let selection = Selection::parse(&options.cgroup, &options.prefix)?;
+                Place::Bpf(options.bpf_fs.clone().unwrap_or_else(anole_bpf::default_directory), selection)
+            }
+        };
+        let (bpf, switch) = (matches!(place, Place::Bpf(..)), matches!(place, Place::Switch(_)));
+        let refused = |flag: &str, why: &str| Err(anyhow!("{flag} {why}"));
+        let of_datapaths = [
+            ("--ipc", options.ipc.is_some()),
+            ("--socket", options.socket.is_some()),
+            ("--bpf-fs", options.bpf_fs.is_some()),
+            ("--prefix", !options.prefix.is_empty()),
+            ("--force-alg", options.force_alg),
+            ("--classic", options.classic.is_some()),
+            ("--backend", options.backend.is_some()),
+            ("--torch-library", options.torch_library.is_some()),
+            ("--policy-server", options.policy_server.is_some()),
+        ];
+        if let Some((flag, _)) = of_datapaths.into_iter().find(|(_, given)| switch && *given) {
+            return refused(flag, "does not go with --switch linux, which has no datapath of CCP");
+        }
+        if !options.cgroup.is_empty() && !bpf && !switch {
+            return refused("--cgroup", "goes with --ipc bpf or --switch linux only");
+        }
+        let of_bpf = [("--bpf-fs", options.bpf_fs.is_some()), ("--prefix", !options.prefix.is_empty())];
+        match of_bpf.into_iter().find(|(_, given)| *given && !bpf) {
+            Some((flag, _)) => refused(flag, "goes with --ipc bpf only"),
+            None => Ok(place),
+        }
+    }
 }
 
 /// Runs the agent with these settings.
 pub fn run(options: Options) -> Result<(), Failure> {
     let level = options.log_level.unwrap_or(LogLevel::Info);
     logging::start(options.log.unwrap_or(LogFormat::Text), level.into());
-    let place = match (options.ipc.unwrap_or(IpcKind::Unix), options.socket) {
-        (IpcKind::Unix, path) => Place::Unix(path.unwrap_or_else(default_socket)),
-        (IpcKind::Netlink, None) => Place::Netlink,
-        (IpcKind::Netlink | IpcKind::Bpf, Some(_)) => {
-            return Err(Failure::Usage(anyhow!("--socket goes with --ipc unix only")));
-        }
-        (IpcKind::Bpf, None) => {
-            let selection = Selection::parse(&options.cgroup, &options.prefix).map_err(Failure::Usage)?;
-            Place::Bpf(options.bpf_fs.clone().unwrap_or_else(anole_bpf::default_directory), selection)
-        }
-    };
-    let of_bpf = [
-        ("--bpf-fs", options.bpf_fs.is_some()),
-        ("--cgroup", !options.cgroup.is_empty()),
-        ("--prefix", !options.prefix.is_empty()),
-    ];
-    if let Some((flag, _)) = of_bpf.into_iter().find(|(_, given)| *given && !matches!(place, Place::Bpf(..)))
-    {
-        return Err(Failure::Usage(anyhow!("{flag} goes with --ipc bpf only")));
-    }
+    let place = Place::of(&options).map_err(Failure::Usage)?;
     let wish = Wish {
         alg: options.alg.unwrap_or_else(|| DEFAULT_ALGORITHM.to_string()),
         force_alg: options.force_alg,
@@ -94,7 +120,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let loader = Loader::new(settings, Serving::Threaded).map_err(|error| Failure::Usage(error.into()))?;
     let plan = Plan::new(anole_algorithms::all(), wish.clone(), Arc::new(loader))
         .map_err(|error| Failure::Usage(error.into()))?;
-    let begin = |place: &str| {
+    let begin = |place: &str, told: Told| {
         tracing::info!(
             version = anole_cli::VERSION,
             place,
@@ -108,21 +134,22 @@ pub fn run(options: Options) -> Result<(), Failure> {
             "agent starts"
         );
         // After the socket, so that an agent that is refused leaves the file of the running one alone.
-        open_records(&options.stats, &options.antelope_log, &options.antelope_prior)
+        open_records(&options.stats, &options.antelope_log, &options.antelope_prior, told)
     };
+    let nobody: Told = Box::new(|_, _| ());
     let stop = stop_at_signals()?;
     match place {
         Place::Unix(path) => {
             let transport = Unix::bind(&path).map_err(|error| Failure::Usage(error.into()))?;
             let control =
                 ControlSocket::beside(transport.place()).map_err(|error| Failure::Usage(error.into()))?;
-            let records = begin(&path.display().to_string())?;
+            let records = begin(&path.display().to_string(), nobody)?;
             serve_until(transport, Some(&control), plan, records, stop)
         }
         Place::Netlink => {
             let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
             let control = host_control(Netlink::NAME)?;
-            let records = begin(Netlink::NAME)?;
+            let records = begin(Netlink::NAME, nobody)?;
             netlink::warn_without_module();
             serve_until(transport, control.as_ref(), plan, records, stop)
         }
@@ -131,20 +158,38 @@ pub fn run(options: Options) -> Result<(), Failure> {
             let control = host_control(Bpf::NAME)?;
             let transport = Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
             transport.select(&selection).map_err(Failure::Usage)?;
-            let records = begin(Bpf::NAME)?;
+            let records = begin(Bpf::NAME, nobody)?;
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
             serve_until(transport, control.as_ref(), plan, records, stop)
+        }
+        Place::Switch(cgroups) => {
+            let wanted = Wanted::of(&plan, &cgroups).map_err(Failure::Usage)?;
+            let control = host_control(switch::NAME)?;
+            let usage = |error: anole_bpf::Error| Failure::Usage(anyhow!(error).context("--switch linux"));
+            let mut kernel = wanted.open().map_err(usage)?;
+            let beginnings = kernel.beginnings().map_err(usage)?;
+            let told: Told = Box::new(move |peer, arm| {
+                if let Err(error) = beginnings.set(peer, arm) {
+                    tracing::warn!(%error, "new connections do not begin with what is known of their peers");
+                }
+            });
+            let records = begin(&control::flag(switch::NAME), told)?;
+            wanted.log(wish.policy.as_deref());
+            anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
+            let shared = answering(control.as_ref())?;
+            let records = Followed::new(plan, wanted, shared, records).serve(&mut kernel, &stop);
+            ended(&records)
         }
     }
 }
 
 /// The control socket of the host's one agent of this kind. Without a folder for it the agent runs all the same.
 pub fn host_control(ipc: &str) -> Result<Option<ControlSocket>, Failure> {
+    let flag = control::flag(ipc);
     match ControlSocket::of_host(ipc) {
         Ok(control) => Ok(Some(control)),
         Err(SocketError::Taken { holder, .. }) => Err(Failure::Usage(anyhow!(
-            "--ipc {ipc}: another agent ({holder}) serves this host's kernel; stop it (anole-ccp status --ipc {ipc} \
-             shows its flows)"
+            "{flag}: another agent ({holder}) serves this host's kernel; stop it (anole-ccp status {flag} shows its flows)"
         ))),
         Err(error) => {
             tracing::warn!(%error, "there is no control socket: anole-ccp status cannot ask this agent");
@@ -154,8 +199,8 @@ pub fn host_control(ipc: &str) -> Result<Option<ControlSocket>, Failure> {
 }
 
 /// Where the agent with these settings is asked.
-pub fn control_path(ipc: IpcKind, socket: Option<PathBuf>) -> PathBuf {
-    match ipc {
+pub fn control_path(ipc: Option<IpcKind>, socket: Option<PathBuf>) -> PathBuf {
+    match ipc.unwrap_or(IpcKind::Unix) {
         IpcKind::Unix => socket_path::control_of(&socket.unwrap_or_else(default_socket)),
         IpcKind::Netlink => socket_path::host_control(Netlink::NAME),
         IpcKind::Bpf => socket_path::host_control(Bpf::NAME),
@@ -167,6 +212,7 @@ fn open_records(
     stats: &Option<PathBuf>,
     log: &Option<PathBuf>,
     prior: &Option<PathBuf>,
+    told: Told,
 ) -> Result<Records, Failure> {
     let lines = |flag: &'static str, path: &Option<PathBuf>| match path {
         None => Ok(Lines::default()),
@@ -177,7 +223,7 @@ fn open_records(
     Ok(Records {
         flows: lines("--stats", stats)?,
         units: lines("--antelope-log", log)?,
-        priors: Priors::open(prior.as_deref()).map_err(Failure::Usage)?,
+        priors: Priors::open(prior.as_deref(), told).map_err(Failure::Usage)?,
     })
 }
 
@@ -203,23 +249,34 @@ pub fn serve_until<T: Transport>(
     stop: Arc<AtomicBool>,
 ) -> Result<(), Failure> {
     let running = Arc::new(AtomicBool::new(true));
-    let (clock, shared) = (AgentClock::start(), Shared::default());
-    if let Some(control) = control {
-        control.answer(&shared).context("the control socket's thread").map_err(Failure::Run)?;
-    }
+    let (clock, shared) = (AgentClock::start(), answering(control)?);
     let records = Rc::new(RefCell::new(records));
     let programs = plan.programs();
     let endpoint = Endpoint::new(transport, &programs, clock, shared.clone(), stop, Arc::clone(&running));
     let adapter = Adapter::new(plan, clock, shared.clone(), Rc::clone(&records));
-    let ended = portus::RunBuilder::new(BackendBuilder { sock: endpoint })
+    let served = portus::RunBuilder::new(BackendBuilder { sock: endpoint })
         .default_alg(adapter)
         .with_stop_handle(running)
         .run();
     if let Some(why) = shared.refusal() {
         return Err(Failure::Run(anyhow!(why)));
     }
-    ended.map_err(|error| Failure::Run(anyhow!("portus: {}", error.0)))?;
-    match records.borrow().error() {
+    served.map_err(|error| Failure::Run(anyhow!("portus: {}", error.0)))?;
+    ended(&records.borrow())
+}
+
+/// What a control socket's thread answers from.
+fn answering(control: Option<&ControlSocket>) -> Result<Shared, Failure> {
+    let shared = Shared::default();
+    if let Some(control) = control {
+        control.answer(&shared).context("the control socket's thread").map_err(Failure::Run)?;
+    }
+    Ok(shared)
+}
+
+/// The agent stops; what could not be written is a failure.
+fn ended(records: &Records) -> Result<(), Failure> {
+    match records.error() {
         Some(error) => Err(Failure::Run(anyhow!("{error}"))),
         None => {
             tracing::info!("agent stops");

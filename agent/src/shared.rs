@@ -133,6 +133,16 @@ impl Shared {
         inner.flows.note(now, flow, program, &values);
         Some((program, values))
     }
+    /// What happened to this flow under `algorithm`, one of the kernel's.
+    pub fn told(
+        &self,
+        now: Time,
+        flow: FlowKey,
+        algorithm: &'static str,
+        (acked, lost, rtt_us): (u64, u64, u64),
+    ) {
+        self.inner().flows.told(now, flow, algorithm, acked, lost, rtt_us);
+    }
     /// Commands for a flow, for the endpoint to send. An error names the program that is not installed.
     pub fn answer(&self, flow: FlowKey, commands: &Commands) -> Result<(), String> {
         let mut inner = self.inner();

@@ -84,8 +84,10 @@ pub fn status(path: &Path, as_json: bool) -> Result<(), Failure> {
     }
     let count = status.flows.len();
     let Status { version, pid, ipc, uptime_s, flows } = status;
-    let mut text =
-        format!("anole-ccp {version}, pid {pid}, --ipc {ipc}, up {uptime_s:.0} s, flows: {count}\n");
+    let mut text = format!(
+        "anole-ccp {version}, pid {pid}, {}, up {uptime_s:.0} s, flows: {count}\n",
+        control::flag(&ipc)
+    );
     if !flows.is_empty() {
         let mut rows = vec![STATUS_COLUMNS.map(str::to_string).to_vec()];
         rows.extend(flows.iter().map(status_row));

@@ -19,8 +19,8 @@ pub struct FlowLine {
     pub start_s: f64,
     /// Seconds to its end.
     pub end_s: f64,
-    /// `closed` by its datapath (or silence), `failed` by its algorithm, or `dropped`: announced again,
-    /// or the agent stopped.
+    /// `closed` by its datapath (or silence), `failed` by its algorithm, `left` to an algorithm that its own program or
+    /// route chose (--switch), or `dropped`: announced again, or the agent stopped.
     pub end: &'static str,
     /// Reports taken.
     pub reports: u64,

@@ -125,7 +125,7 @@ impl Agent {
         .unwrap();
         let (flows, stopped) = (Lines::create("--stats", &stats).unwrap(), Arc::clone(&stop));
         let units = Lines::create("--antelope-log", &stats.with_extension("units")).unwrap();
-        let priors = Priors::open(Some(&stats.with_extension("prior"))).unwrap();
+        let priors = Priors::open(Some(&stats.with_extension("prior")), Box::new(|_, _| ())).unwrap();
         let records = Records { flows, units, priors };
         let thread = std::thread::spawn(move || serve_until(transport, None, plan, records, stopped));
         Agent { socket, stats, stop, thread, _directory: directory }
@@ -242,7 +242,7 @@ fn antelopes_data_units_are_logged_and_its_law_is_remembered_for_the_address() {
     assert!(lines.iter().all(|line| line["flow"] == 0 && line["acks"].as_f64() >= Some(20.0)), "{lines:?}");
     let arms: Vec<&str> = lines.iter().filter_map(|line| line["arm"].as_str()).collect();
     let longest = anole_algorithms::ARMS.iter().max_by_key(|arm| arms.iter().filter(|a| a == arm).count());
-    let first = Priors::open(Some(&prior)).unwrap().first([192, 0, 2, 99].into());
+    let first = Priors::open(Some(&prior), Box::new(|_, _| ())).unwrap().first([192, 0, 2, 99].into());
     assert_eq!(first.map(|arm| &anole_algorithms::ARMS[arm]), longest);
 }
 

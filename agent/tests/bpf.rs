@@ -4,21 +4,22 @@
 
 #![allow(clippy::disallowed_methods, reason = "real links, in real time")]
 
+#[path = "common/lab.rs"]
+mod lab;
+
 use anole_bpf::DatapathStats;
 use anole_testing::figure;
+use lab::{Namespaces, agent_with_unit_capabilities};
 use nix::mount::{MsFlags, mount, umount};
-use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const LINK_BYTES_PER_S: f64 = 20e6 / 8.0;
@@ -28,55 +29,19 @@ const MANY: u64 = 200;
 /// For what happens soon on a quiet host, and on a busy one some time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn ip(arguments: &str) -> Result<(), String> {
-    let output = Command::new("ip").args(arguments.split_whitespace()).output();
-    let output = output.map_err(|error| format!("ip: {error}"))?;
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {error}")) }
-}
-
 /// A sender, a router and a receiver, and a BPF file system; gone when it is dropped.
 struct Lab {
-    names: [String; 3],
+    spaces: Namespaces,
     bpf: tempfile::TempDir,
 }
 
 impl Lab {
     fn new() -> Result<Lab, String> {
-        let pid = std::process::id();
-        let names = ["s", "r", "d"].map(|role| format!("anole-{pid}-{role}"));
-        let lab = Lab { names, bpf: tempfile::tempdir().map_err(|error| error.to_string())? };
+        let lab =
+            Lab { spaces: Namespaces::new()?, bpf: tempfile::tempdir().map_err(|error| error.to_string())? };
         mount(Some("bpf"), lab.bpf.path(), Some("bpf"), MsFlags::empty(), None::<&str>)
             .map_err(|error| format!("mount -t bpf: {error}"))?;
-        let [s, r, d] = &lab.names;
-        for name in &lab.names {
-            ip(&format!("netns add {name}"))?;
-            ip(&format!("-n {name} link set lo up"))?;
-        }
-        for (net, end) in [(1, s), (2, d)] {
-            ip(&format!("-n {r} link add v{net} type veth peer name eth netns {end}"))?;
-            ip(&format!("-n {r} addr add 10.77.{net}.1/24 dev v{net}"))?;
-            ip(&format!("-n {end} addr add 10.77.{net}.2/24 dev eth"))?;
-            ip(&format!("-n {r} link set v{net} up"))?;
-            ip(&format!("-n {end} link set eth up"))?;
-            ip(&format!("-n {end} route add default via 10.77.{net}.1"))?;
-        }
-        ip(&format!("netns exec {r} sysctl -qw net.ipv4.ip_forward=1"))?;
-        ip(&format!("netns exec {r} tc qdisc add dev v2 root tbf rate 20mbit burst 20kb latency 40ms"))?;
         Ok(lab)
-    }
-
-    /// Runs in one of the namespaces, in a thread of its own.
-    fn spawn<T: Send + 'static>(
-        &self,
-        role: usize,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        let path = format!("/run/netns/{}", self.names[role]);
-        std::thread::spawn(move || {
-            setns(File::open(path).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
-            work()
-        })
     }
 
     fn stats(&self) -> DatapathStats {
@@ -106,9 +71,7 @@ impl Lab {
     }
 
     fn agent(&self, more: &[&str]) -> Agent {
-        let child = Command::new("setpriv")
-            .args(["--no-new-privs", "--inh-caps", "-all", "--bounding-set", &unit_capabilities()])
-            .arg(env!("CARGO_BIN_EXE_anole-ccp"))
+        let child = agent_with_unit_capabilities()
             .args(["--ipc", "bpf", "--alg", "cubic", "--bpf-fs"])
             .arg(self.bpf.path())
             .args(more)
@@ -118,20 +81,8 @@ impl Lab {
     }
 }
 
-/// Those of the systemd unit, as setpriv takes them.
-fn unit_capabilities() -> String {
-    let unit = include_str!("../../ccp-kernel/bpf/anole-ccp.service");
-    let set = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
-    let names = set.expect("the unit names capabilities").split_whitespace();
-    let names = names.map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
-    format!("-all{}", names.collect::<String>())
-}
-
 impl Drop for Lab {
     fn drop(&mut self) {
-        for name in &self.names {
-            let _ = ip(&format!("netns del {name}"));
-        }
         // With its last pin, the registration goes.
         let _ = umount(self.bpf.path());
     }
@@ -231,14 +182,14 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     let (bytes, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let counted = Arc::clone(&bytes);
     let (listening, listens) = std::sync::mpsc::channel();
-    let receiver = lab.spawn(2, move || {
+    let receiver = lab.spaces.spawn(2, move || {
         let listener = TcpListener::bind(RECEIVER).unwrap();
         listening.send(()).unwrap();
         receive(&listener, &counted);
     });
     listens.recv().unwrap();
     let stopped = Arc::clone(&stop);
-    let sender = lab.spawn(0, move || {
+    let sender = lab.spaces.spawn(0, move || {
         let mut stream = connect().unwrap();
         let data = vec![b'x'; 1 << 15];
         while !stopped.load(Relaxed) {
@@ -272,7 +223,8 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     let alone = utilisation(&bytes, Duration::from_secs(2));
 
     // Opened while nobody is there: for it the agent is late.
-    let late = lab.spawn(0, || connect().and_then(|mut stream| stream.write_all(b"so far").map(|()| stream)));
+    let late =
+        lab.spaces.spawn(0, || connect().and_then(|mut stream| stream.write_all(b"so far").map(|()| stream)));
     let mut late = late.join().unwrap().unwrap();
     let (adopted, ended) = (lab.stats().adopted, lab.bpf.path().with_extension("jsonl"));
     let more = ["--prefix", "10.77.2.2/32=reno", "--stats", ended.to_str().unwrap()];
@@ -290,7 +242,7 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
 
     let opened = lab.stats().opened;
     let connection = move || if chooses { plain() } else { connect() };
-    let many = lab.spawn(0, move || {
+    let many = lab.spaces.spawn(0, move || {
         for _ in 0..MANY {
             connection().unwrap().write_all(b"hello, many times over").unwrap();
         }
@@ -301,7 +253,7 @@ fn flows_survive_the_agent_and_come_back_to_the_next_one() {
     wait_for("one flow is left", PATIENCE, || lab.flows() == 1);
     stop.store(true, Relaxed);
     sender.join().unwrap();
-    lab.spawn(0, move || connection().unwrap().write_all(b".").unwrap()).join().unwrap();
+    lab.spaces.spawn(0, move || connection().unwrap().write_all(b".").unwrap()).join().unwrap();
     receiver.join().unwrap();
     wait_for("no flow is left", PATIENCE, || lab.flows() == 0);
     // The long one, the late one and the one that ended the receiver, besides.

@@ -22,7 +22,7 @@ mod telemetry;
 
 pub use anole_laws::{Parameter, ParameterError};
 pub use anole_programs::{Commands, Program};
-pub use antelope::{ARMS, DataUnit, Judgement};
+pub use antelope::{ARMS, DataUnit, Decision, Governed, Judgement, Selector, Stretch};
 pub use explain::{Explanation, Judged};
 pub use hybrid::libra_utility;
 pub use learned::{FlowPolicy, Observation, Watch};

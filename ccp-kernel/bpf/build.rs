@@ -3,7 +3,7 @@
 //! (src/bpf/prebuilt), so that building needs no clang.
 
 fn main() {
-    for file in ["src/fold.c", "src/bpf/datapath.h", "../vm"] {
+    for file in ["src/fold.c", "src/bpf/datapath.h", "src/bpf/switch.h", "../vm"] {
         println!("cargo::rerun-if-changed={file}");
     }
     cc::Build::new()

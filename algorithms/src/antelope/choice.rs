@@ -1,6 +1,6 @@
 //! Which algorithm the next data unit is to have.
 
-use super::arms::{ARMS, DEFAULT_ARM};
+use super::arms::ARMS;
 use super::unit::DataUnit;
 use anole_policies::Boosters;
 use rand::{RngExt, SeedableRng};
@@ -28,14 +28,33 @@ impl Choice {
         Choice::Random { random: Pcg64Mcg::seed_from_u64(seed), every }
     }
 
-    /// The recommendation after a data unit under `current`.
-    pub fn recommend(&mut self, unit: &DataUnit, current: usize) -> usize {
+    /// What it goes by.
+    pub fn name(&self) -> &'static str {
         match self {
-            Choice::Models(models) => best(models, unit, current),
-            Choice::Rein(rein) => rein.recommend(unit),
+            Choice::Models(_) => "models",
+            Choice::Rein(_) => "rules",
+            Choice::Random { .. } => "chance",
+        }
+    }
+
+    /// What it can recommend.
+    pub fn arms(&self) -> Vec<usize> {
+        let all = 0..ARMS.len();
+        match self {
+            Choice::Models(models) => all.filter(|arm| models.get(ARMS[*arm]).is_some()).collect(),
+            Choice::Rein(_) => all.filter(|arm| Rein::ARMS.contains(&ARMS[*arm])).collect(),
+            Choice::Random { .. } => all.collect(),
+        }
+    }
+
+    /// The recommendation after a data unit under `current`: one of those `offered`, or what it is.
+    pub fn recommend(&mut self, unit: &DataUnit, current: usize, offered: &[usize]) -> usize {
+        match self {
+            Choice::Models(models) => best(models, unit, current, offered),
+            Choice::Rein(rein) => rein.recommend(unit, offered).unwrap_or(current),
             Choice::Random { random, every } => {
-                if random.random_range(0.0..1.0) * *every < 1.0 {
-                    random.random_range(0..ARMS.len())
+                if random.random_range(0.0..1.0) * *every < 1.0 && !offered.is_empty() {
+                    offered[random.random_range(0..offered.len())]
                 } else {
                     current
                 }
@@ -50,12 +69,12 @@ impl Choice {
 }
 
 /// The algorithm with the largest predicted reward; the current one where none is larger than its own.
-fn best(models: &Boosters, unit: &DataUnit, current: usize) -> usize {
+fn best(models: &Boosters, unit: &DataUnit, current: usize, offered: &[usize]) -> usize {
     let row = unit.row();
     let predicted =
         |arm: usize| models.get(ARMS[arm]).map(|model| model.predict(&row)).filter(|r| r.is_finite());
     let own = predicted(current).unwrap_or(f32::NEG_INFINITY);
-    let all = (0..ARMS.len()).filter_map(|arm| Some((arm, predicted(arm)?)));
+    let all = offered.iter().filter_map(|&arm| Some((arm, predicted(arm)?)));
     let best =
         all.fold((current, own), |best, (arm, reward)| if reward > best.1 { (arm, reward) } else { best });
     best.0
@@ -79,26 +98,32 @@ const NO_QUEUE: f64 = 0.1;
 const ENOUGH: f64 = 3.0;
 
 impl Rein {
-    fn recommend(&mut self, unit: &DataUnit) -> usize {
+    /// What its rules name.
+    const ARMS: [&str; 3] = ["bbr", "cubic", "westwood"];
+
+    /// The first rule that holds and names one of those `offered`.
+    fn recommend(&mut self, unit: &DataUnit, offered: &[usize]) -> Option<usize> {
         if unit.lost > 0.0 {
             let queue = (unit.rtt_ms - unit.delay_min_ms) / unit.delay_min_ms.max(f64::MIN_POSITIVE);
             let seen = [1.0, f64::from(queue <= SHORT_QUEUE), f64::from(queue <= NO_QUEUE)];
             self.lossy.iter_mut().zip(seen).for_each(|(count, seen)| *count = *count * REIN_MEMORY + seen);
         }
         let [all, short, none] = self.lossy;
-        let named = |name| ARMS.iter().position(|arm| *arm == name).unwrap_or(DEFAULT_ARM);
-        match () {
-            () if all < ENOUGH => DEFAULT_ARM,
-            () if none > all / 2.0 => named("westwood"),
-            () if short > all / 2.0 => named("bbr"),
-            () => DEFAULT_ARM,
-        }
+        let rules = [
+            (all >= ENOUGH && none > all / 2.0, "westwood"),
+            (all >= ENOUGH && short > all / 2.0, "bbr"),
+            (true, "cubic"),
+        ];
+        let named = |name| offered.iter().copied().find(|&arm| ARMS[arm] == name);
+        rules.into_iter().filter(|(holds, _)| *holds).find_map(|(_, name)| named(name))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ALL: [usize; ARMS.len()] = [0, 1, 2, 3, 4, 5];
 
     #[test]
     fn the_largest_prediction_wins_and_a_tie_changes_nothing() {
@@ -116,7 +141,7 @@ mod tests {
         );
         let models = Arc::new(Boosters::parse(&file, DataUnit::WIDTH).unwrap());
         let mut choice = Choice::Models(models);
-        let mut after = |current| choice.recommend(&DataUnit::default(), current);
+        let mut after = |current| choice.recommend(&DataUnit::default(), current, &ALL);
         assert_eq!((after(2), after(0), after(4)), (0, 0, 4));
         // Without a model of its own, any prediction is better.
         assert_eq!(after(1), 0);
@@ -127,7 +152,7 @@ mod tests {
         let unit = |rtt_ms, lost| DataUnit { rtt_ms, delay_min_ms: 10.0, lost, ..DataUnit::default() };
         let after = |units: &[DataUnit]| {
             let mut rein = Rein::default();
-            ARMS[units.iter().map(|unit| rein.recommend(unit)).last().unwrap()]
+            ARMS[units.iter().filter_map(|unit| rein.recommend(unit, &ALL)).last().unwrap()]
         };
         assert_eq!(after(&[unit(30.0, 1.0); 20]), "cubic");
         assert_eq!(after(&[unit(14.0, 2.0); 20]), "bbr");
@@ -140,7 +165,7 @@ mod tests {
         let mut choice = Choice::random(7, 10.0);
         let (mut current, mut seen, mut switches) = (0, [false; ARMS.len()], 0);
         for _ in 0..6000 {
-            let next = choice.recommend(&DataUnit::default(), current);
+            let next = choice.recommend(&DataUnit::default(), current, &ALL);
             switches += u32::from(next != current);
             (current, seen[next]) = (next, true);
         }

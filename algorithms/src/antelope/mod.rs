@@ -11,6 +11,7 @@
 //! - [`unit`]: statistics and reward of a data unit; the datapath's program `rate-hold` counts the ACKs.
 //! - [`arms`]: the algorithms, laws of `anole-laws`, and how one takes over from another.
 //! - [`choice`]: models, the rules of Rein, or chance (to learn from).
+//! - [`selector`]: units and choice together, for these arms or for laws of somebody else (the agent's `--switch linux`).
 //!
 //! Deviations from the paper:
 //! - nothing is switched while the algorithm that governs is in slow start: the next would go on from a window that has
@@ -21,6 +22,7 @@
 
 mod arms;
 mod choice;
+mod selector;
 mod unit;
 
 #[cfg(test)]
@@ -34,15 +36,13 @@ use anole_programs::rate_hold::{self, control};
 pub use arms::ARMS;
 use arms::{Arms, DEFAULT_ARM, STARTING_REPORTS};
 use choice::{Choice, Rein};
+pub use selector::{Decision, Governed, Selector, Stretch};
 pub use unit::DataUnit;
-use unit::Units;
 
 /// The first report comes with the first ACK, us.
 const FIRST_REPORT_US: u32 = 1_000;
 /// The next ones come as often in a round trip as the laws ask, within these bounds, us.
 const INTERVAL_US: core::ops::RangeInclusive<u64> = 1_000..=1_000_000;
-/// Round trips after a switch that are not judged.
-const UNJUDGED_RTTS: f64 = 2.0;
 
 const RUNS: &[&Program] = &[&rate_hold::PROGRAM];
 
@@ -97,18 +97,12 @@ pub struct Judgement {
 
 struct Antelope {
     flow: FlowInfo,
-    params: AntelopeParams,
     arms: Arms,
-    choice: Choice,
-    units: Units,
+    selector: Selector,
+    /// Data units are told.
+    logs: bool,
     /// A pacing rate is in force.
     paces: bool,
-    /// What was recommended last, and how often in a row.
-    recommended: (usize, u32),
-    /// Units are judged from here on.
-    judged_from: Time,
-    /// Data units under each arm.
-    served: [u64; ARMS.len()],
     judgement: Option<Judgement>,
     telemetry: Telemetry,
 }
@@ -116,40 +110,22 @@ struct Antelope {
 impl Antelope {
     fn build(what: &Build, rules: Option<Choice>) -> Result<Box<dyn Algorithm>, BuildError> {
         let params = AntelopeParams::with(&what.params)?;
-        let choice = match rules {
-            _ if params.explore > 0.0 => Choice::random(what.seed, params.explore),
-            Some(rules) => rules,
-            None => Choice::Models(
-                what.policies
-                    .boosters(what.policy.as_deref(), DataUnit::WIDTH)
-                    .map_err(|error| BuildError::Policy(error.to_string()))?,
-            ),
-        };
-        let first = if params.first < 0.0 { DEFAULT_ARM } else { params.first as usize };
-        Ok(Box::new(Antelope::new(what.flow, what.seed, params, choice, first)?))
+        let selector = Selector::build(what, rules)?;
+        let first = selector.first().unwrap_or(DEFAULT_ARM);
+        let arms = Arms::build(what.flow, what.seed, first)?;
+        Ok(Box::new(Antelope::new(what.flow, params, arms, selector)))
     }
 
-    fn new(
-        flow: FlowInfo,
-        seed: u64,
-        params: AntelopeParams,
-        choice: Choice,
-        first: usize,
-    ) -> Result<Antelope, BuildError> {
-        let arms = Arms::build(flow, seed, first)?;
-        Ok(Antelope {
+    fn new(flow: FlowInfo, params: AntelopeParams, arms: Arms, selector: Selector) -> Antelope {
+        Antelope {
             flow,
-            params,
-            recommended: (arms.current(), 0),
             arms,
-            choice,
-            units: Units::new(),
+            selector,
+            logs: params.log > 0.0,
             paces: false,
-            judged_from: Time::ZERO,
-            served: [0; ARMS.len()],
             judgement: None,
             telemetry: Telemetry::default(),
-        })
+        }
     }
 
     fn hold(&mut self, out: &mut Commands) {
@@ -165,47 +141,25 @@ impl Antelope {
     /// A report comes with the last ACK of a data unit; in slow start with every eighth of the window, for the last ACKs of
     /// a flight would else be told with the next.
     fn most_acks(&self) -> u32 {
-        let unit = self.units.missing();
+        let unit = self.selector.missing_acks();
         let eighth =
             u64::from(self.arms.in_force().cwnd) / u64::from(self.flow.mss.max(1)) / STARTING_REPORTS;
         let acks = if self.arms.in_slow_start() { unit.min(eighth.max(1)) } else { unit };
         (acks - 1) as u32
     }
 
-    /// Takes the reward of a data unit and what the choice makes of it.
-    fn judge(&mut self, now: Time, unit: &DataUnit, reward: f64) {
-        let current = self.arms.current();
-        self.telemetry.decisions += 1;
-        self.served[current] += 1;
-        self.judgement = Some(Judgement {
-            at_s: now.as_secs_f64(),
-            arm: ARMS[current],
-            unit: *unit,
-            reward,
-            srtt_ms: 1e3 * self.arms.srtt().unwrap_or(Dur::ZERO).as_secs_f64(),
-        });
-        if self.arms.in_slow_start() || now < self.judged_from {
-            self.recommended.1 = 0;
-            return;
-        }
-        self.telemetry.inferences += 1;
-        let next = self.choice.recommend(unit, current);
-        self.recommended = match self.recommended {
-            (last, times) if last == next => (last, times.saturating_add(1)),
-            _ => (next, 1),
-        };
-        if next != current && self.recommended.1 >= self.choice.patience(self.params.patience as u32) {
-            self.arms.switch(now, next);
-            let rtt = self.arms.srtt().unwrap_or(Dur::ZERO).as_secs_f64();
-            self.judged_from = now + Dur::from_secs_f64(UNJUDGED_RTTS * rtt);
-        }
-    }
-
     fn take(&mut self, now: Time, seen: &Feedback) {
         self.arms.feed(now, seen);
         let pacing = self.arms.in_force().rate.unwrap_or(Rate::ZERO);
-        if let Some((unit, reward)) = self.units.add(seen, pacing) {
-            self.judge(now, &unit, reward);
+        let srtt = self.arms.srtt().unwrap_or(Dur::ZERO);
+        let flow = Governed { arm: self.arms.current(), starting: self.arms.in_slow_start(), srtt };
+        let Some(decision) = self.selector.feed(now, seen, pacing, &flow) else { return };
+        self.telemetry.decisions += 1;
+        self.telemetry.inferences += u64::from(decision.judged);
+        self.judgement = Some(decision.judgement);
+        if let Some(next) = decision.switch_to {
+            self.arms.switch(now, next);
+            self.selector.switched(now, srtt);
         }
     }
 }
@@ -231,7 +185,7 @@ impl Algorithm for Antelope {
     }
 
     fn judgement(&mut self) -> Option<Judgement> {
-        self.judgement.take().filter(|_| self.params.log > 0.0)
+        self.judgement.take().filter(|_| self.logs)
     }
 
     fn telemetry(&self) -> Telemetry {

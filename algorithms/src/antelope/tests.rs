@@ -6,8 +6,9 @@ const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
 const RTT: Dur = Dur::from_millis(50);
 
 fn antelope(choice: Choice) -> Antelope {
-    Antelope::new(FLOW, 1, AntelopeParams { log: 1.0, ..AntelopeParams::default() }, choice, DEFAULT_ARM)
-        .unwrap()
+    let params = AntelopeParams { log: 1.0, ..AntelopeParams::default() };
+    let arms = Arms::build(FLOW, 1, DEFAULT_ARM).unwrap();
+    Antelope::new(FLOW, params, arms, Selector::new(choice, &params))
 }
 
 /// 20 ACKs of 1000 bytes within `ms`, all a round trip late.
@@ -78,7 +79,7 @@ fn a_switch_takes_two_recommendations_in_a_row_and_no_slow_start() {
 
 #[test]
 fn units_are_logged_only_when_asked_for() {
-    let mut quiet = Antelope { params: AntelopeParams::default(), ..antelope(Choice::random(1, 10.0)) };
+    let mut quiet = Antelope { logs: false, ..antelope(Choice::random(1, 10.0)) };
     quiet.take(Time::from_micros(50_000), &acks(50, RTT, 0));
     assert_eq!((quiet.judgement(), quiet.telemetry().decisions), (None, 1));
 }

@@ -55,6 +55,14 @@ impl DataUnit {
             .map(|value| value as f32)
     }
 
+    /// The mean of its parts of 20 ACKs, and a millisecond at least: what models know.
+    fn shortened(self) -> DataUnit {
+        let share = (ACKS as f64 / self.acks).max(1e3 * SHORTEST.as_secs_f64() / self.time_ms);
+        let share = if share < 1.0 { share } else { 1.0 };
+        let DataUnit { acks, lost, time_ms, .. } = self;
+        DataUnit { acks: share * acks, lost: share * lost, time_ms: share * time_ms, ..self }
+    }
+
     /// Equation 1.
     fn reward(&self, delta: f64) -> f64 {
         let delay = if self.rtt_ms <= delta * self.delay_min_ms { self.delay_min_ms } else { self.rtt_ms };
@@ -79,6 +87,8 @@ pub(super) struct Units {
     delta: f64,
     /// ACKs that make the next unit.
     wanted: u64,
+    /// Who reports sums up whole round trips.
+    of_round_trips: bool,
 }
 
 impl Units {
@@ -93,7 +103,13 @@ impl Units {
             delay_min: None,
             delta: DELTA.0,
             wanted: ACKS,
+            of_round_trips: false,
         }
+    }
+
+    /// Of reports that come once in some round trips, however many ACKs those have.
+    pub fn of_round_trips() -> Units {
+        Units { of_round_trips: true, ..Units::new() }
     }
 
     /// ACKs that complete the unit that is open; never 0.
@@ -133,8 +149,9 @@ impl Units {
             delta: (2.0 * self.delta).min(DELTA.1),
             ..Units::new()
         };
-        *self = Units { pacing_max: self.pacing_max, delay_min: self.delay_min, ..next };
-        Some((unit, reward))
+        let of_round_trips = self.of_round_trips;
+        *self = Units { pacing_max: self.pacing_max, delay_min: self.delay_min, of_round_trips, ..next };
+        Some((if of_round_trips { unit.shortened() } else { unit }, reward))
     }
 }
 

@@ -4,6 +4,7 @@
 #include "../../vm/program.h"
 #include "../../vm/window.h"
 #include "bpf/datapath.h"
+#include "bpf/switch.h"
 
 struct anole_message {
 	u32 type, length, sid, uid;
@@ -83,4 +84,6 @@ const u32 anole_layout[] = {
 	offsetof(struct machine, mss),
 	offsetof(struct machine, program),
 	offsetof(struct machine, head),
+	sizeof(struct switch_event),
+	sizeof(struct switch_config),
 };

@@ -142,7 +142,7 @@ pub struct FoldMessage {
 }
 
 /// Sizes and offsets as the C compiler has them.
-pub fn c_layout() -> [u32; 11] {
+pub fn c_layout() -> [u32; 13] {
     // SAFETY: a constant of src/fold.c with this many words.
     unsafe { anole_layout }
 }
@@ -161,7 +161,7 @@ pub fn offsets(base: u32) -> Offsets {
 }
 
 unsafe extern "C" {
-    static anole_layout: [u32; 11];
+    static anole_layout: [u32; 13];
 }
 
 #[cfg(test)]

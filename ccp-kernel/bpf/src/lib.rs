@@ -5,6 +5,8 @@
 //! [`BpfDatapath::receive`] and [`BpfDatapath::send`] carry CCP's messages, as bytes, from and to it. Fold
 //! programs become BPF byte code when they are installed.
 //!
+//! [`switch::Switch`] is no datapath: it chooses among the kernel's own algorithms.
+//!
 //! What runs in the kernel is in `src/bpf`; `README.md` in the folder above says how it works.
 
 #![allow(clippy::disallowed_methods, reason = "talks to the kernel: reads a clock, opens files")]
@@ -28,6 +30,7 @@ mod object;
 mod privileges;
 mod programs;
 mod select;
+pub mod switch;
 mod waits;
 #[cfg(test)]
 mod window;

@@ -107,7 +107,8 @@ pub fn top_cgroup() -> Option<PathBuf> {
     mounts.find(|fields| fields.get(2) == Some(&"cgroup2")).map(|fields| PathBuf::from(fields[1]))
 }
 
-fn open(cgroup: &Path) -> Result<File, Error> {
+/// Opens a cgroup of version 2.
+pub(crate) fn open(cgroup: &Path) -> Result<File, Error> {
     let folder = File::open(cgroup).map_err(|error| failed(cgroup, "open it", error.to_string()))?;
     if nix::sys::statfs::fstatfs(&folder).is_ok_and(|fs| fs.filesystem_type().0 != CGROUP2_MAGIC) {
         return Err(Error::NoCgroup { path: cgroup.to_path_buf(), top: top_cgroup() });
@@ -115,7 +116,7 @@ fn open(cgroup: &Path) -> Result<File, Error> {
     Ok(folder)
 }
 
-fn failed(cgroup: &Path, what: &'static str, reason: String) -> Error {
+pub(crate) fn failed(cgroup: &Path, what: &'static str, reason: String) -> Error {
     Error::Cgroup { path: cgroup.to_path_buf(), what, reason }
 }
 

@@ -172,11 +172,17 @@ fn client_sockets(governors: &[FlowGovernor]) -> Result<Vec<OwnedFd>> {
     governors.iter().enumerate().map(open).collect()
 }
 
+/// The name for what a socket has that asks for nothing, which whoever switches connections (`anole-ccp --switch`) may change.
+const DEFAULT: &str = "default";
+
 /// A TCP socket in the calling thread's namespace with this congestion control.
 fn tcp_socket(congestion_control: &str) -> Result<OwnedFd> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let socket =
         socket(AddressFamily::Inet, SockType::Stream, flags, None).context("cannot open a socket")?;
+    if congestion_control == DEFAULT {
+        return Ok(socket);
+    }
     // The kernel loads a module of this name if there is one.
     match setsockopt(&socket, TcpCongestion, &congestion_control.into()) {
         Ok(()) => Ok(socket),

@@ -13,6 +13,7 @@ mod path;
 mod pins;
 mod selection;
 mod support;
+mod switch;
 mod wakes;
 
 use anole_bpf::{Error, Mode};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The congestion control of a connection.
-fn control_name(stream: &TcpStream) -> String {
+pub fn control_name(stream: &TcpStream) -> String {
     let mut name = [0u8; 16];
     let mut length = name.len() as libc::socklen_t;
     // SAFETY: writes at most `length` bytes.
@@ -39,15 +39,20 @@ fn client(host: &str) -> Option<String> {
     controls(host).map(|[client, _]| client)
 }
 
-/// A connection that asks for Reno before it is established.
+/// What a connection uses that asks for Reno before it is established.
 fn own_choice(host: &str) -> String {
+    control_name(&connect_with(host, "reno").0)
+}
+
+/// One that asks for this, and its other end.
+pub fn connect_with(host: &str, control: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(SocketAddr::new(host.parse().unwrap(), 0)).unwrap();
     let SocketAddr::V4(to) = listener.local_addr().unwrap() else { panic!("IPv4 only") };
     // SAFETY: a new descriptor, ours alone.
     let stream = unsafe {
         TcpStream::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0))
     };
-    choose(&stream, "reno");
+    choose(&stream, control);
     // SAFETY: all fields are integers.
     let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
     address.sin_family = libc::AF_INET as libc::sa_family_t;
@@ -56,7 +61,7 @@ fn own_choice(host: &str) -> String {
     let length = size_of_val(&address) as libc::socklen_t;
     // SAFETY: an address and its length.
     assert_eq!(unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), length) }, 0);
-    control_name(&stream)
+    (stream, listener.accept().unwrap().0)
 }
 
 /// The datapath and the host's cgroups; `None`, with the reason printed, where there are none.
@@ -107,10 +112,10 @@ fn prefixes_of_ipv6_choose_connections() {
 }
 
 /// A cgroup that is gone when this is dropped.
-struct Cgroup(PathBuf);
+pub struct Cgroup(pub PathBuf);
 
 impl Cgroup {
-    fn new(above: &Path, name: &str) -> Option<Cgroup> {
+    pub fn new(above: &Path, name: &str) -> Option<Cgroup> {
         let path = above.join(name);
         match std::fs::create_dir(&path) {
             Ok(()) => Some(Cgroup(path)),
@@ -121,14 +126,19 @@ impl Cgroup {
         }
     }
 
-    /// What a connection of a process in it uses.
-    fn control(&self) -> String {
+    /// Runs one of the tests that are ignored, in it.
+    pub fn run(&self, test: &str) -> std::process::Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "--nocapture", "selection::one_connection"]);
+        command.args(["--ignored", "--exact", "--nocapture", test]);
         let procs = self.0.join("cgroup.procs");
         // SAFETY: writes a file, without more.
         unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
-        let output = command.output().unwrap();
+        command.output().unwrap()
+    }
+
+    /// What a connection of a process in it uses.
+    fn control(&self) -> String {
+        let output = self.run("selection::one_connection");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let line = said.lines().find_map(|line| line.split("uses ").nth(1));
         line.unwrap_or_else(|| panic!("{output:?}")).to_string()
