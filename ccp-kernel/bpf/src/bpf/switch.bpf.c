@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Follows the connections of a cgroup, sums up what happens to each, and sets their congestion control, one
- *of the kernel's own, as the agent says (Zhou et al., "Antelope", ICNP 2021).
+ * of the kernel's own, as the agent says (Zhou et al., "Antelope", ICNP 2021).
  *
- *	established ──▶ the algorithm for its peer's /24, if one is known ──▶ event: begins
- *	round trip ──▶ at least 20 packets and 1 ms? ──▶ event: stretch ──▶ the agent's choice, if there is
- *one closed ──▶ event: ends
+ *   established   the algorithm for its peer's /24, if one is known; event: begins
+ *   round trip    at least 20 packets and 1 ms: event: stretch; then the agent's choice, if there is one
+ *   closed        event: ends
  *
  * The kernel calls once per round trip, not per ACK: a stretch is a round trip at least. A choice is heeded
- *at the next one. State is in the socket's storage and goes with it; choices and prefixes are bounded maps
- *that forget the oldest. Without an agent this is not attached, and every connection keeps what it has.
+ * at the next one. State is in the socket's storage and goes with it; choices and prefixes are bounded maps
+ * that forget the oldest. Without an agent this is not attached, and every connection keeps what it has.
  *
  * Left alone: connections whose program or route has chosen, at any time, subflows of MPTCP, and algorithms
- *other than the arms.
+ * other than the arms.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
