@@ -10,11 +10,12 @@
 //! a cut without effect    the window from before it comes back, and CUBIC's governs for some round trips: 4, and twice
 //!                         as many each time, half as many again after a cut that had its effect
 //! ```
-//! The queue is what the shorter of the last two round-trip times exceeds the base by: one that stands, not one that a
-//! path which swings makes for a moment. The base is a belief: where cuts have not shortened the round-trip time as they
-//! should have, what was taken for a queue is none of this flow's, and the base is raised (`base.rs`). That is what
-//! follows a path that has become longer, ACKs that are late, batches, and flows that fill the buffer whatever this one
-//! does. A base in doubt is proved every ten seconds, as BBR's, by an all but empty window.
+//! The queue is what the round-trip time exceeds the base by; one that rose further in a round trip than the window can
+//! have made it (the largest step) is a path that swings, and is judged when it stands. The base is a belief: where cuts
+//! have not shortened the round-trip time as they should have, what was taken for a queue is none of this flow's, and
+//! the base is raised (`base.rs`). That is what follows a path that has become longer, ACKs that are late, batches, and
+//! flows that fill the buffer whatever this one does. A base in doubt is proved every ten seconds, as BBR's, by an all
+//! but empty window.
 //!
 //! The target grows as the rate shrinks: √n packets for the n sent in 50 ms, so that of flows which share a queue
 //! the larger one finds it too long first, and they converge.
@@ -238,7 +239,11 @@ impl Track {
 
     /// A step towards the target queue.
     fn adjust(&mut self, now: Time, rtt: f64) {
-        let standing = self.last_rtt.unwrap_or(rtt).min(rtt);
+        // The window cannot have lengthened it by more.
+        let standing = match self.last_rtt {
+            Some(last) if rtt > last * (1.0 + LARGEST_STEP) => last,
+            _ => rtt,
+        };
         let excess = standing - self.base.secs() - self.target(standing);
         self.held *= HELD;
         if excess > 0.0 {
