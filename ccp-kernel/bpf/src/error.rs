@@ -32,7 +32,7 @@ pub enum Error {
     Load(libbpf_rs::Error),
     /// The kernel refuses the registration.
     #[error(
-        "the kernel does not register anole_ccp ({0}); if a running agent has the name, perhaps in another container or with another --bpf-fs, stop that one; if none runs, a datapath was left behind: remove its pins, or unregister it with bpftool struct_ops"
+        "the kernel does not register anole_ccp ({0:#}); if a running agent has the name, perhaps in another container or with another --bpf-fs, stop that one; if none runs, a datapath was left behind: remove its pins, or unregister it with bpftool struct_ops"
     )]
     Register(libbpf_rs::Error),
     /// A cgroup.

@@ -302,7 +302,8 @@ fn rename(ops: &mut [u8], name: &str) {
 /// Registers the name. One that is taken may be free soon, when another process's end has been cleared up,
 /// or be what a killed agent left on a kernel before 6.4.
 fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
-    const TRIES: u32 = 20;
+    // Five seconds: on a busy machine the end of a process takes one and more.
+    const TRIES: u32 = 100;
     for _ in 0..TRIES {
         match map.attach_struct_ops() {
             Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => unregister_stale(),
