@@ -13,7 +13,8 @@ export ANOLE_SKIPS=$PWD/target/test/skips.txt
 : >"$ANOLE_FIGURES"
 : >"$ANOLE_SKIPS"
 
-cargo build --locked --workspace --bins
+# In one, as in tools/test.sh.
+cargo build --locked --workspace --bins --tests
 # One test at a time: they would disturb each other.
 cargo test --locked --workspace --lib -- --test-threads 1 an_overloaded_link
 noting=(agent bpf loopback outage transfer emulate kernel policies bench lwip carriers kernel_peer in_process)
