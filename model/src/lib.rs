@@ -11,4 +11,4 @@ pub mod seed;
 mod units;
 
 pub use bounds::Bounds;
-pub use units::{Dur, Rate, Time};
+pub use units::{Dur, Rate, Time, earliest};

@@ -12,7 +12,7 @@ use anole_algorithms::session::{Reply, Session};
 use anole_algorithms::{Explanation, FlowInfo, Judgement, Metrics};
 use anole_datapath::wire::{self, CreateMessage, Message};
 use anole_datapath::{Outbox, SendError};
-use anole_model::{Dur, Time};
+use anole_model::{Dur, Time, earliest};
 use anole_programs::Installed;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -101,8 +101,8 @@ impl Agent {
     /// When something happens here next.
     pub fn next_event(&self) -> Option<Time> {
         let returns = self.script.absent.get(self.absences_over).map(|&(_, to)| to);
-        let letters = [self.to_agent.front(), self.to_datapath.front()];
-        letters.into_iter().flatten().map(|&(at, _)| at).chain(returns).min()
+        let first = |letters: &VecDeque<Letter>| letters.front().map(|&(at, _)| at);
+        earliest([returns, first(&self.to_agent), first(&self.to_datapath)])
     }
 
     /// Does what is due. Call until `None`.

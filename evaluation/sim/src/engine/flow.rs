@@ -11,7 +11,7 @@ use crate::link::{Ecn, Packet};
 use crate::scenario::{App, HEADER_BYTES, INITIAL_WINDOW_PACKETS};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
-use anole_model::{Dur, Rate, Time};
+use anole_model::{Dur, Rate, Time, earliest};
 use anole_policies::Schema;
 use std::sync::Arc;
 
@@ -104,8 +104,8 @@ impl SimFlow {
             Phase::Waiting => Some(self.start),
             Phase::Over => None,
             Phase::Running(_) => {
-                let timers = [self.reverse.next(), self.sender.next_timer(), self.receiver.deadline()];
-                Some(timers.into_iter().flatten().fold(self.stop, Time::min))
+                let (ack, timer) = (self.reverse.next(), self.sender.next_timer());
+                earliest([ack, timer, self.receiver.deadline(), Some(self.stop)])
             }
         }
     }
@@ -136,7 +136,8 @@ impl SimFlow {
             self.tell(&mut around, id, &sample);
         }
         while let Some(data) = self.sender.next_packet(now) {
-            send(Packet { size: data.bytes + HEADER_BYTES, flow: self.number, ecn: self.ecn, data });
+            let size = data.payload.get() + HEADER_BYTES;
+            send(Packet { size, flow: self.number, ecn: self.ecn, data });
         }
     }
 

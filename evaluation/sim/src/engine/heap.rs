@@ -40,38 +40,35 @@ impl Heap {
     }
 
     fn up(&mut self, mut place: usize) {
+        let entry = self.entries[place];
         while place > 0 {
             let parent = (place - 1) / 2;
-            if self.entries[parent] <= self.entries[place] {
+            if self.entries[parent] <= entry {
                 break;
             }
-            self.swap(place, parent);
+            self.put(place, self.entries[parent]);
             place = parent;
         }
+        self.put(place, entry);
     }
 
     fn down(&mut self, mut place: usize) {
+        let entry = self.entries[place];
         loop {
-            let (left, right) = (2 * place + 1, 2 * place + 2);
-            let mut least = place;
-            if left < self.entries.len() && self.entries[left] < self.entries[least] {
-                least = left;
-            }
-            if right < self.entries.len() && self.entries[right] < self.entries[least] {
-                least = right;
-            }
-            if least == place {
+            let children = self.entries.iter().enumerate().skip(2 * place + 1).take(2);
+            let Some((child, &least)) = children.min_by_key(|&(_, entry)| entry) else { break };
+            if entry <= least {
                 break;
             }
-            self.swap(place, least);
-            place = least;
+            self.put(place, least);
+            place = child;
         }
+        self.put(place, entry);
     }
 
-    fn swap(&mut self, a: usize, b: usize) {
-        self.entries.swap(a, b);
-        self.place[self.entries[a].1 as usize] = a as u32;
-        self.place[self.entries[b].1 as usize] = b as u32;
+    fn put(&mut self, place: usize, entry: (Time, u32)) {
+        self.entries[place] = entry;
+        self.place[entry.1 as usize] = place as u32;
     }
 }
 

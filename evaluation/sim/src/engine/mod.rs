@@ -114,6 +114,8 @@ pub(crate) struct Simulation<'a> {
     /// Flows that are controlled from outside.
     cockpit: Option<Cockpit>,
     samples: Samples,
+    /// When to read them next.
+    sample_at: Time,
     /// The pilot, or who is told of the progress, has ended the run.
     stopped: bool,
 }
@@ -161,6 +163,7 @@ impl<'a> Simulation<'a> {
             one_over: None,
             cockpit: None,
             samples: Samples::new(scenario.duration, flows.len(), links.len()),
+            sample_at: Time::ZERO,
             stopped: false,
             links,
             flows,
@@ -200,7 +203,9 @@ impl<'a> Simulation<'a> {
             if at > self.scenario.end() {
                 break;
             }
-            self.sample_up_to(at);
+            if at >= self.sample_at {
+                self.sample_up_to(at);
+            }
             self.now = at;
             if at >= tell_at {
                 self.stopped |= progress(at).is_break();
@@ -224,6 +229,7 @@ impl<'a> Simulation<'a> {
     /// Notes how flows and links are at the ends of series' points that are over before `now`.
     fn sample_up_to(&mut self, now: Time) {
         if self.cockpit.is_some() {
+            self.sample_at = Time::MAX;
             return; // nobody asks for its series
         }
         while let Some(at) = self.samples.due().filter(|&at| at <= now) {
@@ -236,6 +242,7 @@ impl<'a> Simulation<'a> {
                 self.samples.link(index, LinkState { queue, lost, offered: link.offered_by(at) });
             }
         }
+        self.sample_at = self.samples.due().unwrap_or(Time::MAX);
     }
 
     fn poll_link(&mut self, index: usize) {

@@ -8,6 +8,7 @@
 
 use anole_model::{Dur, Time};
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 /// Linux: include/net/tcp.h, TCP_DELACK_MIN (HZ/25).
 const DELAYED_ACK: Dur = Dur::from_millis(40);
@@ -23,8 +24,8 @@ pub(super) struct Data {
     pub sent_at: Time,
     /// Links that it has passed.
     pub hop: u32,
-    /// Payload, bytes.
-    pub bytes: u32,
+    /// Payload, bytes: never none, which lets a link tell it from cross traffic for no more space.
+    pub payload: NonZeroU32,
 }
 
 /// A packet as an ACK reports it.
@@ -72,7 +73,7 @@ impl Receiver {
             transmission: data.transmission,
             segment: data.segment,
             sent_at: data.sent_at,
-            new_bytes: if new { data.bytes } else { 0 },
+            new_bytes: if new { data.payload.get() } else { 0 },
             misordered: data.segment >= self.next,
             marked,
             more: false,
@@ -131,7 +132,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn data(segment: u64) -> Data {
-        Data { transmission: segment, segment, sent_at: Time::ZERO, hop: 0, bytes: 100 }
+        let payload = NonZeroU32::new(100).unwrap();
+        Data { transmission: segment, segment, sent_at: Time::ZERO, hop: 0, payload }
     }
 
     fn receive(receiver: &mut Receiver, segment: u64) -> Vec<(u64, bool)> {

@@ -52,8 +52,12 @@ impl ReversePath {
             at += Dur::from_nanos(self.rng.random_range(0..=self.jitter.as_nanos()));
         }
         self.last_at = self.last_at.max(at);
-        let named = self.unnamed.drain(..).chain(arrivals.into_iter().flatten());
-        self.acks.extend(named.map(|arrival| (self.last_at, arrival)));
+        if !self.unnamed.is_empty() {
+            self.acks.extend(self.unnamed.drain(..).map(|arrival| (self.last_at, arrival)));
+        }
+        for arrival in arrivals.into_iter().flatten() {
+            self.acks.push_back((self.last_at, arrival));
+        }
     }
 
     /// When the first ACK arrives.

@@ -23,8 +23,9 @@ pub(super) use supply::Supply;
 
 use super::receiver::{Arrival, Data};
 use anole_datapath::{AckSample, InForce};
-use anole_model::{Dur, Rate, Time};
+use anole_model::{Dur, Rate, Time, earliest};
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 /// RFC 6675 §2.
 const DUP_THRESH: u64 = 3;
@@ -129,7 +130,7 @@ impl Sender {
 
     /// When something is to be done without an ACK.
     pub fn next_timer(&self) -> Option<Time> {
-        [self.rto_at, self.loss_at, self.send_at].into_iter().flatten().min()
+        earliest([self.rto_at, self.loss_at, self.send_at])
     }
 
     /// Window in force, bytes.
@@ -155,12 +156,12 @@ impl Sender {
     pub fn next_packet(&mut self, now: Time) -> Option<Data> {
         self.send_at = None;
         let segment = self.retransmit.front().copied().unwrap_or(self.next_segment);
-        let bytes = self.bytes_of(segment);
-        let fits = self.in_flight_bytes + u64::from(bytes) <= u64::from(self.control.cwnd);
-        if bytes == 0 || !(fits || self.in_flight_packets == 0) {
+        let bytes = self.bytes_of(segment)?;
+        let fits = self.in_flight_bytes + u64::from(bytes.get()) <= u64::from(self.control.cwnd);
+        if !(fits || self.in_flight_packets == 0) {
             return None;
         }
-        let send_at = self.paced_at().max(self.supplied_at(bytes));
+        let send_at = self.paced_at().max(self.supplied_at(bytes.get()));
         if now < send_at {
             self.send_at = Some(send_at);
             return None;
@@ -168,7 +169,8 @@ impl Sender {
         Some(self.transmit(now, segment, bytes))
     }
 
-    fn transmit(&mut self, now: Time, segment: u64, bytes: u32) -> Data {
+    fn transmit(&mut self, now: Time, segment: u64, payload: NonZeroU32) -> Data {
+        let bytes = payload.get();
         if self.retransmit.pop_front().is_some() {
             self.retransmitted_packets += 1;
         } else {
@@ -194,7 +196,7 @@ impl Sender {
         if self.rto_at.is_none() {
             self.rto_at = Some(now + self.rto());
         }
-        Data { transmission, segment, sent_at: now, hop: 0, bytes }
+        Data { transmission, segment, sent_at: now, hop: 0, payload }
     }
 
     /// Takes the arrivals of one ACK and returns what they tell.
@@ -372,15 +374,15 @@ impl Sender {
         }
     }
 
-    /// Payload of a segment; 0 beyond the end.
-    fn bytes_of(&self, segment: u64) -> u32 {
-        match self.total_bytes {
+    /// Payload of a segment; `None` beyond the end.
+    fn bytes_of(&self, segment: u64) -> Option<NonZeroU32> {
+        NonZeroU32::new(match self.total_bytes {
             None => self.mss,
             Some(total) => {
                 let before = segment.saturating_mul(u64::from(self.mss));
                 total.saturating_sub(before).min(u64::from(self.mss)) as u32
             }
-        }
+        })
     }
 }
 

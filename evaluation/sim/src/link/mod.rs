@@ -40,7 +40,7 @@ pub use trace::{Trace, TraceError};
 
 use crate::histogram::Histogram;
 use aggregation::Bursts;
-use anole_model::{Dur, Rate, Time};
+use anole_model::{Dur, Rate, Time, earliest};
 use cross::Source;
 use impair::Impairer;
 use queue::{Drops, Queued};
@@ -150,7 +150,7 @@ impl<T> Link<T> {
     /// When to call [`Link::pop`] next; `None` while the link is empty and no cross traffic comes.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.line.front().map(|(at, _)| *at);
-        [arrival, self.next_service(), self.next_cross()].into_iter().flatten().min()
+        earliest([arrival, self.next_service(), self.next_cross()])
     }
 
     fn next_cross(&self) -> Option<Time> {
@@ -349,15 +349,12 @@ impl<T> Link<T> {
         self.last_arrival = self.last_arrival.max(released + self.delay);
         // An overtaken packet waits with a later time than those behind it.
         let arrival = self.last_arrival + self.impairer.overtaken().unwrap_or(Dur::ZERO);
-        let place = self.place(arrival);
-        self.line.insert(place, (arrival, packet));
-    }
-
-    /// Where a packet with this time of arrival stands in the line, which is in order of time.
-    fn place(&self, arrival: Time) -> usize {
         match self.line.back() {
-            Some((last, _)) if *last > arrival => self.line.partition_point(|(at, _)| *at <= arrival),
-            _ => self.line.len(),
+            Some((last, _)) if *last > arrival => {
+                let place = self.line.partition_point(|(at, _)| *at <= arrival);
+                self.line.insert(place, (arrival, packet));
+            }
+            _ => self.line.push_back((arrival, packet)),
         }
     }
 

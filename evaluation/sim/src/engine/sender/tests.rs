@@ -19,7 +19,7 @@ fn ack(sender: &mut Sender, now: Time, data: &Data) -> AckSample {
         transmission: data.transmission,
         segment: data.segment,
         sent_at: data.sent_at,
-        new_bytes: data.bytes,
+        new_bytes: data.payload.get(),
         misordered: false,
         marked: false,
         more: false,
@@ -39,7 +39,7 @@ fn marks_are_counted_where_they_are_told() {
         transmission: data.transmission,
         segment: data.segment,
         sent_at: data.sent_at,
-        new_bytes: data.bytes,
+        new_bytes: data.payload.get(),
         misordered: false,
         marked,
         more: false,
@@ -150,6 +150,6 @@ fn rates_are_what_was_delivered_over_the_longer_of_both_spans() {
 #[test]
 fn the_last_segment_is_as_long_as_what_is_left() {
     let mut s = sender(10, 0, Some(2500));
-    let sizes: Vec<u32> = send_all(&mut s, ms(0)).iter().map(|d| d.bytes).collect();
+    let sizes: Vec<u32> = send_all(&mut s, ms(0)).iter().map(|d| d.payload.get()).collect();
     assert_eq!((sizes, s.total_segments()), (vec![1000, 1000, 500], Some(3)));
 }
