@@ -13,6 +13,10 @@ pub struct Observation {
     pub srtt: Dur,
     /// Smallest round-trip time seen by the flow.
     pub min_rtt: Dur,
+    /// Smallest round-trip time of the last five to ten seconds.
+    pub recent_min_rtt: Dur,
+    /// Largest delivery rate of the last five to ten seconds.
+    pub recent_max_delivery: Rate,
     /// Mean round-trip time over the interval; the smoothed one where there was no sample.
     pub rtt: Dur,
     /// Mean deviation of the round-trip time, smoothed (RFC 6298, RTTVAR); zero where it is not measured.
@@ -45,6 +49,8 @@ impl Observation {
             delivery_rate: rate,
             srtt: rtt,
             min_rtt: rtt,
+            recent_min_rtt: rtt,
+            recent_max_delivery: rate,
             rtt,
             rtt_var: Dur::ZERO,
             rtt_gradient: 0.0,

@@ -246,6 +246,7 @@ prop_compose! {
         let mut seen = Observation::quiet(Rate::from_bytes_per_s(rates[0]));
         seen.delivery_rate = Rate::from_bytes_per_s(rates[1]);
         [seen.srtt, seen.min_rtt, seen.rtt, seen.interval] = spans.map(Dur::from_nanos);
+        (seen.recent_min_rtt, seen.recent_max_delivery) = (seen.min_rtt, seen.delivery_rate);
         [seen.rtt_gradient, seen.loss_rate] = ratios;
         [seen.cwnd, seen.inflight, seen.acks, seen.lost] = counts;
         seen.mss = mss;

@@ -20,6 +20,13 @@ const RTTVAR_KEEPS: f64 = 3.0 / 4.0;
 /// A recent smallest round-trip time is at most twice this old: BBR's ten seconds.
 const RECENT: Dur = Dur::from_millis(5_000);
 
+/// Extremes of a span.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    min_rtt: Option<Dur>,
+    max_delivery: Rate,
+}
+
 /// The monitor interval that is open, and what is known of the path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Monitor {
@@ -27,8 +34,8 @@ pub(crate) struct Monitor {
     srtt: Option<Dur>,
     rtt_var: Dur,
     min_rtt: Option<Dur>,
-    /// Smallest round-trip time of this span and of the one before, and when this one ends.
-    recent: [Option<Dur>; 2],
+    /// Smallest round-trip time and largest delivery rate of this span and of the one before, and when this one ends.
+    recent: [Recent; 2],
     recent_ends: Time,
     max_delivery: Rate,
     acked: u64,
@@ -57,7 +64,12 @@ impl Monitor {
 
     /// The smallest round-trip time of the last five to ten seconds: a path may become longer.
     pub fn recent_rtt(&self) -> Option<Dur> {
-        self.recent.iter().flatten().min().copied()
+        self.recent.iter().filter_map(|span| span.min_rtt).min()
+    }
+
+    /// The largest delivery rate of the last five to ten seconds.
+    fn recent_delivery(&self) -> Rate {
+        self.recent[0].max_delivery.max(self.recent[1].max_delivery)
     }
 
     /// The largest delivery rate of the flow.
@@ -78,9 +90,13 @@ impl Monitor {
 
     /// Takes a report.
     pub fn add(&mut self, now: Time, sample: &Sample) {
+        if now >= self.recent_ends {
+            self.recent = [Recent::default(), self.recent[0]];
+            self.recent_ends = now + RECENT;
+        }
         let [n, t, y, tt, ty, yy] = sample.sums;
         if n >= 1.0 {
-            self.saw_rtt(now, n, y / n * UNIT_S, yy / n * UNIT_S * UNIT_S, sample.min_rtt_us);
+            self.saw_rtt(n, y / n * UNIT_S, yy / n * UNIT_S * UNIT_S, sample.min_rtt_us);
         }
         // The sums of a report count time from the report before it.
         let origin = self.elapsed.as_secs_f64() / UNIT_S;
@@ -96,16 +112,13 @@ impl Monitor {
         self.rate_in = sample.rate_in;
     }
 
-    fn saw_rtt(&mut self, now: Time, n: f64, mean_s: f64, mean_square: f64, min_rtt_us: u64) {
+    fn saw_rtt(&mut self, n: f64, mean_s: f64, mean_square: f64, min_rtt_us: u64) {
         let bounded = |rtt: Dur| rtt.max(Dur::from_micros(1)).min(LONGEST_RTT);
         let mean = bounded(Dur::from_secs_f64(mean_s));
         let least = bounded(Dur::from_micros(min_rtt_us));
         self.min_rtt = Some(self.min_rtt.map_or(least, |min| min.min(least)));
-        if now >= self.recent_ends {
-            self.recent = [None, self.recent[0]];
-            self.recent_ends = now + RECENT;
-        }
-        self.recent[0] = Some(self.recent[0].map_or(least, |min| min.min(least)));
+        let recent = &mut self.recent[0].min_rtt;
+        *recent = Some(recent.map_or(least, |min| min.min(least)));
         // As n samples of the mean would have moved them.
         let before = self.srtt.unwrap_or(mean);
         let kept = SRTT_KEEPS.powf(n);
@@ -123,6 +136,7 @@ impl Monitor {
         let [n, _, y, ..] = self.sums;
         let delivery_rate = self.delivery_rate();
         self.max_delivery = self.max_delivery.max(delivery_rate);
+        self.recent[0].max_delivery = self.recent[0].max_delivery.max(delivery_rate);
         let lost_bytes = self.lost as f64 * f64::from(self.mss);
         let all = lost_bytes + self.acked as f64;
         let seen = Observation {
@@ -130,6 +144,8 @@ impl Monitor {
             delivery_rate,
             srtt,
             min_rtt,
+            recent_min_rtt: self.recent_rtt().unwrap_or(min_rtt),
+            recent_max_delivery: self.recent_delivery(),
             rtt: if n >= 1.0 { Dur::from_secs_f64(y / n * UNIT_S).min(LONGEST_RTT) } else { srtt },
             rtt_var: self.rtt_var,
             rtt_gradient: self.slope(),

@@ -59,6 +59,8 @@ pub enum Signal {
     DeliveryRateMbps,
     /// Largest delivery rate so far.
     MaxDeliveryRateMbps,
+    /// Largest delivery rate of the last five to ten seconds.
+    RecentMaxDeliveryRateMbps,
     /// Delivery rate over the interval before; the same as over this one at first.
     PreviousDeliveryRateMbps,
     /// Largest delivery rate up to the interval before; up to this one at first.
@@ -73,6 +75,8 @@ pub enum Signal {
     RttMs,
     /// Smallest round-trip time so far.
     MinRttMs,
+    /// Smallest round-trip time of the last five to ten seconds.
+    RecentMinRttMs,
     /// Smoothed round-trip time less the smallest one.
     QueueDelayMs,
     /// Mean round-trip time of the interval less the smallest one.
@@ -91,6 +95,9 @@ pub enum Signal {
     InflightPackets,
     /// Packets that the largest delivery rate brings in the smallest round-trip time.
     BdpPackets,
+    /// Packets of the flow that wait in the queue: what is delivered in the part of the interval's round-trip time that is
+    /// beyond the recent smallest one (Vegas' difference).
+    QueuedPackets,
     /// ACKs with a round-trip sample.
     Acks,
     /// Packets found lost in the interval.

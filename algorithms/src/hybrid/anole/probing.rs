@@ -76,6 +76,8 @@ impl Anole {
             delivery_rate: self.path.delivery_rate(),
             srtt,
             min_rtt: self.path.min_rtt(),
+            recent_min_rtt: self.path.min_rtt(),
+            recent_max_delivery: self.path.top(),
             rtt: srtt,
             rtt_var: Dur::ZERO,
             rtt_gradient: 0.0,
