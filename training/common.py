@@ -113,12 +113,14 @@ def training_ranges(args: Arguments) -> anole.Ranges:
         busy_cells=0.5,
         steps=0.25,
         wifi=0.15,
-        rtt_steps=0.2,
+        rtt_steps=0.35,
         loss=(0.0, 0.1),
         own_flows=(0, 3),
         cross_flows=(0, 1),
         cross_algs=("cubic", "bbr"),
-        duration_s=20.0,
+        # Among others it is the first at times, and at times one that comes late.
+        start_s=(0.0, 8.0),
+        duration_s=30.0,
     )
 
 
@@ -139,6 +141,10 @@ class Flows:
         policy = anole.policy_file.content(network.schema, network)
         for environment in self.environments:
             environment.set_peer(policy)
+
+    def window(self) -> np.ndarray:
+        """Windows in force at the present questions, bytes, [n]."""
+        return np.concatenate([environment.window() for environment in self.environments])
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """One step of every flow: observations, statistics, whether the episode has ended. After an end the
@@ -174,12 +180,13 @@ class Worker:
     @torch.no_grad()
     def collect(self, weights: dict[str, torch.Tensor], steps: int) -> Rollout:
         """`steps` steps of every flow under these weights. Arrays [steps, N, …]: obs, action, stats, done
-        and what the policy adds; obs has one row more, the observation after the last step."""
+        window at the question and what the policy adds; obs has one row more, the observation after the last step."""
         self.policy.load_state_dict(weights)
         self.flows.set_peer(self.policy.network)
         rows: dict[str, list[np.ndarray]] = {"obs": [self.flows.obs]}
         for _ in range(steps):
             action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
+            extra["window"] = self.flows.window()
             obs, stats, done = self.flows.step(action.numpy())
             # A policy with memory forgets a flow whose episode is over.
             if hasattr(self.policy, "ended"):
@@ -278,6 +285,26 @@ def above_fair_share(stats: np.ndarray) -> np.ndarray:
     s = named(stats)
     above = s["throughput_mbps"] / np.maximum(s["fair_share_mbps"], 1e-3) - 1.0
     return np.where(s["flows"] > 1.5, np.clip(above, 0.0, 3.0), 0.0)
+
+
+class FairShare:
+    """The fair share, Mbps, as who knew the link would take it to be: smoothed over `span_s`, for what a cell gives in one
+    interval and not in the next is no reason to send less."""
+
+    def __init__(self, flows: int, span_s: float = 0.5) -> None:
+        self.known, self.span_s = np.full(flows, np.nan), span_s
+
+    def __call__(self, stats: np.ndarray, done: np.ndarray) -> np.ndarray:
+        """After each of the steps that ended with these statistics [T, N, K]: [T, N]."""
+        s = named(stats)
+        out = np.empty(done.shape)
+        for t, over in enumerate(done.astype(bool)):
+            now = np.maximum(s["fair_share_mbps"][t], 1e-3)
+            kept = np.exp(-s["interval_s"][t] / self.span_s)
+            self.known = np.where(np.isnan(self.known), now, kept * self.known + (1.0 - kept) * now)
+            out[t] = self.known
+            self.known = np.where(over, np.nan, self.known)
+        return out
 
 
 # --- Validation -----------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from common import (
     KNOWN,
     LEAST_SHARE,
     Arguments,
+    FairShare,
     Rollout,
     Run,
     Workers,
@@ -180,13 +181,13 @@ def advantages(
     return out
 
 
-def expert(obs: np.ndarray, stats: np.ndarray) -> np.ndarray:
+def expert(obs: np.ndarray, stats: np.ndarray, fair: np.ndarray) -> np.ndarray:
     """What who knew the link would do: the action that brings the rate in force to the fair share, less a
-    little for the queue there is. NaN where the rate in force is not known. [..., inputs] and [..., K] to
+    little for the queue there is. NaN where the rate in force is not known. [..., inputs], [..., K] and [...] to
     [..., 1]."""
     s = named(stats)
     rate = obs[..., SENT_OVER_DELIVERED] * s["throughput_mbps"]
-    fair, base = np.maximum(s["fair_share_mbps"], 1e-3), np.maximum(s["base_rtt_ms"], 1e-3)
+    base = np.maximum(s["base_rtt_ms"], 1e-3)
     packet_ms = PACKET_BITS / 1e3 / fair
     queue = np.maximum(s["rtt_ms"] - base - packet_ms, 0.0) / base
     wanted = EXPERT_SHARE * fair * np.maximum(1.0 - EXPERT_QUEUE * queue, 0.5)
@@ -265,11 +266,13 @@ def prepare(
     rollout: Rollout,
     rewards: np.ndarray,
     known: np.ndarray,
+    fair: np.ndarray,
     critic: nn.Module,
     device: torch.device,
     args: LibraArguments,
 ) -> dict[str, torch.Tensor]:
-    """A rollout as the flat tensors that `update` takes. `known` [T + 1, N, 6] goes with the observations."""
+    """A rollout as the flat tensors that `update` takes. `known` [T + 1, N, 6] goes with the observations, `fair` [T, N] is
+    the fair share after each step."""
     data = {name: torch.from_numpy(rollout[name]).to(device) for name in ("obs", "action", "logp", "done")}
     all_known = torch.from_numpy(known).to(device)
     # Scaled so that the value of a constant reward is that reward.
@@ -283,7 +286,7 @@ def prepare(
     advantage = advantage / (size + 0.1 * size.mean() + 1e-8)
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     # The statistics that belong to an observation are those of the step before it.
-    wanted = expert(rollout["obs"][1:-1], rollout["stats"][:-1])
+    wanted = expert(rollout["obs"][1:-1], rollout["stats"][:-1], fair[:-1])
     wanted[rollout["done"][:-1].astype(bool)] = np.nan
     unknown = np.full_like(rollout["action"][:1], np.nan)
     imitated = torch.from_numpy(np.concatenate([unknown, wanted])).to(device)
@@ -317,7 +320,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     run.restore(parts)
     make = functools.partial(environments, args)
     workers = Workers(args, make, functools.partial(Actor, schema), run.step)
-    reward = Reward(args, args.envs)
+    reward, fair_share = Reward(args, args.envs), FairShare(args.envs)
     known = np.zeros((args.envs, KNOWN), dtype=np.float32)
     figures: dict[str, float] = {}
     while not run.over():
@@ -331,7 +334,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         # After an episode's end the next observation belongs to a link about which nothing is known yet.
         over = rollout["done"].astype(bool)[..., None]
         following = np.where(over, 0.0, privileged(rollout["stats"])).astype(np.float32)
-        batch = prepare(rollout, rewards, np.concatenate([known[None], following]), critic, device, args)
+        fair = fair_share(rollout["stats"], rollout["done"])
+        batch = prepare(
+            rollout, rewards, np.concatenate([known[None], following]), fair, critic, device, args
+        )
         known = following[-1]
         found = update(actor, critic, optimiser, batch, args, imitate)
         run.step += rewards.size

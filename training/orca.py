@@ -7,9 +7,12 @@ SIGCOMM 2020; Fujimoto et al., "Addressing Function Approximation Error in Actor
 
 Reward of an interval (Orca §4.2): ((thr − ζ·lost)/delay') / (thr_max/d_min), thr and lost in Mbps, delay' =
 d_min while delay ≤ β·d_min, else the delay. Here thr_max is the fair share and d_min the path's own
-round-trip time, which the simulator knows: a flow that never tried for more is not rewarded for that.
+round-trip time, which the simulator knows: a flow that never tried for more is not rewarded for that. What a flow among
+others has beyond its fair share costs, as a share of it, `--equal-weight`.
 
 Deviations from the paper:
+- the policy first imitates on its own rollouts an expert who knows the fair share (DAgger, Ross et al. 2011), while the
+  critics learn, and is held near it afterwards (TD3+BC, Fujimoto and Gu 2021);
 - actions start at 0 (CUBIC alone) with Gaussian noise around them, whose size falls; white noise over the
   whole range would multiply the window by 64 and more within a round trip;
 - returns over several steps, since an action shows only after a round trip, up to ten intervals later;
@@ -31,9 +34,11 @@ import anole_ccp as anole
 from common import (
     KNOWN,
     Arguments,
+    FairShare,
     Rollout,
     Run,
     Workers,
+    above_fair_share,
     greedy,
     named,
     option,
@@ -45,6 +50,11 @@ from common import (
     validate,
 )
 
+#: Of the schema's action: the window is multiplied by its powers.
+BASE = 4.0
+#: Payload of a packet over its size on the wire, and what the expert's window has beyond the path's product.
+PAYLOAD_SHARE, SPARE_BYTES = 1448.0 / 1500.0, 2.0 * 1448.0
+
 
 @dataclasses.dataclass
 class OrcaArguments(Arguments):
@@ -52,6 +62,7 @@ class OrcaArguments(Arguments):
 
     zeta: float = option(5.0, "ζ: weight of lost Mbps")
     beta: float = option(1.25, "β: delay up to this multiple of the smallest one costs nothing")
+    equal_weight: float = option(0.25, "of what a flow among others has beyond its fair share")
     rollout: int = option(8, "intervals of each flow per iteration")
     updates: int = option(8, "gradient steps of the critics per iteration")
     batch: int = option(1024, "intervals per gradient step")
@@ -62,6 +73,11 @@ class OrcaArguments(Arguments):
     returns: int = option(5, "steps of a return before the critics' estimate")
     tau: float = option(0.005, "how fast the target networks follow")
     delay: int = option(2, "gradient steps of the critics per step of the actor")
+    imitate: float = option(0.3, "share of the budget in which the policy first imitates `expert`")
+    imitation_lr: float = option(1e-3, "Adam's step meanwhile")
+    value_weight: float = option(
+        1.0, "α of TD3+BC, afterwards: weight of the critic's estimate beside the expert's action"
+    )
     noise: float = option(0.1, "standard deviation of exploration at the beginning; falls to a quarter")
     smoothing: float = option(0.1, "standard deviation of the noise on target actions; twice it bounds them")
 
@@ -117,6 +133,7 @@ class Replay:
             "obs": torch.zeros(rows, flows, inputs, device=device),
             "known": torch.zeros(rows, flows, KNOWN, device=device),
             "action": torch.zeros(rows, flows, outputs, device=device),
+            "expert": torch.zeros(rows, flows, outputs, device=device),
             "reward": torch.zeros(rows, flows, device=device),
             "done": torch.ones(rows, flows, dtype=torch.bool, device=device),
         }
@@ -132,13 +149,13 @@ class Replay:
         self.head, self.filled = (self.head + count) % self.rows, min(self.filled + count, self.rows)
 
     def sample(self, size: int, returns: int, gamma: float) -> dict[str, torch.Tensor]:
-        """Steps drawn evenly: obs, known, action, `reward` (discounted over `returns` steps), next_obs,
+        """Steps drawn evenly: obs, known, action, expert, `reward` (discounted over `returns` steps), next_obs,
         next_known, and `whole`: 1 where no episode ends on the way, 0 where the sample says nothing."""
         device = self.data["obs"].device
         age = torch.randint(returns + 1, self.filled + 1, (size,))
         row = ((self.head - age) % self.rows).to(device)
         flow = torch.randint(self.flows, (size,)).to(device)
-        out = {name: self.data[name][row, flow] for name in ("obs", "known", "action")}
+        out = {name: self.data[name][row, flow] for name in ("obs", "known", "action", "expert")}
         reward, whole = torch.zeros(size, device=device), torch.ones(size, device=device)
         for k in range(returns):
             at = (row + k) % self.rows
@@ -171,7 +188,17 @@ def rewards(stats: np.ndarray, args: OrcaArguments) -> np.ndarray:
     ratio = s["rtt_ms"] / smallest
     delay = np.where(ratio <= args.beta, 1.0, ratio)
     share = np.minimum((throughput - args.zeta * lost) / np.maximum(s["fair_share_mbps"], 1e-3), 1.0)
-    return np.maximum(share / delay, -1.0).astype(np.float32)
+    more = args.equal_weight * above_fair_share(stats)
+    return np.maximum(share / delay - more, -1.0).astype(np.float32)
+
+
+def expert(window: np.ndarray, stats: np.ndarray, fair: np.ndarray) -> np.ndarray:
+    """What who knew the link would do: the action that brings the window in force, bytes [...], to what the fair share
+    fills, Mbps [...], and some packets. [..., 1]."""
+    base_s = named(stats)["base_rtt_ms"] / 1e3
+    wanted = PAYLOAD_SHARE * fair * 1e6 / 8.0 * base_s + SPARE_BYTES
+    action = np.log(wanted / np.maximum(window, 1.0)) / np.log(BASE)
+    return np.clip(action, -1.0, 1.0)[..., None].astype(np.float32)
 
 
 class Learner:
@@ -189,8 +216,11 @@ class Learner:
         """What a checkpoint holds."""
         return {name: part for name, part in vars(self).items() if hasattr(part, "load_state_dict")}
 
-    def update(self, batch: dict[str, torch.Tensor], with_actor: bool) -> dict[str, torch.Tensor]:
-        """One gradient step of the critics; `with_actor`: also one of the actor and of the targets."""
+    def update(
+        self, batch: dict[str, torch.Tensor], with_actor: bool, imitate: bool
+    ) -> dict[str, torch.Tensor]:
+        """One gradient step of the critics; `with_actor`: also one of the actor, which may be towards the expert, and of the
+        targets."""
         args = self.args
         with torch.no_grad():
             action = self.target_actor(batch["next_obs"])
@@ -208,9 +238,13 @@ class Learner:
         self.critic_optimiser.step()
         found = {"value_loss": loss.detach(), "value": target.mean()}
         if with_actor:
-            value = self.critic(batch["obs"], batch["known"], self.actor(batch["obs"]))[0]
+            action = self.actor(batch["obs"])
+            loss = (action - batch["expert"]).square().mean()
+            if not imitate:
+                value = self.critic(batch["obs"], batch["known"], action)[0]
+                loss = loss - args.value_weight * value.mean() / value.abs().mean().detach()
             self.actor_optimiser.zero_grad(set_to_none=True)
-            (-value.mean()).backward()
+            loss.backward()
             nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
             self.actor_optimiser.step()
             for online, target_of in ((self.actor, self.target_actor), (self.critic, self.target_critic)):
@@ -243,13 +277,17 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     run.restore(parts)
     make = functools.partial(environments, args)
     workers = Workers(args, make, functools.partial(Actor, schema), run.step)
-    known = np.zeros((args.envs, KNOWN), dtype=np.float32)
+    known, fair_share = np.zeros((args.envs, KNOWN), dtype=np.float32), FairShare(args.envs)
     figures: dict[str, float] = {}
     while not run.over():
         progress = run.progress()
+        imitate = progress < args.imitate
         learner.actor.noise.fill_(args.noise * (1.0 - 0.75 * progress))
-        for group in (*learner.actor_optimiser.param_groups, *learner.critic_optimiser.param_groups):
-            group["lr"] = args.lr * (1.0 - 0.9 * progress)
+        falling = args.lr * (1.0 - 0.9 * progress)
+        for group in learner.critic_optimiser.param_groups:
+            group["lr"] = falling
+        for group in learner.actor_optimiser.param_groups:
+            group["lr"] = args.imitation_lr if imitate else falling
         rollout = workers.collect(learner.actor.state_dict(), args.rollout)
         reward = rewards(rollout["stats"], args)
         # After an episode's end the next observation belongs to a link about which nothing is known yet.
@@ -257,11 +295,17 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         following = np.where(over[..., None], 0.0, privileged(rollout["stats"])).astype(np.float32)
         all_known = np.concatenate([known[None], following[:-1]])
         known = following[-1]
+        # The statistics that belong to a question are those of the step before it.
+        fair = fair_share(rollout["stats"], over)
+        wanted = rollout["action"].copy()
+        wanted[1:] = expert(rollout["window"][1:], rollout["stats"][:-1], fair[:-1])
+        wanted[1:][over[:-1]] = rollout["action"][1:][over[:-1]]
         # Scaled so that the value of a constant reward is that reward.
         replay.add(
             obs=rollout["obs"][:-1],
             known=all_known,
             action=rollout["action"],
+            expert=wanted,
             reward=(1.0 - args.gamma) * reward,
             done=over,
         )
@@ -270,7 +314,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         if replay.filled > max(args.returns, min(args.warmup // args.envs, replay.rows) - 1):
             for index in range(args.updates):
                 batch = replay.sample(args.batch, args.returns, args.gamma)
-                found = learner.update(batch, with_actor=index % args.delay == 0)
+                found = learner.update(batch, index % args.delay == 0, imitate)
         figures = {
             "reward": float(reward.mean()),
             "noise": float(learner.actor.noise),

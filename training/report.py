@@ -2,7 +2,7 @@
 
     make train
     PYTHONPATH=python .venv/bin/python training/report.py --trace FOLDER/*.down \
-        --peer orca=orca-released.safetensors
+        --peer orca-released=orca-released.safetensors
 
 Simulates in this process: random links (`anole_ccp.suite`), recorded traces in Mahimahi's format (`--trace`; none
 comes with the repository), two and four flows of one kind, links whose capacity and delay change, a flow beside CUBIC;
@@ -69,7 +69,7 @@ def contestants(peers: list[str]) -> Contestants:
             raise SystemExit(
                 f"error: --peer {peer}: give ALGORITHM=FILE, a file that anole-policy import made"
             )
-        found[f"{name} (released)"] = f"{name}+{file}"
+        found[f"{name.removesuffix('-released')} (released)"] = f"{name}+{file}"
     return found | {f"anole+{STUB}": f"anole+{STUB}"} | {name: name for name in CLASSICS}
 
 

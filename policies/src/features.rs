@@ -92,7 +92,7 @@ impl Features {
             Signal::SendingRateMbps => mbps(seen.rate),
             Signal::DeliveryRateMbps => mbps(seen.delivery_rate),
             Signal::MaxDeliveryRateMbps => self.max_delivery,
-            Signal::RecentMaxDeliveryRateMbps => mbps(seen.recent_max_delivery),
+            Signal::MaxDeliveryRate10sMbps => mbps(seen.max_delivery_10s),
             Signal::PreviousDeliveryRateMbps => {
                 self.before.map_or(mbps(seen.delivery_rate), |(delivery, _)| delivery)
             }
@@ -104,7 +104,8 @@ impl Features {
             Signal::SrttMs => 1e3 * seen.srtt.as_secs_f64(),
             Signal::RttMs => 1e3 * seen.rtt.as_secs_f64(),
             Signal::MinRttMs => 1e3 * seen.min_rtt.as_secs_f64(),
-            Signal::RecentMinRttMs => 1e3 * seen.recent_min_rtt.as_secs_f64(),
+            Signal::MinRtt10sMs => 1e3 * seen.min_rtt_10s.as_secs_f64(),
+            Signal::MinRtt2sMs => 1e3 * seen.min_rtt_2s.as_secs_f64(),
             Signal::QueueDelayMs => 1e3 * (seen.srtt.as_secs_f64() - seen.min_rtt.as_secs_f64()).max(0.0),
             Signal::IntervalQueueDelayMs => {
                 1e3 * (seen.rtt.as_secs_f64() - seen.min_rtt.as_secs_f64()).max(0.0)
@@ -116,7 +117,7 @@ impl Features {
             Signal::CwndMbps => seen.cwnd as f64 * 8.0 / MBPS / seen.min_rtt.as_secs_f64().max(1e-6),
             Signal::InflightPackets => seen.inflight as f64 / packet,
             Signal::BdpPackets => self.max_delivery * MBPS / 8.0 * seen.min_rtt.as_secs_f64() / packet,
-            Signal::QueuedPackets => seen.delivery_rate.bytes_in(seen.rtt - seen.recent_min_rtt) / packet,
+            Signal::QueuedPackets => seen.delivery_rate.bytes_in(seen.rtt - seen.min_rtt_10s) / packet,
             Signal::Acks => seen.acks as f64,
             Signal::LostPackets => seen.lost as f64,
             Signal::PreviousActionIs => {

@@ -14,9 +14,11 @@ pub struct Observation {
     /// Smallest round-trip time seen by the flow.
     pub min_rtt: Dur,
     /// Smallest round-trip time of the last five to ten seconds.
-    pub recent_min_rtt: Dur,
+    pub min_rtt_10s: Dur,
+    /// Smallest round-trip time of the last one to two seconds.
+    pub min_rtt_2s: Dur,
     /// Largest delivery rate of the last five to ten seconds.
-    pub recent_max_delivery: Rate,
+    pub max_delivery_10s: Rate,
     /// Mean round-trip time over the interval; the smoothed one where there was no sample.
     pub rtt: Dur,
     /// Mean deviation of the round-trip time, smoothed (RFC 6298, RTTVAR); zero where it is not measured.
@@ -49,8 +51,9 @@ impl Observation {
             delivery_rate: rate,
             srtt: rtt,
             min_rtt: rtt,
-            recent_min_rtt: rtt,
-            recent_max_delivery: rate,
+            min_rtt_10s: rtt,
+            min_rtt_2s: rtt,
+            max_delivery_10s: rate,
             rtt,
             rtt_var: Dur::ZERO,
             rtt_gradient: 0.0,

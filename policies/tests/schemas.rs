@@ -203,14 +203,16 @@ fn inputs_are_those_that_the_papers_compute() {
     for (name, wanted) in [
         // Throughput, pacing rate, 5 · loss rate over the largest throughput, samples over window, s, min RTT / srtt,
         // the same with a quarter more.
-        ("orca", &[0.5, 0.75, 5.0 * 2.0 / 40.0, 0.45, 0.02, 50.0 / 60.0, 1.0][..]),
+        ("orca-released", &[0.5, 0.75, 5.0 * 2.0 / 40.0, 0.45, 0.02, 50.0 / 60.0, 1.0][..]),
+        ("orca", &[0.5, 0.75, 5.0 * 2.0 / 40.0, 0.45, 0.02, 50.0 / 60.0, 50.0 / 60.0]),
         // Half the slope, RTT over the smallest, sent over delivered.
         ("aurora", &[0.05, 1.5, 1.5]),
         // ms and Mbps over 200, packets over 5000; then the choice before, which is none of the first four.
         ("indigo", &[0.125, 0.1, 0.15, 0.02, 0.0, 0.0, 0.0, 0.0, 1.0]),
         // … the window's 16 Mbps over the largest 40, in Astraea's 0.8; 40 Mbps over 80, 50 ms over 500.
         ("astraea", &[0.5, 1.5, 1.2, 0.32, 0.5, 0.1, 2.0 / 40.0, 0.8, 0.75, 0.05]),
-        ("libra", &[0.75, 1.5, 0.1, 0.4, 0.75]),
+        // 20 Mbps in 25 ms are 62.5 packets; RTT over the smallest, halved; then the paper's.
+        ("libra", &[62.5 / 20.0, 62.5 / 500.0, 0.75, 0.75, 1.5, 0.1, 0.4, 0.75]),
         ("spine", &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 0.0, 0.0, 0.0, 0.0]),
         ("spine-cubic", &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 0.0, 0.0]),
     ] {
@@ -246,7 +248,8 @@ prop_compose! {
         let mut seen = Observation::quiet(Rate::from_bytes_per_s(rates[0]));
         seen.delivery_rate = Rate::from_bytes_per_s(rates[1]);
         [seen.srtt, seen.min_rtt, seen.rtt, seen.interval] = spans.map(Dur::from_nanos);
-        (seen.recent_min_rtt, seen.recent_max_delivery) = (seen.min_rtt, seen.delivery_rate);
+        (seen.min_rtt_10s, seen.min_rtt_2s) = (seen.min_rtt, seen.min_rtt);
+        seen.max_delivery_10s = seen.delivery_rate;
         [seen.rtt_gradient, seen.loss_rate] = ratios;
         [seen.cwnd, seen.inflight, seen.acks, seen.lost] = counts;
         seen.mss = mss;

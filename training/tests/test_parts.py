@@ -72,10 +72,27 @@ def test_the_expert_goes_to_the_fair_share_and_below_it_while_there_is_a_queue()
     seen = stats(throughput_mbps=[[5.0, 10.0, 10.0, 0.0]], rtt_ms=[[51.2, 51.2, 101.2, 51.2]])
     obs = np.zeros((1, 4, 40), dtype=np.float32)
     obs[..., libra.SENT_OVER_DELIVERED] = [1.0, 1.25, 1.0, 0.0]
-    found = libra.expert(obs, seen)[0, :, 0]
+    found = libra.expert(obs, seen, np.full((1, 4), 10.0))[0, :, 0]
     wanted = np.log2([9.8 / 5.0, 9.8 / 12.5, 9.8 * 0.75 / 10.0])
     assert found[:3].tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
     assert np.isnan(found[3])
+
+
+def test_the_fair_share_is_smoothed_and_forgotten_with_an_episode() -> None:
+    fair_share = common.FairShare(1, span_s=0.1)
+    seen = stats(fair_share_mbps=[[10.0], [0.0], [30.0]], interval_s=[[0.1], [0.1], [0.1]])
+    found = fair_share(seen, np.array([[False], [True], [False]])).ravel().tolist()
+    assert found == pytest.approx([10.0, 10.0 / np.e, 30.0], abs=1e-3)
+    # What was known goes on with the next rollout.
+    again = fair_share(stats(fair_share_mbps=[[30.0]]), np.zeros((1, 1), dtype=bool))
+    assert again.ravel().tolist() == pytest.approx([30.0])
+
+
+def test_the_expert_of_orca_brings_the_window_to_what_the_fair_share_fills() -> None:
+    filled = 1448.0 / 1500.0 * 62_500.0 + 2.0 * 1448.0
+    window = filled * np.array([[1.0, 0.5, 16.0]])
+    found = orca.expert(window, stats(rtt_ms=[[50.0] * 3]), np.full((1, 3), 10.0)).ravel().tolist()
+    assert found == pytest.approx([0.0, 0.5, -1.0], abs=1e-6)
 
 
 def test_rewards_of_orca() -> None:

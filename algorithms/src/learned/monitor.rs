@@ -17,14 +17,51 @@ const LONGEST_RTT: Dur = Dur::from_micros(LONGEST_RTT_US);
 const SRTT_KEEPS: f64 = 7.0 / 8.0;
 /// … and of its deviation (1 − 1/4).
 const RTTVAR_KEEPS: f64 = 3.0 / 4.0;
-/// A recent smallest round-trip time is at most twice this old: BBR's ten seconds.
-const RECENT: Dur = Dur::from_millis(5_000);
+/// Extremes of the last ten seconds are at most twice this old: BBR's ten seconds.
+const LONG: Dur = Dur::from_millis(5_000);
+/// The same of the last two seconds.
+const SHORT: Dur = Dur::from_millis(1_000);
 
 /// Extremes of a span.
 #[derive(Clone, Copy, Debug, Default)]
-struct Recent {
+struct Extremes {
     min_rtt: Option<Dur>,
     max_delivery: Rate,
+}
+
+/// Extremes of late: of this span and of the one before.
+#[derive(Clone, Debug, Default)]
+struct Late {
+    spans: [Extremes; 2],
+    /// When this span ends.
+    ends: Time,
+}
+
+impl Late {
+    /// Begins the next span once this one, which is so long, is over.
+    fn advance(&mut self, now: Time, length: Dur) {
+        if now >= self.ends {
+            self.spans = [Extremes::default(), self.spans[0]];
+            self.ends = now + length;
+        }
+    }
+
+    fn saw_rtt(&mut self, rtt: Dur) {
+        let least = &mut self.spans[0].min_rtt;
+        *least = Some(least.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    fn saw_delivery(&mut self, rate: Rate) {
+        self.spans[0].max_delivery = self.spans[0].max_delivery.max(rate);
+    }
+
+    fn min_rtt(&self) -> Option<Dur> {
+        self.spans.iter().filter_map(|span| span.min_rtt).min()
+    }
+
+    fn max_delivery(&self) -> Rate {
+        self.spans[0].max_delivery.max(self.spans[1].max_delivery)
+    }
 }
 
 /// The monitor interval that is open, and what is known of the path.
@@ -34,9 +71,9 @@ pub(crate) struct Monitor {
     srtt: Option<Dur>,
     rtt_var: Dur,
     min_rtt: Option<Dur>,
-    /// Smallest round-trip time and largest delivery rate of this span and of the one before, and when this one ends.
-    recent: [Recent; 2],
-    recent_ends: Time,
+    /// Of the last five to ten seconds, and of the last one to two.
+    long: Late,
+    short: Late,
     max_delivery: Rate,
     acked: u64,
     lost: u64,
@@ -62,14 +99,9 @@ impl Monitor {
         self.min_rtt
     }
 
-    /// The smallest round-trip time of the last five to ten seconds: a path may become longer.
+    /// The smallest round-trip time of the last one to two seconds: a path may become longer.
     pub fn recent_rtt(&self) -> Option<Dur> {
-        self.recent.iter().filter_map(|span| span.min_rtt).min()
-    }
-
-    /// The largest delivery rate of the last five to ten seconds.
-    fn recent_delivery(&self) -> Rate {
-        self.recent[0].max_delivery.max(self.recent[1].max_delivery)
+        self.short.min_rtt()
     }
 
     /// The largest delivery rate of the flow.
@@ -90,10 +122,8 @@ impl Monitor {
 
     /// Takes a report.
     pub fn add(&mut self, now: Time, sample: &Sample) {
-        if now >= self.recent_ends {
-            self.recent = [Recent::default(), self.recent[0]];
-            self.recent_ends = now + RECENT;
-        }
+        self.long.advance(now, LONG);
+        self.short.advance(now, SHORT);
         let [n, t, y, tt, ty, yy] = sample.sums;
         if n >= 1.0 {
             self.saw_rtt(n, y / n * UNIT_S, yy / n * UNIT_S * UNIT_S, sample.min_rtt_us);
@@ -117,8 +147,8 @@ impl Monitor {
         let mean = bounded(Dur::from_secs_f64(mean_s));
         let least = bounded(Dur::from_micros(min_rtt_us));
         self.min_rtt = Some(self.min_rtt.map_or(least, |min| min.min(least)));
-        let recent = &mut self.recent[0].min_rtt;
-        *recent = Some(recent.map_or(least, |min| min.min(least)));
+        self.long.saw_rtt(least);
+        self.short.saw_rtt(least);
         // As n samples of the mean would have moved them.
         let before = self.srtt.unwrap_or(mean);
         let kept = SRTT_KEEPS.powf(n);
@@ -136,7 +166,7 @@ impl Monitor {
         let [n, _, y, ..] = self.sums;
         let delivery_rate = self.delivery_rate();
         self.max_delivery = self.max_delivery.max(delivery_rate);
-        self.recent[0].max_delivery = self.recent[0].max_delivery.max(delivery_rate);
+        self.long.saw_delivery(delivery_rate);
         let lost_bytes = self.lost as f64 * f64::from(self.mss);
         let all = lost_bytes + self.acked as f64;
         let seen = Observation {
@@ -144,8 +174,9 @@ impl Monitor {
             delivery_rate,
             srtt,
             min_rtt,
-            recent_min_rtt: self.recent_rtt().unwrap_or(min_rtt),
-            recent_max_delivery: self.recent_delivery(),
+            min_rtt_10s: self.long.min_rtt().unwrap_or(min_rtt),
+            min_rtt_2s: self.short.min_rtt().unwrap_or(srtt),
+            max_delivery_10s: self.long.max_delivery(),
             rtt: if n >= 1.0 { Dur::from_secs_f64(y / n * UNIT_S).min(LONGEST_RTT) } else { srtt },
             rtt_var: self.rtt_var,
             rtt_gradient: self.slope(),
@@ -231,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_became_longer_is_believed_within_ten_seconds() {
+    fn a_path_that_became_longer_is_believed_within_two_seconds() {
         let mut monitor = Monitor::new(1000);
-        for second in 0..20u64 {
-            let rtt = if second < 2 { 20_000 } else { 80_000 };
-            let at = Time::from_micros(second * 1_000_000);
-            monitor.add(at, &sample([(0, rtt)].into_iter(), 1_000_000));
+        for tenth in 0..40u64 {
+            let rtt = if tenth < 20 { 20_000 } else { 80_000 };
+            let at = Time::from_micros(tenth * 100_000);
+            monitor.add(at, &sample([(0, rtt)].into_iter(), 100_000));
         }
         assert_eq!(monitor.recent_rtt(), Some(Dur::from_millis(80)));
         assert_eq!(monitor.min_rtt(), Some(Dur::from_millis(20)));

@@ -188,12 +188,12 @@ fn by_hand(row: &Schema) -> Found {
 
 /// The row's own policy does not come with the program.
 fn nowhere(row: &Schema) -> BuildError {
-    match PEERS.iter().any(|peer| peer.name == row.name) {
-        true => refuse(
+    match PEERS.iter().find(|peer| peer.schema == row.name) {
+        Some(peer) => refuse(
             row,
-            &format!("needs a policy file: make one with `anole-policy import {} FILE`", row.name),
+            &format!("needs a policy file: make one with `anole-policy import {} FILE`", peer.name),
         ),
-        false => refuse(row, &format!("needs a policy file: none is shipped under the name {}", row.name)),
+        None => refuse(row, &format!("needs a policy file: none is shipped under the name {}", row.name)),
     }
 }
 

@@ -124,7 +124,8 @@ fn of_loss(weight: f32, bias: f32) -> PolicyFile {
         format!("{head}[[network.layer]]\nkind = \"dense\"\nunits = 1\n").replace("\"libra\"", "\"one\"");
     let schema = Schema::parse(&text, "one.toml").unwrap();
     let mut weights = vec![0.0; schema.inputs()];
-    let newest = schema.inputs() - schema.features.len() + 2;
+    let loss = schema.features.iter().position(|feature| feature.signal == schema::Signal::LossRate).unwrap();
+    let newest = schema.inputs() - schema.features.len() + loss;
     weights[newest] = weight;
     let tensors = Tensors::from([
         ("layers.0.weight".to_string(), Tensor { shape: vec![1, schema.inputs()], values: weights }),

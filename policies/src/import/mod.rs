@@ -77,7 +77,8 @@ fn convert(peer: &str, released: Released, made_by: &str) -> Result<Imported, St
         let names: Vec<&str> = PEERS.iter().map(|known| known.name).collect();
         format!("no peer is named \"{peer}\"; known are {}", names.join(", "))
     })?;
-    let schema = schema::builtin(peer).ok_or_else(|| format!("no schema is named \"{peer}\""))?;
+    let schema = known.schema;
+    let schema = schema::builtin(schema).ok_or_else(|| format!("no schema is named \"{schema}\""))?;
     let plain = match released {
         Released::Npz(bytes) => npz::read(bytes)?,
         Released::Checkpoint { index, data } => (known.plain)(&checkpoint::read(index, data)?)?,

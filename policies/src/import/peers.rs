@@ -7,11 +7,13 @@
 use super::npz::transposed;
 use crate::file::{Tensor, Tensors};
 
-/// A project whose released weights can be imported; its schema has the same name.
+/// A project whose released weights can be imported.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// Name, also of the schema.
+    /// Name.
     pub name: &'static str,
+    /// What the released policy sees and does. Orca's differs from that of the one that is trained here.
+    pub schema: &'static str,
     /// Where the weights come from.
     pub source: &'static str,
     /// Makes a checkpoint plain.
@@ -24,24 +26,28 @@ pub struct Peer {
 pub const PEERS: [Peer; 4] = [
     Peer {
         name: "orca",
+        schema: "orca-released",
         source: "released weights of Orca (SIGCOMM 2020)",
         plain: |checkpoint| normalised(checkpoint, &["fc1", "fc2"]),
         tensors: |plain| dense(plain, 3),
     },
     Peer {
         name: "indigo",
+        schema: "indigo",
         source: "released weights of Indigo (USENIX ATC 2018)",
         plain: indigo_plain,
         tensors: indigo,
     },
     Peer {
         name: "aurora",
+        schema: "aurora",
         source: "released weights of Aurora (ICML 2019)",
         plain: aurora_plain,
         tensors: |plain| dense(plain, 3),
     },
     Peer {
         name: "astraea",
+        schema: "astraea",
         source: "released weights of Astraea (EuroSys 2024)",
         plain: |checkpoint| normalised(checkpoint, &["fc1", "fc2", "fc3"]),
         tensors: |plain| dense(plain, 4),

@@ -60,7 +60,8 @@ pub enum Signal {
     /// Largest delivery rate so far.
     MaxDeliveryRateMbps,
     /// Largest delivery rate of the last five to ten seconds.
-    RecentMaxDeliveryRateMbps,
+    #[serde(rename = "max-delivery-rate-10s-mbps")]
+    MaxDeliveryRate10sMbps,
     /// Delivery rate over the interval before; the same as over this one at first.
     PreviousDeliveryRateMbps,
     /// Largest delivery rate up to the interval before; up to this one at first.
@@ -76,7 +77,11 @@ pub enum Signal {
     /// Smallest round-trip time so far.
     MinRttMs,
     /// Smallest round-trip time of the last five to ten seconds.
-    RecentMinRttMs,
+    #[serde(rename = "min-rtt-10s-ms")]
+    MinRtt10sMs,
+    /// Smallest round-trip time of the last one to two seconds.
+    #[serde(rename = "min-rtt-2s-ms")]
+    MinRtt2sMs,
     /// Smoothed round-trip time less the smallest one.
     QueueDelayMs,
     /// Mean round-trip time of the interval less the smallest one.
@@ -96,7 +101,7 @@ pub enum Signal {
     /// Packets that the largest delivery rate brings in the smallest round-trip time.
     BdpPackets,
     /// Packets of the flow that wait in the queue: what is delivered in the part of the interval's round-trip time that is
-    /// beyond the recent smallest one (Vegas' difference).
+    /// beyond the smallest one of the last five to ten seconds (Vegas' difference).
     QueuedPackets,
     /// ACKs with a round-trip sample.
     Acks,
