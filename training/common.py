@@ -314,17 +314,19 @@ def score(stats: np.ndarray) -> dict[str, float]:
     """Means over flows of what each achieved over its steps [T, N, K].
 
     utilisation: delivered over fair share (at most 1); rtt_ratio: mean round-trip time over the smallest
-    possible one; power: utilisation over rtt_ratio (Kleinrock's power, 1 at best); loss: share of packets.
+    possible one; power: utilisation over rtt_ratio (Kleinrock's power, 1 at best), where a flow that has more than its
+    fair share counts as one that has as many times less; loss: share of packets.
     """
     s = named(stats)
     weight = s["interval_s"]
     delivered = (weight * s["throughput_mbps"]).sum(0)
     possible = (weight * s["fair_share_mbps"]).sum(0)
-    utilisation = np.minimum(delivered / np.maximum(possible, 1e-9), 1.0)
+    share = delivered / np.maximum(possible, 1e-9)
+    utilisation = np.minimum(share, 1.0)
     packets = weight * np.maximum(s["throughput_mbps"], 1e-3)
     rtt_ratio = (packets * s["rtt_ms"] / s["base_rtt_ms"]).sum(0) / packets.sum(0)
     loss = (weight * s["loss_rate"]).sum(0) / np.maximum(weight.sum(0), 1e-9)
-    power = utilisation / np.maximum(rtt_ratio, 1.0)
+    power = np.minimum(share, 1.0 / np.maximum(share, 1e-9)) / np.maximum(rtt_ratio, 1.0)
     return {
         "utilisation": float(utilisation.mean()),
         "rtt_ratio": float(rtt_ratio.mean()),

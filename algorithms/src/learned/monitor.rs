@@ -17,6 +17,8 @@ const LONGEST_RTT: Dur = Dur::from_micros(LONGEST_RTT_US);
 const SRTT_KEEPS: f64 = 7.0 / 8.0;
 /// … and of its deviation (1 − 1/4).
 const RTTVAR_KEEPS: f64 = 3.0 / 4.0;
+/// A smoothed round-trip time of more than this many of those that come is none of the path.
+const FORGETS: u64 = 2;
 /// Extremes of the last ten seconds are at most twice this old: BBR's ten seconds.
 const LONG: Dur = Dur::from_millis(5_000);
 /// The same of the last two seconds.
@@ -149,9 +151,10 @@ impl Monitor {
         self.min_rtt = Some(self.min_rtt.map_or(least, |min| min.min(least)));
         self.long.saw_rtt(least);
         self.short.saw_rtt(least);
-        // As n samples of the mean would have moved them.
+        // As n samples of the mean would have moved them. What an outage left is forgotten with the first that passes: a
+        // policy decides once per round trip, and would wait for seconds to see that there is capacity again.
         let before = self.srtt.unwrap_or(mean);
-        let kept = SRTT_KEEPS.powf(n);
+        let kept = if mean * FORGETS < before { 0.0 } else { SRTT_KEEPS.powf(n) };
         let deviation = (mean_square - mean_s * mean_s).max(0.0).sqrt();
         let off = (before.as_secs_f64() - mean.as_secs_f64()).abs().max(deviation);
         let kept_var = RTTVAR_KEEPS.powf(n);
@@ -259,6 +262,15 @@ mod tests {
         assert!((second.loss_rate - 0.3).abs() < 1e-12);
         assert_eq!(second.min_rtt, Dur::from_millis(32));
         assert_eq!(monitor.max_delivery(), Rate::from_bytes_per_s(7000.0 / 0.04));
+    }
+
+    #[test]
+    fn an_outage_is_forgotten_with_the_first_sample_after_it() {
+        let mut monitor = Monitor::new(1000);
+        for rtt in [50_000, 4_000_000, 52_000] {
+            monitor.add(Time::ZERO, &sample([(0, rtt)].into_iter(), 100_000));
+        }
+        assert_eq!(monitor.srtt(), Some(Dur::from_millis(52)));
     }
 
     #[test]
