@@ -342,20 +342,12 @@ def validate(
     args: Arguments,
     network: nn.Module,
 ) -> dict[str, float]:
-    """`score` over links that are never trained on, always the same, and the power of each algorithm
-    where there are several. `act` maps observations to actions of `network`, which flows of the policy's own kind
-    beside these run too. All flows take the same number of steps:
-    by time, those of short paths would hold up the rest."""
+    """`score` over links that are never trained on, always the same. `act` maps observations to actions of `network`,
+    which flows of the policy's own kind beside these run too. All flows take the same number of steps: by time, those
+    of short paths would hold up the rest."""
     flows = Flows(environments(VALIDATION_SEED, args.validation_envs), network)
     steps = [flows.step(act(flows.obs))[1] for _ in range(args.validation_steps)]
-    stats = np.stack(steps)
-    found, first = score(stats), 0
-    if len(flows.environments) > 1:
-        for environment in flows.environments:
-            part = stats[:, first : first + environment.num_envs]
-            found[f"power_{environment.algorithm}"] = score(part)["power"]
-            first += environment.num_envs
-    return found
+    return score(np.stack(steps))
 
 
 def greedy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
@@ -415,8 +407,7 @@ class Run:
     """One training run: its folder, its budget, its log, its checkpoints and its policy files.
 
     `step` counts environment steps of all flows; the trainer adds to it. The folder holds `checkpoint.pt`,
-    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best;
-    where several algorithms are validated also `NAME-ALGORITHM.safetensors`, the best for each.
+    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best.
     """
 
     def __init__(
@@ -436,7 +427,7 @@ class Run:
         self.commit = commit()
         self.command = shlex.join([f"training/{trainer or name}.py", *kept])
         self.folder = Path(args.out or f"training/runs/{name}")
-        self.step, self.best = 0, {}
+        self.step, self.best = 0, 0.0
         elapsed_s, self.state = 0.0, None
         checkpoint = self.folder / "checkpoint.pt"
         if args.resume:
@@ -491,12 +482,9 @@ class Run:
         self.saved = int(self.progress() * self.args.checkpoints)
         self.table.add(self.step, {f"valid_{name}": value for name, value in figures.items()})
         tqdm.write(f"{self.name} step {self.step}: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))
-        for key, value in figures.items():
-            if key.startswith("power") and key != "power_p10" and value > self.best.get(key, 0.0):
-                self.best[key] = value
-                self.export(
-                    self.folder / f"{self.name}{key[5:].replace('_', '-')}.safetensors", network, figures
-                )
+        if figures["power"] > self.best:
+            self.best = figures["power"]
+            self.export(self.folder / f"{self.name}.safetensors", network, figures)
         self.checkpoint(parts)
 
     def checkpoint(self, parts: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Libra's learned candidate: proximal policy optimisation on a rate (Libra §4.2; Anole's learned slot).
 
-Schulman et al., "Proximal Policy Optimization Algorithms", 2017, on the schema `libra`: the last eight sets
-of five features, 2 × 512 tanh, one output a in [−1, 1], rate ← rate · 2^a.
+Schulman et al., "Proximal Policy Optimization Algorithms", 2017, on the schemas `libra` and `libra-rl`: the last eight sets
+of five or eight features, 2 × 512 tanh, one output a in [−1, 1], rate ← rate · 2^a.
 
 Reward per decision, u of the interval that the decision governed:
   libra   u = w1·x/x_max − w2·d/d_min − w3·L with w = 1, 0.5, 10 (Libra §4.2), x_max and d_min as the flow
@@ -21,8 +21,8 @@ Deviations from the paper:
   Ross et al. 2011): minutes of PPO then begin near a good policy (`--imitate 0` leaves this out);
 - the standard deviation of actions follows a schedule;
 - an episode's end is the end of a measurement, not of the flow: its last value is bootstrapped;
-- a flow alone (`libra-rl`) decides once per round trip, in Anole's slot (`anole`) once per cycle, and there
-  its rate is one of three: half of the flows are trained in each (`--algorithm`).
+- a flow alone (`--algorithm libra-rl`, the schema of that name) decides once per round trip, in Anole's slot (`anole`, the
+  schema `libra`) once per cycle, and there its rate is one of three.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ from common import (
     validate,
 )
 
+#: What a policy drives, and the schema of it.
+SCHEMAS = {"anole": "libra", "libra-rl": "libra-rl"}
 #: The last set of features in an input: rate in force over delivery rate.
 SENT_OVER_DELIVERED = -4
 #: The expert wants this share of the fair share, and of that for a queue of one round trip this much less.
@@ -73,7 +75,7 @@ W_RATE, W_DELAY, W_LOSS = 1.0, 0.5, 10.0
 class LibraArguments(Arguments):
     """Arguments of this trainer."""
 
-    algorithm: str = option("anole,libra-rl", "what it drives: anole, libra-rl, or both in equal parts")
+    algorithm: str = option("libra-rl", "what it drives: anole or libra-rl")
     reward: str = option("power", "libra, link or power")
     change: bool = option(False, "reward the change of utility, as in the paper")
     delay_weight: float = option(1.0, "δ of the reward power")
@@ -245,20 +247,16 @@ def update(
 
 
 def environments(args: LibraArguments, seed: int, envs: int) -> list[Any]:
-    """The flows, shared out among the algorithms named, over the training's links."""
-    names = args.algorithm.split(",")
-    shares = [len(part) for part in np.array_split(np.arange(envs), len(names))]
+    """The flows, over the training's links."""
     return [
         anole.VectorEnv(
-            schema="libra",
-            algorithm=name,
-            n=share,
+            schema=SCHEMAS[args.algorithm],
+            algorithm=args.algorithm,
+            n=envs,
             threads=args.threads,
             ranges=training_ranges(args),
-            seed=seed + index,
+            seed=seed,
         )
-        for index, (name, share) in enumerate(zip(names, shares, strict=True))
-        if share
     ]
 
 
@@ -304,15 +302,17 @@ def prepare(
 def main(argv: list[str] | None = None) -> dict[str, float]:
     """Trains, and gives the figures of the last iteration."""
     args = parse(LibraArguments, argv, "Trains the policy libra by PPO in the simulator.")
+    if args.algorithm not in SCHEMAS:
+        fail(f"--algorithm {args.algorithm}: choose {' or '.join(SCHEMAS)}")
     seed_all(args)
-    run = Run("libra", args, argv, training_ranges(args))
-    schema = anole.schema.load("libra")
+    schema = anole.schema.load(SCHEMAS[args.algorithm])
+    run = Run(schema.name, args, argv, training_ranges(args), trainer="libra")
     device = torch.device(args.device)
     actor = Actor(schema).to(device)
     if args.init:
         begun = anole.policy_file.load(args.init)
         if begun.schema.text != schema.text:
-            fail(f"--init {args.init}: its schema is another; give a policy of the schema libra")
+            fail(f"--init {args.init}: its schema is another; give a policy of the schema {schema.name}")
         actor.network.load_state_dict(begun.network().state_dict())
     critic = make_critic(schema.inputs + KNOWN).to(device)
     optimiser = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=args.lr, eps=1e-5)

@@ -43,7 +43,13 @@ RANGES = {
     "capacity-5x": "As `inside`, 400–1000 Mbps.",
 }
 #: The policies by the algorithm that they drive by themselves.
-ALONE = {"libra-rl": "libra", "orca": "orca", "spine": "spine", "spine-cubic": "spine-cubic", "sage": "sage"}
+ALONE = {
+    "libra-rl": "libra-rl",
+    "orca": "orca",
+    "spine": "spine",
+    "spine-cubic": "spine-cubic",
+    "sage": "sage",
+}
 STUB = "delay-target"
 CLASSICS = ["cubic", "bbr"]
 #: Of self-fairness.

@@ -120,8 +120,7 @@ def privileged(stats: np.ndarray) -> np.ndarray:
 class Fast:
     """FAST TCP with random parameters on each flow: once per round trip the window goes to
     (1 − γ)·w + γ·(w·base/RTT + α), less something for losses; it doubles per round trip until a queue or a
-    loss appears. α is some packets and, for half of the flows, a share of the window, so that fast paths are filled
-    as soon; packets alone are what lets flows come to equal shares.
+    loss appears. α is some packets and a share of the window, so that fast paths are filled as soon.
     Every two seconds or so a kick changes the window to between 1/16 and 4 times itself within some
     intervals; a round trip after one downwards it begins again."""
 
@@ -129,8 +128,8 @@ class Fast:
         self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0, kicks: float = 0.01
     ) -> None:
         self.gain = np.exp(rng.uniform(np.log(0.2), np.log(1.0), flows))
-        self.packets = np.exp(rng.uniform(np.log(0.5), np.log(8.0), flows))
-        self.share = np.exp(rng.uniform(np.log(0.02), np.log(0.2), flows)) * (rng.random(flows) < 0.5)
+        self.packets = np.exp(rng.uniform(np.log(0.5), np.log(4.0), flows))
+        self.share = np.exp(rng.uniform(np.log(0.02), np.log(0.2), flows))
         self.back_off = rng.choice([0.0, 0.5, 1.0, 2.0], flows)
         self.noise, self.rng, self.interval = 0.02 * rng.random(flows), rng, interval_ms
         self.starting = np.ones(flows, bool)

@@ -25,7 +25,10 @@ pub fn all() -> &'static [Spec] {
     static ALL: LazyLock<Vec<Spec>> = LazyLock::new(|| {
         let by_hand = |law: &&anole_laws::LawSpec| BY_HAND.iter().any(|spec| spec.name == law.name);
         let laws = anole_laws::ALL.iter().filter(|law| !by_hand(law)).map(alone::spec);
-        let learned = anole_policies::schema::builtins().iter().map(learned::spec);
+        let learned = anole_policies::schema::builtins()
+            .iter()
+            .filter(|schema| schema.algorithm.alone)
+            .map(learned::spec);
         let mut all: Vec<Spec> = BY_HAND.into_iter().chain(laws).chain(learned).collect();
         all.sort_by_key(|spec| spec.name);
         all

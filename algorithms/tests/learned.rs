@@ -17,7 +17,7 @@ use support::{Path, World, golden};
 
 /// Algorithms, one per kind of drive and action, with their schemas.
 const FLOWS: [(&str, &str); 4] =
-    [("libra-rl", "libra"), ("orca", "orca"), ("sage", "sage"), ("spine", "spine")];
+    [("libra-rl", "libra-rl"), ("orca", "orca"), ("sage", "sage"), ("spine", "spine")];
 
 fn by_hand(schema: &str, outputs: fn(&Schema, &[f32]) -> Vec<f32>) -> Arc<dyn Policies> {
     only(builtin(schema).unwrap(), outputs)
@@ -29,11 +29,12 @@ fn rtt_ratio(schema: &Schema, input: &[f32]) -> f32 {
         let found = |f: &anole_policies::schema::Feature| f.signal == numerator && f.per == Some(per);
         schema.features.iter().position(found)
     };
-    if let Some(at) = index(Signal::RttMs, Signal::MinRttMs) {
+    let over = index(Signal::RttMs, Signal::MinRttMs).or(index(Signal::RttMs, Signal::MinRtt10sMs));
+    if let Some(at) = over {
         input[at] / schema.features[at].scale as f32
     } else {
-        let at = index(Signal::MinRttMs, Signal::SrttMs).unwrap();
-        1.0 / input[at].max(0.01)
+        let under = index(Signal::MinRttMs, Signal::SrttMs).or(index(Signal::MinRtt10sMs, Signal::SrttMs));
+        1.0 / input[under.unwrap()].max(0.01)
     }
 }
 

@@ -212,7 +212,8 @@ fn inputs_are_those_that_the_papers_compute() {
         // … the window's 16 Mbps over the largest 40, in Astraea's 0.8; 40 Mbps over 80, 50 ms over 500.
         ("astraea", &[0.5, 1.5, 1.2, 0.32, 0.5, 0.1, 2.0 / 40.0, 0.8, 0.75, 0.05]),
         // 20 Mbps in 25 ms are 62.5 packets; RTT over the smallest, halved; then the paper's.
-        ("libra", &[62.5 / 20.0, 62.5 / 500.0, 0.75, 0.75, 1.5, 0.1, 0.4, 0.75]),
+        ("libra", &[0.75, 1.5, 0.1, 0.4, 0.75]),
+        ("libra-rl", &[62.5 / 20.0, 62.5 / 500.0, 0.75, 0.75, 1.5, 0.1, 0.4, 0.75]),
         ("spine", &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 0.0, 0.0, 0.0, 0.0]),
         ("spine-cubic", &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 0.0, 0.0]),
     ] {

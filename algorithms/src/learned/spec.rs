@@ -58,7 +58,7 @@ pub fn spec(schema: &'static Schema) -> Spec {
     // A schema names a program that there is; the building looks again.
     let programs: Vec<&'static Program> = programs(schema).into_iter().flatten().collect();
     Spec {
-        name: name(schema),
+        name: &schema.name,
         kind: "learned",
         summary: &schema.summary,
         programs: programs.leak(),
@@ -85,13 +85,8 @@ fn programs(schema: &Schema) -> [Option<&'static Program>; 2] {
     [program(&schema.action), held.then_some(&rate_hold::PROGRAM)]
 }
 
-/// The algorithm's name.
-fn name(row: &Schema) -> &str {
-    row.algorithm.name.as_deref().unwrap_or(&row.name)
-}
-
 fn refuse(row: &Schema, reason: &str) -> BuildError {
-    BuildError::Policy(format!("--alg {} {reason}", name(row)))
+    BuildError::Policy(format!("--alg {} {reason}", row.name))
 }
 
 fn build(row: &Schema, known: &[Parameter], what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {

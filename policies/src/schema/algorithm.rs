@@ -7,17 +7,23 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The table `[algorithm]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlgorithmTable {
-    /// Name of the algorithm; the schema's if left out.
-    pub name: Option<String>,
+    /// Whether there is an algorithm of the schema's name; otherwise its policies are candidates of hybrids only.
+    pub alone: bool,
     /// Of an action that sets registers: their values until the first loss, or until the round-trip time has
     /// doubled. The policy only watches meanwhile. Without any it decides from the first round-trip time on.
     pub startup: BTreeMap<String, f64>,
     /// Values of the start-up that a user may change.
     #[serde(rename = "parameter")]
     pub parameters: Vec<StartupParameter>,
+}
+
+impl Default for AlgorithmTable {
+    fn default() -> AlgorithmTable {
+        AlgorithmTable { alone: true, startup: BTreeMap::new(), parameters: Vec::new() }
+    }
 }
 
 /// A register's value in start-up, as a parameter of the algorithm.
