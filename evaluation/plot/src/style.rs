@@ -32,7 +32,7 @@ const MARKERS: [Marker; 5] =
     [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down];
 
 /// Name, colour, marker.
-const ALGORITHMS: [(&str, usize, Marker); 30] = [
+const ALGORITHMS: [(&str, usize, Marker); 31] = [
     ("anole", 0, Marker::Circle),
     ("cubic", 1, Marker::Square),
     ("bbr", 2, Marker::Triangle),
@@ -41,6 +41,7 @@ const ALGORITHMS: [(&str, usize, Marker); 30] = [
     ("aimd", 5, Marker::Square),
     ("libra-rl", 6, Marker::Circle),
     ("orca", 7, Marker::Square),
+    ("orca-released", 7, Marker::Diamond),
     ("spine", 8, Marker::Triangle),
     ("native", 9, Marker::Down),
     ("sage", 5, Marker::Diamond),
