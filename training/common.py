@@ -108,6 +108,7 @@ def training_ranges(args: Arguments) -> anole.Ranges:
     """The links that policies are trained on: those of the random suite with up to 10 % of loss, cells (half of them
     busy), Wi-Fi, steps of the capacity and of the round-trip time; up to three more flows of the policy's own kind
     that start one after the other, and CUBIC or BBR beside at times."""
+    duration_s = getattr(args, "episode_s", 30.0)
     return anole.Ranges(
         traces=args.traces,
         busy_cells=0.5,
@@ -119,8 +120,8 @@ def training_ranges(args: Arguments) -> anole.Ranges:
         cross_flows=(0, 1),
         cross_algs=("cubic", "bbr"),
         # Among others it is the first at times, and at times one that comes late.
-        start_s=(0.0, 8.0),
-        duration_s=30.0,
+        start_s=(0.0, min(8.0, duration_s / 3.0)),
+        duration_s=duration_s,
     )
 
 
