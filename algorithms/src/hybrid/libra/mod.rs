@@ -91,8 +91,10 @@ pub(crate) const CL_LIBRA: Spec = Spec {
     ..LIBRA
 };
 
-/// The learned slot when nothing is named.
+/// The learned slot beside a classic law, when nothing is named …
 const DEFAULT_POLICY: &str = "libra";
+/// … and without one, where the policy has to find the path's rate by itself.
+const CLEAN_POLICY: &str = "libra-rl";
 /// The window is a cap where a rate is paced: twice what it needs in the smallest recent round-trip time.
 const CAP_GAIN: f64 = 2.0;
 /// Pacing over window in slow start (Linux, tcp_pacing_ss_ratio).
@@ -119,7 +121,8 @@ const CYCLE_MASK: u32 = (1 << 20) - 1;
 fn build(classic: Option<&str>, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = LibraParams::with(&what.params)?;
     let rule = classic.map(|name| RuleSlot::build(name, what.flow, what.seed)).transpose()?;
-    let policy = what.policy.as_deref().unwrap_or(DEFAULT_POLICY);
+    let default = if classic.is_some() { DEFAULT_POLICY } else { CLEAN_POLICY };
+    let policy = what.policy.as_deref().unwrap_or(default);
     let learned = LearnedSlot::build(policy, &*what.policies, what.seed)?;
     let mut libra = Libra::new(what.flow, params, rule, learned);
     if params.explore_rtts > 0.0 {
