@@ -28,6 +28,9 @@ Where this deviates from the paper, and why:
 - The trigger's temperature falls from 1 to 0.2 in the second half, so that the deterministic trigger that is
   deployed (fires above one half) does what the last drawn ones did; its random numbers are stored and used
   again when a sequence is replayed, so that replay takes the same path until the policy has changed.
+- For the first part of the run the generator of `spine` imitates an expert who knows the fair share (DAgger, Ross et al.
+  2011), while the critics learn, and is held near it afterwards (TD3+BC, Fujimoto and Gu 2021): gradients of critics alone
+  do not find what makes flows come to equal shares.
 - What a flow has beyond its fair share costs (η), and the loss that the path has whatever is sent does not (ζ).
 - Links are drawn from wider ranges than Table III's (40 to 200 Mbps, 10 to 100 ms one way, 0.5 to 2 BDP, up
   to 1 % loss): `common.training_ranges`.
@@ -78,6 +81,13 @@ class Arguments(common.Arguments):
     equal_weight: float = option(
         0.25, "eta, the weight of what a flow among others has beyond its fair share"
     )
+    imitate: float = option(
+        0.6,
+        "share of the run in which the generator of spine first imitates `expert`; 0: never, and nothing holds it there",
+    )
+    spare: float = option(8.0, "packets that the expert's window has beyond the path's product")
+    imitation_rate: float = option(1e-3, "Adam's step for the actor meanwhile")
+    value_weight: float = option(1.0, "of the critic's estimate beside the expert's parameters, afterwards")
     tolerance: float = option(1.05, "beta, the latency over the smallest up to which it costs nothing")
 
 
@@ -89,6 +99,8 @@ MAX_RAW = 2.0
 WILD_CHANGE = 0.05
 #: Width of `privileged`.
 KNOWN = 8
+#: Payload of a packet, bytes, and its share of the size on the wire.
+PAYLOAD, PAYLOAD_SHARE = 1448.0, 1448.0 / 1500.0
 
 
 # --- network ------------------------------------------------------------------------------------------
@@ -152,19 +164,22 @@ class Replay:
         self.outputs = np.zeros((length, rows, outputs), np.float32)
         self.draw = np.zeros((length, rows, 1), np.float32)
         self.known = np.zeros((length, rows, KNOWN), np.float32)
+        self.expert = np.zeros((length, rows, outputs), np.float32)
         self.reward = np.zeros((length, rows), np.float32)
         self.state = np.zeros((length, rows, state), np.float16)
         # Intervals since the start of the episode: a sequence that has it rising by one each is whole.
         self.age = np.zeros((length, rows), np.int32)
         self.added = 0
 
-    def add(self, rollout: common.Rollout, known: np.ndarray, reward: np.ndarray) -> None:
-        """Adds the intervals of a rollout (`common.Worker.collect`), with what was known before each."""
+    def add(self, rollout: common.Rollout, known: np.ndarray, expert: np.ndarray, reward: np.ndarray) -> None:
+        """Adds the intervals of a rollout (`common.Worker.collect`), with what was known before each and what the expert
+        would have done."""
         width = self.outputs.shape[-1]
         for t in range(len(reward)):
             at = self.added % self.length
             self.inputs[at], self.outputs[at] = rollout["obs"][t], rollout["action"][t, :, :width]
             self.draw[at], self.known[at], self.reward[at] = rollout["draw"][t], known[t], reward[t]
+            self.expert[at] = expert[t]
             self.state[at], self.age[at] = rollout["state"][t], rollout["age"][t]
             self.added += 1
 
@@ -187,6 +202,7 @@ class Replay:
             "outputs": self.outputs[at, rows],
             "draw": self.draw[at, rows],
             "known": self.known[at, rows],
+            "expert": self.expert[at, rows],
             "reward": self.reward[at, rows],
             "state": self.state[starts % self.length, rows].astype(np.float32),
         }
@@ -220,6 +236,27 @@ def privileged(stats: np.ndarray) -> np.ndarray:
         s["flows"] / 2.0,
     ]
     return np.stack(columns, axis=-1).astype(np.float32)
+
+
+def expert(
+    window: np.ndarray, stats: np.ndarray, fair: np.ndarray, limits: np.ndarray, spare: float
+) -> np.ndarray:
+    """What who knew the link would set: parameters of the executor that bring the window, bytes [...], within the next
+    interval to what the fair share fills, Mbps [...], and `spare` packets; as outputs [..., 4] within the limits [4, 2].
+
+    While it grows, delays are tolerated a tenth beyond the present ones; on a loss beyond what the path loses at random the
+    window falls by 30 %."""
+    s = common.named(stats)
+    base_ms = np.maximum(s["base_rtt_ms"], 1e-3)
+    ratio = np.maximum(s["rtt_ms"] / base_ms, 1.0)
+    wanted = PAYLOAD_SHARE * fair * 1e3 / 8.0 * base_ms + spare * PAYLOAD
+    round_trips = np.maximum(1e3 * s["interval_s"] / np.maximum(s["rtt_ms"], base_ms), 1.0)
+    growth = np.log(wanted / np.maximum(window, 1.0)) / round_trips
+    tolerated = (ratio - 0.9 + spare * PAYLOAD / wanted) * np.clip(0.5 + 10.0 * growth, 0.0, 1.0)
+    own_loss = s["loss_rate"] - s["random_loss"] > 0.01
+    parameters = np.stack([growth, -growth, tolerated, np.where(own_loss, 0.7, 1.0)], axis=-1)
+    low, high = limits[:, 0], limits[:, 1]
+    return np.clip(2.0 * (parameters - low) / (high - low) - 1.0, -0.95, 0.95).astype(np.float32)
 
 
 # --- collection ---------------------------------------------------------------------------------------
@@ -317,6 +354,7 @@ class Learner:
 
     def __init__(self, args: Arguments, schema: Any, device: torch.device) -> None:
         self.args = args
+        self.imitates = args.policy == "spine" and args.imitate > 0.0
         self.actor = anole.networks.build(schema).to(device)
         inputs, outputs = schema.inputs, self.actor.head.out_features
         # Parameters start in the middle of their ranges, where the executor works at all; the generator
@@ -346,9 +384,15 @@ class Learner:
         return tuple(torch.stack(column) for column in zip(*steps[self.args.burn_in :], strict=True))
 
     def update(
-        self, batch: dict, temperature: float, price: float, critics_only: bool = False
+        self,
+        batch: dict,
+        temperature: float,
+        price: float,
+        critics_only: bool = False,
+        imitate: bool = False,
     ) -> dict[str, float]:
-        """One update from sequences of burn_in + sequence + 1 intervals; `price` is that of a trigger."""
+        """One update from sequences of burn_in + sequence + 1 intervals; `price` is that of a trigger. To imitate is to follow
+        the expert alone."""
         args, burn = self.args, self.args.burn_in
         seen = torch.cat([batch["inputs"], batch["known"]], dim=-1)[burn:]
         outputs, raw, triggers = self.unroll(batch, temperature)
@@ -365,14 +409,22 @@ class Learner:
 
         torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), args.tau)
         figures = {"critic_loss": float(critic_loss.detach()), "value": float(target.mean())}
-        if critics_only:
+        if critics_only and not imitate:
             return figures
-        self.critics.requires_grad_(False)
-        value = self.critics[0](seen, outputs)
         # An output that tanh has driven into its end no longer learns.
-        beyond = (raw.abs() - MAX_RAW).clamp_min(0.0).square().mean()
-        actor_loss = (price * triggers - value).mean() + beyond
-        self.critics.requires_grad_(True)
+        actor_loss = (raw.abs() - MAX_RAW).clamp_min(0.0).square().mean()
+        if self.imitates:
+            strayed = (torch.tanh(raw) - batch["expert"][burn:]).square().mean()
+            figures["strayed"] = float(strayed.detach())
+            actor_loss = actor_loss + strayed
+        if not imitate:
+            self.critics.requires_grad_(False)
+            value = self.critics[0](seen, outputs)
+            earned = (value - price * triggers).mean()
+            self.critics.requires_grad_(True)
+            if self.imitates:
+                earned = args.value_weight * earned / value.abs().mean().detach().clamp_min(1e-3)
+            actor_loss = actor_loss - earned
         self.actor_optimiser.zero_grad(set_to_none=True)
         actor_loss.backward()
         nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
@@ -412,7 +464,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     rng = np.random.default_rng([args.seed, run.step])
     window = args.burn_in + args.sequence + 1
     rows = max(window, args.replay // args.envs)
-    known = np.zeros((args.envs, KNOWN), np.float32)
+    known, fair_share = np.zeros((args.envs, KNOWN), np.float32), common.FairShare(args.envs)
+    limits = np.array([[one["low"], one["high"]] for one in schema.data["action"]["parameter"]])
     replay = Replay(rows, args.envs, schema.inputs, learner.actor.head.out_features, schema.state)
     figures: dict[str, float] = {}
     with ThreadPoolExecutor(1) as simulator:
@@ -420,6 +473,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             # The price comes in between 30 and 60 % of the run: earlier, it silences the watcher before the
             # generator has anything better to say; later, a cold trigger hardly learns.
             price = args.trigger_price * float(np.clip((run.progress() - 0.3) / 0.3, 0.0, 1.0))
+            imitate = learner.imitates and run.progress() < args.imitate
+            for group in learner.actor_optimiser.param_groups:
+                group["lr"] = args.imitation_rate if imitate else args.learning_rate
             temperature = anneal(explorer, learner, args, run.progress())
             weights = {name: value.clone() for name, value in explorer.state_dict().items()}
             collected = simulator.submit(workers.collect, weights, args.collect)
@@ -430,14 +486,22 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
                     batch = replay.sample(rng, args.batch, window, device)
                     # What untaught critics say would only lead the actor astray.
                     found.append(
-                        learner.update(batch, temperature, price, run.progress() < args.critics_first)
+                        learner.update(
+                            batch, temperature, price, run.progress() < args.critics_first, imitate
+                        )
                     )
             rollout = collected.result()
             reward = reward_of(rollout["stats"], args)
             # After an episode's end the next observation is of a link about which nothing is known yet.
             over = rollout["done"].astype(bool)[..., None]
             after = np.where(over, 0.0, privileged(rollout["stats"])).astype(np.float32)
-            replay.add(rollout, np.concatenate([known[None], after[:-1]]), reward)
+            fair = fair_share(rollout["stats"], rollout["done"])
+            wanted = rollout["action"][..., : len(limits)].copy()
+            if learner.imitates:
+                # The statistics that belong to a question are those of the step before it.
+                found_by = expert(rollout["window"][1:], rollout["stats"][:-1], fair[:-1], limits, args.spare)
+                wanted[1:] = np.where(over[:-1], wanted[1:], found_by)
+            replay.add(rollout, np.concatenate([known[None], after[:-1]]), wanted, reward)
             known = after[-1]
             run.step += reward.size
             triggers = rollout["action"][..., -1]
