@@ -79,7 +79,7 @@ def test_replay_gives_whole_sequences_with_the_state_before_them() -> None:
         t = np.arange(first, first + 8)
         both = np.stack([t, t + 1000], -1).astype(np.float32)[..., None]
         rollout = {"obs": both, "action": both, "draw": both, "state": both, "age": ages[t]}
-        replay.add(rollout, np.zeros((8, rows, spine.KNOWN), np.float32), both[..., 0])
+        replay.add(rollout, np.zeros((8, rows, spine.KNOWN), np.float32), both, both[..., 0])
     batch = replay.sample(np.random.default_rng(1), 500, 4, torch.device("cpu"))
     start = batch["inputs"][0, :, 0]
     assert torch.equal(batch["inputs"][..., 0], start + torch.arange(4.0)[:, None])
@@ -91,10 +91,50 @@ def test_replay_gives_whole_sequences_with_the_state_before_them() -> None:
     assert found == row_0 | row_1
 
 
+def test_the_expert_brings_the_window_to_the_fair_share_within_an_interval() -> None:
+    # 10 Mbps, 50 ms, no queue: the product and 8 packets. In 200 ms the window may grow by e^0.3 four times over.
+    filled = 1448.0 / 1500.0 * 62_500.0 + 8.0 * 1448.0
+    seen = np.stack([stats(interval_s=0.2, loss_rate=loss) for loss in (0.0, 0.0, 0.1)])
+    limits = np.array([[0.0, 0.5], [0.0, 0.5], [0.0, 2.0], [0.0, 1.0]])
+    window = filled * np.exp([-1.2, 0.8, 0.0])
+    found = spine.expert(window, seen, np.full(3, 10.0), limits, 8.0)
+    grows, shrinks, tolerates, keeps = (found / 2.0 + 0.5).T * np.array([[0.5], [0.5], [2.0], [1.0]])
+    # No output is at the very end of its range: 0.975 and 0.025 of it.
+    assert grows == pytest.approx([0.3, 0.0125, 0.0125], abs=1e-6)
+    assert shrinks == pytest.approx([0.0125, 0.2, 0.0125], abs=1e-6)
+    assert tolerates == pytest.approx([0.1 + 11_584 / filled, 0.05, 0.5 * (0.1 + 11_584 / filled)], abs=1e-6)
+    assert keeps == pytest.approx([0.975, 0.975, 0.7], abs=1e-6)
+
+
+def test_the_learner_imitates_the_expert_and_is_held_near_it() -> None:
+    torch.manual_seed(1)
+    args = arguments("--burn-in", "1", "--sequence", "4", "--batch", "32")
+    schema = anole.schema.load("spine")
+    learner = spine.Learner(args, schema, torch.device("cpu"))
+    for group in learner.actor_optimiser.param_groups:
+        group["lr"] = 2e-3
+    wanted = torch.tensor([0.5, -0.5, 0.9, 0.0])
+    batch = {
+        "inputs": torch.zeros(6, 32, schema.inputs),
+        "known": torch.zeros(6, 32, spine.KNOWN),
+        "outputs": torch.zeros(6, 32, 4),
+        "expert": wanted.expand(6, 32, 4),
+        "draw": torch.rand(6, 32, 1),
+        "reward": torch.ones(6, 32),
+        "state": torch.zeros(32, schema.state),
+    }
+    for imitate, near in ((True, 0.01), (False, 0.1)):
+        for _ in range(100):
+            figures = learner.update(batch, 1.0, 0.0, imitate=imitate)
+        assert figures["strayed"] < near
+
+
 def test_the_learner_finds_the_rewarded_parameters() -> None:
     """A reward for parameters near (0.5, −0.5, …) and nothing to remember."""
     torch.manual_seed(1)
-    args = arguments("--burn-in", "1", "--sequence", "4", "--batch", "32", "--learning-rate", "0.002")
+    args = arguments(
+        "--burn-in", "1", "--sequence", "4", "--batch", "32", "--learning-rate", "0.002", "--imitate", "0"
+    )
     schema = anole.schema.load("spine")
     learner = spine.Learner(args, schema, torch.device("cpu"))
     wanted = torch.tensor([0.5, -0.5, 0.5, -0.5])
