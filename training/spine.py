@@ -412,19 +412,19 @@ class Learner:
         if critics_only and not imitate:
             return figures
         # An output that tanh has driven into its end no longer learns.
-        actor_loss = (raw.abs() - MAX_RAW).clamp_min(0.0).square().mean()
+        actor_loss = (raw.abs() - MAX_RAW).clamp_min(0.0).square().mean() + price * triggers.mean()
         if self.imitates:
+            # What the generator says, and what is in force: the trigger is worth its price where they differ.
             strayed = (torch.tanh(raw) - batch["expert"][burn:]).square().mean()
-            figures["strayed"] = float(strayed.detach())
-            actor_loss = actor_loss + strayed
+            held = (outputs - batch["expert"][burn:]).square().mean()
+            figures |= {"strayed": float(strayed.detach()), "held": float(held.detach())}
+            actor_loss = actor_loss + strayed + held
         if not imitate:
             self.critics.requires_grad_(False)
             value = self.critics[0](seen, outputs)
-            earned = (value - price * triggers).mean()
             self.critics.requires_grad_(True)
-            if self.imitates:
-                earned = args.value_weight * earned / value.abs().mean().detach().clamp_min(1e-3)
-            actor_loss = actor_loss - earned
+            weight = args.value_weight / value.abs().mean().detach().clamp_min(1e-3) if self.imitates else 1.0
+            actor_loss = actor_loss - weight * value.mean()
         self.actor_optimiser.zero_grad(set_to_none=True)
         actor_loss.backward()
         nn.utils.clip_grad_norm_(self.actor.parameters(), 1.0)
