@@ -214,7 +214,11 @@ fn inputs_are_those_that_the_papers_compute() {
         // 20 Mbps in 25 ms are 62.5 packets; RTT over the smallest, halved; then the paper's.
         ("libra", &[0.75, 1.5, 0.1, 0.4, 0.75]),
         ("libra-rl", &[62.5 / 20.0, 62.5 / 500.0, 0.75, 0.75, 1.5, 0.1, 0.4, 0.75]),
-        ("spine", &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 0.0, 0.0, 0.0, 0.0]),
+        // … with the packets that wait and the RTT over the smallest of two seconds beside the paper's.
+        (
+            "spine",
+            &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 62.5 / 20.0, 62.5 / 500.0, 0.75, 0.0, 0.0, 0.0, 0.0],
+        ),
         ("spine-cubic", &[0.5, 0.75, 0.4, 0.5, 0.1, 0.1, 0.8, 0.75, 0.0, 0.0]),
     ] {
         let schema = builtin(name).unwrap();
