@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use support::{FakeServer, Manner};
 
+/// Libra asks its policy in every cycle; Anole leaves it alone while a busy machine makes its model fail.
 const SCENARIO: &str = r#"
 name = "short"
 source = "test"
@@ -29,7 +30,7 @@ capacity_mbps = 16.0
 one_way_delay_ms = 10.0
 buffer_bdp = 2.0
 [[flow]]
-alg = "anole"
+alg = "c-libra"
 under_test = true
 "#;
 
