@@ -16,7 +16,7 @@ const SLACK: f64 = 0.15;
 /// What one interval leaves of the trust at least: five tell what one cannot.
 const LEAST_LEFT: f64 = 0.9;
 /// Weight of the loss that the model does not explain.
-const LOSS_WEIGHT: f64 = 2.0;
+const LOSS_WEIGHT: f64 = 4.0;
 /// A stage in which less than this share of the rate was carried, without a queue, was limited by the application.
 const IDLE_SHARE: f64 = 0.6;
 /// A rate that fell by this share …
