@@ -5,7 +5,7 @@
 #   on a loss, once per round trip      :  Cwnd *= alpha_loss
 #   pacing rate = Cwnd / srtt
 #
-# The smallest RTT is that of the last five to ten seconds: a path may become longer (as BBR's, of ten).
+# The smallest RTT is that of the last three and a half to seven seconds: a path may become longer (BBR forgets after ten).
 # alpha_thr and alpha_lat are packets per packet acknowledged, so 0.1 is 10 % per round trip. The window
 # grows only while it is in use, as in the program cubic, and stays between two segments and 1 GiB. A sender that drops to alpha_loss of its window is silent for the rest of a round
 # trip: the losses of the next (2 - alpha_loss) round trips belong to the decrease already made.
@@ -21,9 +21,9 @@
     (alpha_lat 0) # decrease per byte acknowledged, 1/65536
     (alpha_tol 131072) # tolerated queueing delay over the smallest round-trip time, 1/65536
     (alpha_loss 32768) # factor on a loss, 1/65536
-    (base_us 2000000000) # smallest round-trip time of the last five to ten seconds, us
+    (base_us 2000000000) # smallest round-trip time of the last 3.5 to 7 s, us
     (base_now_us 2000000000) # smallest round-trip time since the last change of base_old_us, us; state of the program
-    (base_old_us 2000000000) # smallest round-trip time of the five seconds before, us; state of the program
+    (base_old_us 2000000000) # smallest round-trip time of the 3.5 s before, us; state of the program
     (renew_us 0) # when base_now_us becomes base_old_us, us; state of the program
     (srtt_8_us 0) # smoothed round-trip time, 1/8 us; state of the program
     (recovered_us 0) # losses before this time belong to the decrease already made, us; state of the program
@@ -72,7 +72,7 @@
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* y y)))
     (:= base_old_us (if (> Ack.now renew_us) base_now_us))
     (:= base_now_us (if (> Ack.now renew_us) Flow.rtt_sample_us))
-    (:= renew_us (if (> Ack.now renew_us) (+ Ack.now 5000000)))
+    (:= renew_us (if (> Ack.now renew_us) (+ Ack.now 3500000)))
     (:= base_now_us (min base_now_us Flow.rtt_sample_us))
     (:= base_us (min base_now_us base_old_us))
     (fallthrough)
