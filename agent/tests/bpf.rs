@@ -9,15 +9,14 @@ mod lab;
 
 use anole_bpf::DatapathStats;
 use anole_testing::figure;
-use lab::{Namespaces, agent_with_unit_capabilities};
+use lab::{Agent, Namespaces, agent_with_unit_capabilities};
 use nix::mount::{MsFlags, mount, umount};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -85,30 +84,6 @@ impl Drop for Lab {
     fn drop(&mut self) {
         // With its last pin, the registration goes.
         let _ = umount(self.bpf.path());
-    }
-}
-
-struct Agent(Child);
-
-impl Agent {
-    fn kill(self) -> String {
-        self.end(Signal::SIGKILL)
-    }
-
-    /// Its log.
-    fn end(mut self, signal: Signal) -> String {
-        let _ = nix::sys::signal::kill(Pid::from_raw(self.0.id() as i32), signal);
-        let _ = self.0.wait();
-        let mut log = String::new();
-        let _ = self.0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
-        log
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -8,13 +8,13 @@
 mod lab;
 
 use anole_bpf::switch::{attached, available};
-use lab::{Namespaces, agent_with_unit_capabilities};
+use lab::{Agent, Namespaces, agent_with_unit_capabilities};
 use nix::sys::socket::{getsockopt, sockopt};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -51,26 +51,6 @@ impl Drop for Cgroup {
     fn drop(&mut self) {
         let _ = fs::write(self.before.join("cgroup.procs"), "0");
         let _ = fs::remove_dir(&self.path);
-    }
-}
-
-struct Agent(Child);
-
-impl Agent {
-    /// Kills it; its log.
-    fn kill(mut self) -> String {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-        let mut log = String::new();
-        let _ = self.0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
-        log
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

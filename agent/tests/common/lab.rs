@@ -2,8 +2,11 @@
 //! 20 Mbit/s to the receiver; an agent with no more capabilities than its systemd unit gives it.
 
 use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use std::fs::File;
-use std::process::Command;
+use std::io::Read;
+use std::process::{Child, Command};
 use std::thread::JoinHandle;
 
 fn ip(arguments: &str) -> Result<(), String> {
@@ -19,6 +22,32 @@ pub fn agent_with_unit_capabilities() -> Command {
     command.args(["--no-new-privs", "--inh-caps", "-all", "--bounding-set", &unit_capabilities()]);
     command.arg(env!("CARGO_BIN_EXE_anole-ccp"));
     command
+}
+
+/// A running agent; killed when this is dropped.
+pub struct Agent(pub Child);
+
+impl Agent {
+    /// Kills it; its log.
+    pub fn kill(self) -> String {
+        self.end(Signal::SIGKILL)
+    }
+
+    /// Ends it by a signal; its log.
+    pub fn end(mut self, signal: Signal) -> String {
+        let _ = nix::sys::signal::kill(Pid::from_raw(self.0.id() as i32), signal);
+        let _ = self.0.wait();
+        let mut log = String::new();
+        let _ = self.0.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
+        log
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Those of the systemd unit, as setpriv takes them.
