@@ -31,6 +31,8 @@ MAX_ROWS = 2000
 #: Seed of the validation links. Training seeds are below it (``Arguments.seed`` is checked).
 VALIDATION_SEED = 1_000_000
 
+#: Payload of a packet, bytes, and its share of the size on the wire.
+PAYLOAD, PAYLOAD_SHARE = 1448.0, 1448.0 / 1500.0
 #: Figures of `privileged`.
 KNOWN = 6
 #: A rate below this share of the fair one counts as this share, where a logarithm is taken.
@@ -306,6 +308,13 @@ class FairShare:
             out[t] = self.known
             self.known = np.where(over, np.nan, self.known)
         return out
+
+
+def fair_window(stats: np.ndarray, fair: np.ndarray, spare: float) -> np.ndarray:
+    """The window, bytes, that the fair share, Mbps, fills on a path without a queue, and `spare` packets: statistics
+    [..., K] and [...] to [...]."""
+    base_ms = np.maximum(named(stats)["base_rtt_ms"], 1e-3)
+    return PAYLOAD_SHARE * fair * 1e3 / 8.0 * base_ms + spare * PAYLOAD
 
 
 # --- Validation -----------------------------------------------------------------------------------------

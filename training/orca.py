@@ -39,6 +39,7 @@ from common import (
     Run,
     Workers,
     above_fair_share,
+    fair_window,
     greedy,
     named,
     option,
@@ -52,8 +53,8 @@ from common import (
 
 #: Of the schema's action: the window is multiplied by its powers.
 BASE = 4.0
-#: Payload of a packet over its size on the wire, and what the expert's window has beyond the path's product.
-PAYLOAD_SHARE, SPARE_BYTES = 1448.0 / 1500.0, 2.0 * 1448.0
+#: Packets that the expert's window has beyond the path's product.
+SPARE = 2.0
 
 
 @dataclasses.dataclass
@@ -195,9 +196,7 @@ def rewards(stats: np.ndarray, args: OrcaArguments) -> np.ndarray:
 def expert(window: np.ndarray, stats: np.ndarray, fair: np.ndarray) -> np.ndarray:
     """What who knew the link would do: the action that brings the window in force, bytes [...], to what the fair share
     fills, Mbps [...], and some packets. [..., 1]."""
-    base_s = named(stats)["base_rtt_ms"] / 1e3
-    wanted = PAYLOAD_SHARE * fair * 1e6 / 8.0 * base_s + SPARE_BYTES
-    action = np.log(wanted / np.maximum(window, 1.0)) / np.log(BASE)
+    action = np.log(fair_window(stats, fair, SPARE) / np.maximum(window, 1.0)) / np.log(BASE)
     return np.clip(action, -1.0, 1.0)[..., None].astype(np.float32)
 
 

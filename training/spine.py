@@ -99,8 +99,6 @@ MAX_RAW = 2.0
 WILD_CHANGE = 0.05
 #: Width of `privileged`.
 KNOWN = 8
-#: Payload of a packet, bytes, and its share of the size on the wire.
-PAYLOAD, PAYLOAD_SHARE = 1448.0, 1448.0 / 1500.0
 
 
 # --- network ------------------------------------------------------------------------------------------
@@ -249,10 +247,10 @@ def expert(
     s = common.named(stats)
     base_ms = np.maximum(s["base_rtt_ms"], 1e-3)
     ratio = np.maximum(s["rtt_ms"] / base_ms, 1.0)
-    wanted = PAYLOAD_SHARE * fair * 1e3 / 8.0 * base_ms + spare * PAYLOAD
+    wanted = common.fair_window(stats, fair, spare)
     round_trips = np.maximum(1e3 * s["interval_s"] / np.maximum(s["rtt_ms"], base_ms), 1.0)
     growth = np.log(wanted / np.maximum(window, 1.0)) / round_trips
-    tolerated = (ratio - 0.9 + spare * PAYLOAD / wanted) * np.clip(0.5 + 10.0 * growth, 0.0, 1.0)
+    tolerated = (ratio - 0.9 + spare * common.PAYLOAD / wanted) * np.clip(0.5 + 10.0 * growth, 0.0, 1.0)
     own_loss = s["loss_rate"] - s["random_loss"] > 0.01
     parameters = np.stack([growth, -growth, tolerated, np.where(own_loss, 0.7, 1.0)], axis=-1)
     low, high = limits[:, 0], limits[:, 1]
