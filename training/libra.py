@@ -94,6 +94,8 @@ class LibraArguments(Arguments):
     std: float = option(0.2, "standard deviation of actions at the beginning; falls to a fifth")
     imitate: float = option(0.2, "share of the budget in which the policy first imitates `expert`")
     imitation_lr: float = option(1e-3, "Adam's step meanwhile")
+    spare: float = option(0.0, "packets of a flow that the expert wants in the queue")
+    held: float = option(0.0, "weight of the distance from the expert's actions afterwards")
     init: str = option("", "policy file whose weights it begins with; random ones if left out")
 
 
@@ -183,16 +185,16 @@ def advantages(
     return out
 
 
-def expert(obs: np.ndarray, stats: np.ndarray, fair: np.ndarray) -> np.ndarray:
+def expert(obs: np.ndarray, stats: np.ndarray, fair: np.ndarray, spare: float) -> np.ndarray:
     """What who knew the link would do: the action that brings the rate in force to the fair share, less a
-    little for the queue there is. NaN where the rate in force is not known. [..., inputs], [..., K] and [...] to
-    [..., 1]."""
+    little for the queue there is beyond `spare` packets of each flow. NaN where the rate in force is not known. [..., inputs],
+    [..., K] and [...] to [..., 1]."""
     s = named(stats)
     rate = obs[..., SENT_OVER_DELIVERED] * s["throughput_mbps"]
     base = np.maximum(s["base_rtt_ms"], 1e-3)
     packet_ms = PACKET_BITS / 1e3 / fair
-    queue = np.maximum(s["rtt_ms"] - base - packet_ms, 0.0) / base
-    wanted = EXPERT_SHARE * fair * np.maximum(1.0 - EXPERT_QUEUE * queue, 0.5)
+    queue = (np.maximum(s["rtt_ms"] - base - packet_ms, 0.0) - spare * packet_ms) / base
+    wanted = EXPERT_SHARE * fair * np.clip(1.0 - EXPERT_QUEUE * queue, 0.5, 1.5)
     with np.errstate(divide="ignore"):
         action = np.log2(wanted / rate)
     return np.where(rate > 0.0, np.clip(action, -1.0, 1.0), np.nan)[..., None].astype(np.float32)
@@ -219,13 +221,14 @@ def update(
             normal = actor(obs)
             log_ratio = normal.log_prob(batch["action"][rows]).sum(-1) - batch["logp"][rows]
             ratio = log_ratio.exp()
-            if imitate:
-                wanted = batch["expert"][rows]
-                error = normal.mean - torch.where(wanted.isnan(), normal.mean, wanted)
-                policy_loss = error.square().mean()
-            else:
+            wanted = batch["expert"][rows]
+            error = normal.mean - torch.where(wanted.isnan(), normal.mean, wanted)
+            policy_loss = error.square().mean()
+            if not imitate:
                 clipped = ratio.clamp(1.0 - args.clip, 1.0 + args.clip)
-                policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+                policy_loss = (
+                    args.held * policy_loss - torch.min(ratio * advantage, clipped * advantage).mean()
+                )
             value = critic(torch.cat([obs, batch["known"][rows]], -1))
             value_loss = nn.functional.smooth_l1_loss(value, batch["target"][rows])
             loss = policy_loss + value_loss
@@ -284,7 +287,7 @@ def prepare(
     advantage = advantage / (size + 0.1 * size.mean() + 1e-8)
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     # The statistics that belong to an observation are those of the step before it.
-    wanted = expert(rollout["obs"][1:-1], rollout["stats"][:-1], fair[:-1])
+    wanted = expert(rollout["obs"][1:-1], rollout["stats"][:-1], fair[:-1], args.spare)
     wanted[rollout["done"][:-1].astype(bool)] = np.nan
     unknown = np.full_like(rollout["action"][:1], np.nan)
     imitated = torch.from_numpy(np.concatenate([unknown, wanted])).to(device)
