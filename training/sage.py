@@ -28,6 +28,9 @@ Where this deviates from the paper, and why:
   step. They are not deployed.
 - An action's weight also counts how its trajectory fared against the others on the same link: that needs no
   critic, and is what makes a short training choose.
+- The rest of the run (`--corrected`) is not offline: the policy drives links, beside up to three more flows of its own kind,
+  and learns what who knew the fair share would have done there (DAgger, Ross et al. 2011). A pool has no flows that answer
+  a policy that is not there yet: from the pool alone four flows of the policy share as they happen to start.
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ KNOWN = 8
 LOG_STD = (-4.0, -0.5)
 #: Algorithms whose pacing rate governs: what they send in a round-trip time stands for their window.
 PACED = ("bbr",)
+#: Of the schema: a decision.
+INTERVAL_MS = 20.0
 #: Columns of a pool.
 COLUMNS = ("obs", "known", "action", "reward", "own")
 
@@ -84,6 +89,11 @@ class Arguments(common.Arguments):
     advantage_scale: float = option(1.0, "beta: an advantage of this many standard deviations weighs e")
     trajectory_weight: float = option(1.0, "weight of a trajectory's standing among those on its link")
     loss_weight: float = option(2.0, "zeta, the weight of the loss rate")
+    corrected: float = option(0.7, "share of the run, its last, in which the policy drives and is corrected")
+    spare: float = option(8.0, "packets that the fair share's window has beyond the path's product")
+    correction_rate: float = option(1e-3, "Adam's step for the policy at that time")
+    replay: int = option(256_000, "intervals of all flows that are kept then")
+    collect: int = option(32, "intervals of every flow between two rounds of updates")
 
 
 # --- reward and privileged knowledge --------------------------------------------------------------------
@@ -125,7 +135,7 @@ class Fast:
     intervals; a round trip after one downwards it begins again."""
 
     def __init__(
-        self, flows: int, rng: np.random.Generator, interval_ms: float = 20.0, kicks: float = 0.01
+        self, flows: int, rng: np.random.Generator, interval_ms: float = INTERVAL_MS, kicks: float = 0.01
     ) -> None:
         self.gain = np.exp(rng.uniform(np.log(0.2), np.log(1.0), flows))
         self.packets = np.exp(rng.uniform(np.log(0.5), np.log(4.0), flows))
@@ -181,7 +191,7 @@ def environments(args: Arguments, seed: int, envs: int, algorithm: str = "sage")
     ]
 
 
-def growth(window: np.ndarray, rtt_ms: np.ndarray, interval_ms: float = 20.0) -> np.ndarray:
+def growth(window: np.ndarray, rtt_ms: np.ndarray, interval_ms: float = INTERVAL_MS) -> np.ndarray:
     """log2 of the window's growth per interval over the round trip that follows: [steps, links] of windows
     at the questions and round-trip times to [steps, links]."""
     steps = len(window)
@@ -296,6 +306,81 @@ def sized(hidden: int) -> Any:
     return anole.schema.parse(text.replace('name = "sage"\n', f'name = "sage-{hidden}"\n', 1))
 
 
+# --- corrections ----------------------------------------------------------------------------------------
+
+
+def expert(window: np.ndarray, stats: np.ndarray, fair: np.ndarray, spare: float) -> np.ndarray:
+    """What who knew the link would do: log2 of the growth, per round trip and at most a doubling, that brings the window,
+    bytes [...], to what the fair share fills, Mbps [...], and `spare` packets. [...]."""
+    wanted = common.fair_window(stats, fair, spare)
+    return np.clip(np.log2(wanted / np.maximum(window, 1.0)), -1.0, 1.0).astype(np.float32)
+
+
+class Driver(nn.Module):
+    """The policy as it will be served, while it drives the flows of a worker: it keeps their states."""
+
+    def __init__(self, schema: Any) -> None:
+        super().__init__()
+        self.network, self.width = anole.networks.build(schema), schema.state
+        self.state: torch.Tensor | None = None
+
+    def ended(self, done: np.ndarray) -> None:
+        """Begins anew where an episode has ended."""
+        self.state = self.state * torch.from_numpy(~done.astype(bool)).float().unsqueeze(-1)
+
+    def act(self, obs: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, common.Rollout]:
+        """Outputs [rows, 1]."""
+        if self.state is None:
+            self.state = torch.zeros(len(obs), self.width)
+        output, self.state = self.network.step(obs, self.state)
+        return output, {}
+
+
+class Corrections:
+    """The last `length` intervals of `flows` flows, a ring along time, and what `expert` would have done in each."""
+
+    def __init__(self, length: int, flows: int, inputs: int) -> None:
+        self.obs = np.zeros((length, flows, inputs), np.float16)
+        self.wanted, self.per_rtt = np.zeros((2, length, flows), np.float32)
+        # Intervals since the episode's start: a sequence that has it rising by one each is whole.
+        self.age = np.zeros((length, flows), np.int64)
+        self.added = 0
+        # Of the interval before the next: statistics, fair share, and the age of the next.
+        self.before = np.zeros((flows, len(anole.STATS))), np.ones(flows), np.zeros(flows, np.int64)
+
+    def add(self, rollout: common.Rollout, fair: np.ndarray, spare: float) -> None:
+        """Adds the intervals of a rollout. Statistics tell about a question in the step after."""
+        last, last_fair, age = self.before
+        stats = np.concatenate([last[None], rollout["stats"][:-1]])
+        fairs = np.concatenate([last_fair[None], fair[:-1]])
+        wanted = expert(rollout["window"], stats, fairs, spare)
+        per_rtt = np.clip(INTERVAL_MS / np.maximum(common.named(stats)["rtt_ms"], 1.0), 0.02, 1.0)
+        for t, over in enumerate(rollout["done"].astype(bool)):
+            at = self.added % len(self.obs)
+            self.obs[at], self.wanted[at], self.per_rtt[at] = rollout["obs"][t], wanted[t], per_rtt[t]
+            self.age[at] = age
+            age = np.where(over, 0, age + 1)
+            self.added += 1
+        self.before = rollout["stats"][-1], fair[-1], age
+
+    def sample(self, rng: np.random.Generator, batch: int, length: int) -> dict[str, np.ndarray]:
+        """`batch` sequences of `length` intervals within one episode each, without its first, whose link nobody has told
+        yet: arrays [batch, length, …]."""
+        held = min(self.added, len(self.obs))
+        starts, rows = np.empty(0, np.int64), np.empty(0, np.int64)
+        while len(starts) < batch:
+            start = self.added - held + rng.integers(0, held - length + 1, 4 * batch)
+            row = rng.integers(0, self.obs.shape[1], 4 * batch)
+            first, last = start % len(self.obs), (start + length - 1) % len(self.obs)
+            whole = self.age[first, row] > 0
+            whole &= self.age[last, row] - self.age[first, row] == length - 1
+            starts, rows = np.concatenate([starts, start[whole]]), np.concatenate([rows, row[whole]])
+        at = (starts[:batch, None] + np.arange(length)) % len(self.obs)
+        row = rows[:batch, None]
+        columns = {"obs": self.obs, "wanted": self.wanted, "per_rtt": self.per_rtt}
+        return {name: values[at, row].astype(np.float32) for name, values in columns.items()}
+
+
 # --- networks -------------------------------------------------------------------------------------------
 
 
@@ -371,6 +456,7 @@ class Learner:
         hidden = [
             i for i, feature in enumerate(schema.data["feature"]) if feature["signal"] == "previous-action"
         ]
+        self.hidden = hidden
         with torch.no_grad():
             for network in (self.policy, self.average):
                 network.layers[0].weight[:, hidden] = 0.0
@@ -388,11 +474,11 @@ class Learner:
         names = ["policy", "average", "critics", "targets", "policy_optimiser", "critic_optimiser"]
         return {name: getattr(self, name) for name in names}
 
-    def slow_down(self, progress: float) -> None:
-        """Adam's steps fall to a tenth over the budget; progress is 0 to 1."""
+    def slow_down(self, progress: float, rate: float) -> None:
+        """Adam's steps fall to a tenth of `rate` over the budget; progress is 0 to 1."""
         for optimiser in (self.policy_optimiser, self.critic_optimiser):
             for group in optimiser.param_groups:
-                group["lr"] = self.args.learning_rate * (1.0 - 0.9 * progress)
+                group["lr"] = rate * (1.0 - 0.9 * progress)
 
     def sample(self, rng: np.random.Generator) -> dict[str, torch.Tensor]:
         """Sequences of the pool: tensors [batch, window, …]."""
@@ -446,6 +532,22 @@ class Learner:
             "effective_share": float(weight.mean() ** 2 / (weight**2).mean()),
         }
 
+    def correct(self, batch: dict[str, np.ndarray]) -> dict[str, float]:
+        """One update of what the policy would do, towards what `expert` would have done, both per round trip."""
+        given = {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()}
+        given["obs"][..., self.hidden] = 0.0
+        first = self.args.burn_in
+        action = self.policy.apply_head(unroll(self.policy, given["obs"])[:, first:]).squeeze(-1)
+        loss = F.smooth_l1_loss(action / given["per_rtt"][:, first:], given["wanted"][:, first:])
+        self.policy_optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)
+        self.policy_optimiser.step()
+        torch._foreach_lerp_(
+            list(self.average.parameters()), list(self.policy.parameters()), self.args.averaging
+        )
+        return {"correction": float(loss.detach())}
+
 
 # --- run ------------------------------------------------------------------------------------------------
 
@@ -469,10 +571,26 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     rng = np.random.default_rng([args.seed, run.step])
     # No episode ends during a validation, in which nobody tells the policy.
     longer = functools.partial(environments, dataclasses.replace(args, episode_s=2.0 * args.episode_s))
+    workers = common.Workers(
+        args, functools.partial(environments, args), functools.partial(Driver, schema), run.step
+    )
+    corrections = Corrections(args.replay // args.envs, args.envs, schema.inputs)
+    fair_share, length = common.FairShare(args.envs), args.burn_in + args.sequence
     figures: dict[str, float] = {}
     while not run.over():
-        learner.slow_down(run.progress())
-        found = [learner.update(learner.sample(rng)) for _ in range(args.round)]
+        corrected = run.progress() >= 1.0 - args.corrected
+        learner.slow_down(run.progress(), args.correction_rate if corrected else args.learning_rate)
+        if corrected:
+            served = {f"network.{name}": value for name, value in learner.average.state_dict().items()}
+            # At first enough for whole sequences.
+            for _ in range(1 if corrections.added else 1 + 2 * length // args.collect):
+                rollout = workers.collect(served, args.collect)
+                corrections.add(rollout, fair_share(rollout["stats"], rollout["done"]), args.spare)
+            batches = [corrections.sample(rng, args.batch, length) for _ in range(args.round)]
+            reward = {"reward": float(reward_of(rollout["stats"], args.loss_weight).mean())}
+            found = [learner.correct(batch) | reward for batch in batches]
+        else:
+            found = [learner.update(learner.sample(rng)) for _ in range(args.round)]
         run.step += len(found)
         figures = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         if run.due():
@@ -480,6 +598,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             valid = common.validate(longer, served, args, learner.average)
             run.validated(valid, learner.average, parts)
         run.log(figures)
+    workers.close()
     run.finish(learner.average, parts)
     return figures
 

@@ -11,7 +11,7 @@ import common
 import sage
 
 SMALL = ["--minutes", "0", "--links", "3", "--episode-s", "4", "--validation-envs", "2", "--checkpoints", "2"]
-SMALL += ["--batch", "4", "--round", "2", "--sequence", "8"]
+SMALL += ["--batch", "4", "--round", "2", "--sequence", "8", "--envs", "4", "--collect", "20"]
 
 
 def arguments(*flags: str) -> sage.Arguments:
@@ -88,6 +88,52 @@ def test_the_learner_prefers_what_was_rewarded() -> None:
     assert np.allclose(outputs, np.where(kind[:links], 0.2, -0.2), atol=0.12)
 
 
+def rollout(steps: int, done: list[int]) -> dict[str, np.ndarray]:
+    """One flow whose inputs count its steps; its window is what 12 Mbps fill in 40 ms, a quarter of that from step 2 on."""
+    stats = {"base_rtt_ms": 40.0, "rtt_ms": 80.0}
+    pipe = common.fair_window(
+        np.array([[40.0 if n == "base_rtt_ms" else 0.0 for n in anole.STATS]]), 12.0, 0.0
+    )
+    return {
+        "obs": np.arange(steps, dtype=np.float32)[:, None, None],
+        "stats": np.full((steps, 1, len(anole.STATS)), [stats.get(name, 0.0) for name in anole.STATS]),
+        "window": np.where(np.arange(steps) < 2, pipe[0], pipe[0] / 4.0)[:, None],
+        "done": np.isin(np.arange(steps), done)[:, None],
+    }
+
+
+def test_corrections_are_whole_sequences_with_what_the_expert_wanted() -> None:
+    corrections = sage.Corrections(100, 1, 1)
+    corrections.add(rollout(10, [5]), np.full((10, 1), 12.0), 0.0)
+    found = corrections.sample(np.random.default_rng(1), 50, 3)
+    first = found["obs"][:, 0, 0]
+    # The episodes are the steps 0 to 5 and 6 to 9, without the first of each.
+    assert set(first.tolist()) == {1.0, 2.0, 3.0, 7.0}
+    assert (found["obs"][:, :, 0] == first[:, None] + np.arange(3)).all()
+    # Per round trip: nothing, and at most a doubling; a decision is a quarter of one.
+    assert np.allclose(found["wanted"], np.where(found["obs"][:, :, 0] < 2, 0.0, 1.0), atol=1e-6)
+    assert np.allclose(found["per_rtt"], 0.25)
+
+
+def test_the_policy_is_corrected_towards_what_the_expert_wants() -> None:
+    torch.manual_seed(1)
+    schema = anole.schema.load("sage")
+    empty = {"obs": (1, 60, schema.inputs), "known": (1, 60, sage.KNOWN)}
+    pool = {name: np.zeros(empty.get(name, (1, 60)), np.float32) for name in sage.COLUMNS}
+    args = arguments("--pool-algorithms", "a", "--learning-rate", "0.001")
+    learner = sage.Learner(args, schema, pool | {"length": np.array([60])}, torch.device("cpu"))
+    obs = np.zeros((32, 32, schema.inputs), np.float32)
+    obs[::2, :, 0] = 1.0
+    wanted = np.where(obs[:, :, 0] > 0.0, 0.4, -0.8).astype(np.float32)
+    batch = {"obs": obs, "wanted": wanted, "per_rtt": np.full((32, 32), 0.25, np.float32)}
+    losses = [learner.correct(dict(batch))["correction"] for _ in range(200)]
+    assert losses[-1] < 0.02 * losses[0]
+    served = sage.Served(learner.policy, schema.state)
+    for _ in range(20):
+        outputs = served(obs[:2, 0])[:, 0]
+    assert outputs.tolist() == pytest.approx([0.1, -0.2], abs=0.03)
+
+
 def run(folder: Path, updates: int, *more: str) -> dict[str, float]:
     return sage.main([*SMALL, "--steps", str(updates), "--out", str(folder), *more])
 
@@ -105,9 +151,11 @@ def test_a_run_leaves_pool_and_policy_and_a_resumed_one_goes_on(tmp_path: Path) 
 
 def test_the_seed_decides_the_run(tmp_path: Path) -> None:
     runs = [run(tmp_path / str(i), 4, "--seed", seed) for i, seed in enumerate("112")]
-    losses = [(found["policy_loss"], found["critic_loss"]) for found in runs]
+    losses = [found["correction"] for found in runs]
     assert losses[0] == losses[1]
     assert losses[0] != losses[2]
+    offline = [run(tmp_path / f"offline-{seed}", 2, "--seed", seed, "--corrected", "0") for seed in "12"]
+    assert offline[0]["critic_loss"] != offline[1]["critic_loss"]
 
 
 def test_a_pool_of_other_arguments_is_refused(tmp_path: Path, capsys) -> None:
