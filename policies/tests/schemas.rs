@@ -66,14 +66,16 @@ fn sage_has_its_69_inputs_and_remembers_the_interval_before() {
     let at = |name: &str| schema.features.iter().position(|feature| feature.name == name).unwrap();
     let ratio = at("throughput over the one before");
     let largest = at("largest throughput over the one before");
-    let mut push = |mbps: f64| {
-        let input = features.push(&Observation::quiet(Rate::from_mbps(mbps)));
+    let mut push = |mbps: f64, most: f64| {
+        let most = Rate::from_mbps(most);
+        let input = features
+            .push(&Observation { max_delivery_10s: most, ..Observation::quiet(Rate::from_mbps(mbps)) });
         (input[ratio], input[largest], input[at("min throughput of 10")])
     };
     // Scaled by a half.
-    assert_eq!(push(8.0), (0.5, 0.5, 1.0));
-    assert_eq!(push(16.0), (1.0, 1.0, 1.0));
-    assert_eq!(push(4.0), (0.125, 0.5, 0.25));
+    assert_eq!(push(8.0, 8.0), (0.5, 0.5, 1.0));
+    assert_eq!(push(16.0, 16.0), (1.0, 1.0, 1.0));
+    assert_eq!(push(4.0, 16.0), (0.125, 0.5, 0.25));
 }
 
 /// The message for `libra` with one line changed.
