@@ -117,6 +117,8 @@ def training_ranges(args: Arguments) -> anole.Ranges:
         steps=0.25,
         wifi=0.15,
         rtt_steps=0.35,
+        # Without it a queue of nothing and one of a packet are told apart as no real path allows.
+        ack_jitter_us=(0.0, 400.0),
         loss=(0.0, 0.1),
         own_flows=(0, 3),
         cross_flows=(0, 1),

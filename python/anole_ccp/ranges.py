@@ -38,6 +38,8 @@ class Ranges:
     """Share of links that are Wi-Fi: a capacity that varies a little, data and ACKs in bursts, jitter."""
     rtt_steps: float = 0.0
     """Share of links whose round-trip time changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one."""
+    ack_jitter_us: Range = (0.0, 0.0)
+    """By how much the ACKs of a link's flows come late at most, in order, us: what hosts add."""
     own_flows: tuple[int, int] = (0, 0)
     """Fewest and most further flows of the algorithm under test, which start one after the other in the first half
     and stay to the end. In a `VectorEnv` they run its `set_peer` policy."""

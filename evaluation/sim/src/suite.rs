@@ -107,6 +107,10 @@ impl Ranges {
             changes.extend(changes::round_trip(&mut rng, rtt, duration));
             changes.sort_by_key(|&(at, _)| at);
         }
+        if self.ack_jitter_us[1] > 0.0 {
+            let jitter = Dur::from_secs_f64(uniform(&mut rng, self.ack_jitter_us) / 1e6);
+            flows.iter_mut().for_each(|flow| flow.ack_jitter = jitter);
+        }
         Scenario {
             name: format!("link {number}"),
             source: String::new(),

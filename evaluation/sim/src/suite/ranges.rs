@@ -30,6 +30,8 @@ pub struct Ranges {
     pub wifi: f64,
     /// Share of links whose round-trip time changes in steps, every 2 to 10 s, to 0.5 to 2 times the first one.
     pub rtt_steps: f64,
+    /// By how much the ACKs of a link's flows come late at most, in order, microseconds: what hosts add.
+    pub ack_jitter_us: [f64; 2],
     /// Number of further flows under test, which start one after the other in the first half and stay to the end.
     pub own_flows: [u32; 2],
     /// Number of flows that compete for a part of the time.
@@ -58,6 +60,7 @@ impl Default for Ranges {
             busy_cells: 0.0,
             wifi: 0.0,
             rtt_steps: 0.0,
+            ack_jitter_us: [0.0, 0.0],
             own_flows: [0, 0],
             cross_flows: [0, 0],
             cross_algs: vec!["cubic".to_string()],
@@ -123,6 +126,7 @@ impl Ranges {
             ("rtt_ms", self.rtt_ms, [0.1, 10_000.0]),
             ("buffer_bdp", self.buffer_bdp, [1e-3, 1e3]),
             ("loss", self.loss, [0.0, 1.0]),
+            ("ack_jitter_us", self.ack_jitter_us, [0.0, 1e6]),
             ("start_s", self.start_s, [0.0, self.duration_s * 0.99]),
         ];
         spans.extend(self.buffer_bytes.map(|bytes| ("buffer_bytes", bytes, [1.0, 1e10])));

@@ -51,6 +51,7 @@ fn media_changes_and_own_flows_are_drawn_and_leave_other_ranges_as_they_were() {
         busy_cells: 0.5,
         wifi: 0.4,
         rtt_steps: 0.5,
+        ack_jitter_us: [100.0, 300.0],
         own_flows: [0, 3],
         ..Ranges::default()
     };
@@ -67,6 +68,10 @@ fn media_changes_and_own_flows_are_drawn_and_leave_other_ranges_as_they_were() {
         let others = drawn.flows.iter().skip(1);
         assert!(others.clone().all(|flow| flow.under_test && flow.stop == drawn.end()));
         own[others.count()] += 1;
+        let jitter = drawn.flows[0].ack_jitter.as_micros();
+        assert!(
+            (100..=300).contains(&jitter) && drawn.flows.iter().all(|f| f.ack_jitter.as_micros() == jitter)
+        );
         // The link under it is that of the ranges without.
         let (ours, theirs) = (&drawn.links[0], plain.draw("anole", Purpose::Evaluation, 1, number));
         assert_eq!(ours.one_way_delay, theirs.links[0].one_way_delay);
@@ -89,6 +94,7 @@ fn what_cannot_be_drawn_is_refused_with_the_field() {
     assert!(odd(|r| r.rtt_ms = [f64::NAN, 1.0]).contains("rtt_ms"));
     assert!(odd(|r| (r.traces, r.steps) = (0.7, 0.7)).contains("steps"));
     assert!(odd(|r| (r.traces, r.wifi) = (0.7, 0.7)).contains("wifi"));
+    assert!(odd(|r| r.ack_jitter_us = [-1.0, 1.0]).contains("ack_jitter_us"));
     assert!(odd(|r| r.own_flows = [2, 1]).contains("own_flows"));
     assert!(odd(|r| r.duration_s = f64::INFINITY).contains("duration_s"));
     assert!(odd(|r| (r.cross_flows, r.cross_algs) = ([1, 1], Vec::new())).contains("cross_algs"));
