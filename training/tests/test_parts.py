@@ -72,10 +72,13 @@ def test_the_expert_goes_to_the_fair_share_and_below_it_while_there_is_a_queue()
     seen = stats(throughput_mbps=[[5.0, 10.0, 10.0, 0.0]], rtt_ms=[[51.2, 51.2, 101.2, 51.2]])
     obs = np.zeros((1, 4, 40), dtype=np.float32)
     obs[..., libra.SENT_OVER_DELIVERED] = [1.0, 1.25, 1.0, 0.0]
-    found = libra.expert(obs, seen, np.full((1, 4), 10.0))[0, :, 0]
+    found = libra.expert(obs, seen, np.full((1, 4), 10.0), 0.0)[0, :, 0]
     wanted = np.log2([9.8 / 5.0, 9.8 / 12.5, 9.8 * 0.75 / 10.0])
     assert found[:3].tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
     assert np.isnan(found[3])
+    # Five packets, 6 ms, that are wanted in the queue and are not there: a quarter of their share of a round trip more.
+    found = libra.expert(obs, seen, np.full((1, 4), 10.0), 5.0)[0, :, 0]
+    assert found[1] == pytest.approx(np.log2(9.8 * 1.03 / 12.5), abs=1e-5)
 
 
 def test_the_fair_share_is_smoothed_and_forgotten_with_an_episode() -> None:
