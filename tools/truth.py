@@ -311,6 +311,8 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=5, help="of speed, whose medians are told")
     options = parser.parse_args()
+    if not options.program.exists():
+        parser.error(f"{options.program} is not there: run make, or name one with --program")
     parts = {"datapaths": datapaths, "ns3": ns3, "picoquic": picoquic, "speed": speed}
     with tempfile.TemporaryDirectory() as folder:
         parts[options.what](options, Path(folder))
