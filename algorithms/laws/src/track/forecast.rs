@@ -5,7 +5,7 @@
 //! the window back it sees the queue again. A queue that stays, one that does not come back, or a round-trip time below
 //! the base is another flow's doing.
 
-/// A round-trip time that differs by more than this share from the forecast is a surprise …
+/// A round-trip time that differs by more than this share from the forecast, and by more than a packet, is a surprise …
 const SURPRISE: f64 = 0.1;
 /// … and in a trial by more than this.
 const TRIAL_SURPRISE: f64 = 0.03;
@@ -60,12 +60,14 @@ impl Forecast {
         self.steady_rounds = 0;
     }
 
-    /// A round under `cwnd` bytes: its round-trip time, and the base, s; `sure` where the base is no guess.
-    pub fn saw(&mut self, cwnd: f64, rtt: f64, base: f64, sure: bool) {
+    /// A round under `cwnd` bytes: its round-trip time, the base, and what a packet takes, s; `sure` where the base is no
+    /// guess.
+    pub fn saw(&mut self, cwnd: f64, rtt: f64, base: f64, packet: f64, sure: bool) {
         if let Some((before, last)) = self.last {
             let expected = (last * cwnd / before).max(base);
-            let steady = (expected.min(last) * (1.0 - SURPRISE)..=expected.max(last) * (1.0 + SURPRISE))
-                .contains(&rtt);
+            let (least, most) = (expected.min(last), expected.max(last));
+            let [below, above] = [least, most].map(|rtt| (SURPRISE * rtt).max(packet));
+            let steady = (least - below..=most + above).contains(&rtt);
             self.steady_rounds = if steady && sure { self.steady_rounds.saturating_add(1) } else { 0 };
         }
         self.last = Some((cwnd, rtt));
@@ -111,7 +113,7 @@ mod tests {
     /// A trial at 50 ms of base: a round-trip time before it, under the cut, with the window back; whether it was lossy.
     fn trial(rtts_ms: [f64; 3], congested: bool) -> Told {
         let mut forecast = Forecast::default();
-        forecast.saw(100.0, rtts_ms[0], 50.0, true);
+        forecast.saw(100.0, rtts_ms[0], 50.0, 1.0, true);
         forecast.try_out(100.0);
         let mut told = Told::Nothing;
         for (round, rtt_ms) in [0, 0, 1, 1, 1, 2].into_iter().map(|at| rtts_ms[at]).enumerate() {
@@ -129,11 +131,23 @@ mod tests {
     fn rounds_are_steady_while_the_round_trip_time_follows_the_window() {
         let mut forecast = Forecast::default();
         for (cwnd, rtt) in [(100.0, 60.0), (90.0, 60.0), (90.0, 54.0)] {
-            forecast.saw(cwnd, rtt, 50.0, true);
+            forecast.saw(cwnd, rtt, 50.0, 1.0, true);
         }
         assert_eq!(forecast.steady_rounds(), 2);
-        forecast.saw(90.0, 61.0, 50.0, true);
+        forecast.saw(90.0, 61.0, 50.0, 1.0, true);
         assert_eq!(forecast.steady_rounds(), 0);
+    }
+
+    #[test]
+    fn a_packet_more_is_no_surprise_where_few_are_under_way() {
+        let steady = |packet| {
+            let mut forecast = Forecast::default();
+            for rtt in [60.0, 73.0, 60.0] {
+                forecast.saw(5.0, rtt, 50.0, packet, true);
+            }
+            forecast.steady_rounds()
+        };
+        assert_eq!([steady(13.0), steady(1.0)], [2, 0]);
     }
 
     #[test]

@@ -18,7 +18,8 @@
 //! but empty window.
 //!
 //! The target grows as the rate shrinks: √n packets for the n sent in 50 ms, so that of flows which share a queue
-//! the larger one finds it too long first, and they converge.
+//! the larger one finds it too long first, and they converge. It is two fifths of the base at most, and 7 % while rounds
+//! go as forecast: the window then stays where half a packet more would exceed it.
 //!
 //! A controller that hands over to Track until the path is simple again asks it whether rounds go as forecast, and for a
 //! trial ([`Track::try_out`]).
@@ -51,6 +52,10 @@ pub const SPEC: LawSpec = LawSpec {
 const REFERENCE: Dur = Dur::from_millis(50);
 /// No target is shorter than this many packets.
 const LEAST_TARGET: f64 = 0.7;
+/// Nor longer than this share of the base; the second where rounds are steady.
+const MOST_TARGET: (f64, f64) = (0.4, 0.07);
+/// Rounds in a row that went as forecast, from which on they are steady.
+const STEADY: u32 = 4;
 /// The first step of a growth, packets per round trip (CUBIC's where it is friendly to Reno, RFC 9438 §4.3).
 const FIRST_STEP: f64 = 0.5;
 /// The largest step, share of the window.
@@ -195,10 +200,17 @@ impl Track {
         }
     }
 
+    /// True where the path has been as forecast for some rounds: no queue is needed against what it may do next.
+    fn is_steady(&self) -> bool {
+        self.forecast.steady_rounds() >= STEADY
+    }
+
     /// The queue aimed at, s.
     fn target(&self, rtt: f64) -> f64 {
         let packet_s = self.mss * rtt / self.cwnd;
-        packet_s * (self.params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt()).max(LEAST_TARGET)
+        let wanted = packet_s * self.params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt();
+        let most = if self.is_steady() { MOST_TARGET.1 } else { MOST_TARGET.0 };
+        wanted.min(most * self.base.secs()).max(LEAST_TARGET * packet_s)
     }
 
     /// The whole packets of the window, bytes: what a cut cuts.
@@ -251,6 +263,11 @@ impl Track {
         }
         self.at_least = 0;
         self.held = self.held.max(self.cwnd);
+        // Half a packet more would be too many.
+        if self.is_steady() && excess > -FIRST_STEP * self.mss * standing / self.cwnd {
+            self.step = 0.0;
+            return;
+        }
         let few = self.cwnd < FEW * self.mss;
         let back = (LARGEST_CUT * self.cwnd).min(self.held - self.cwnd) / self.mss;
         let largest = if few { FIRST_STEP } else { (LARGEST_STEP * self.cwnd / self.mss).max(FIRST_STEP) };
@@ -331,7 +348,9 @@ impl Law for Track {
             return self.keep_bounds();
         }
         self.clean_rounds = if seen.congested() { 0 } else { self.clean_rounds.saturating_add(1) };
-        self.forecast.saw(self.cwnd, rtt.as_secs_f64(), self.base.secs(), !self.base.is_raised());
+        let rtt_s = rtt.as_secs_f64();
+        let packet_s = self.mss * rtt_s / self.cwnd;
+        self.forecast.saw(self.whole(), rtt_s, self.base.secs(), packet_s, !self.base.is_raised());
         if seen.congested() && !self.episode.covers(now) {
             self.episode.begin(now, seen.rtt.unwrap_or(rtt), MOST_KEPT, self.cwnd as u64);
             self.congested(now, seen);
@@ -339,11 +358,11 @@ impl Law for Track {
         }
         self.cubic.on_feedback(now, &Feedback { lost: 0, marked: 0, ..*seen });
         if self.starting {
-            self.start(rtt.as_secs_f64());
+            self.start(rtt_s);
         } else {
             self.round(now, rtt, seen.uses(self.cwnd as u64));
         }
-        self.last_rtt = Some(rtt.as_secs_f64());
+        self.last_rtt = Some(rtt_s);
         self.keep_bounds();
     }
 
@@ -412,6 +431,19 @@ mod tests {
         after(&mut flow, &[50_000], 0);
         let longer = after(&mut flow, &[60_000; 12], 0);
         assert!(longer > 190_000, "{longer}");
+    }
+
+    #[test]
+    fn a_path_that_goes_as_forecast_gets_a_short_queue_and_the_window_stays() {
+        // 10 packets in 10 ms: half of a packet is 0.5 ms, 7 % of the base less than the least target.
+        let mut flow = track(10_000);
+        assert_eq!(after(&mut flow, &[10_000; 3], 0), 11_500);
+        assert_eq!(after(&mut flow, &[10_500; 20], 0), after(&mut flow, &[10_500], 0));
+        // A queue that was short enough until then is cut.
+        let mut flow = track(10_000);
+        let grown = after(&mut flow, &[10_000, 12_500, 12_500], 0);
+        let cut = after(&mut flow, &[12_500; 3], 0);
+        assert!(cut < grown, "{grown} {cut}");
     }
 
     #[test]
