@@ -3,8 +3,8 @@
 #
 # At the end come how long each step took, and the tests that were skipped: with CI set, a skip that
 # tools/allowed-skips.txt does not name is a failure. What runs in virtual machines runs beside other steps; figures that
-# depend on how fast the host is are in tools/check-realtime.sh. Real packets need some of a host's time all the same: a
-# Rust test that fails beside other steps has a second try alone, and the summary names it.
+# depend on how fast the host is are in tools/check-realtime.sh. Property tests draw from one seed: PROPTEST_RNG_SEED=N draws
+# others, as `cargo test` alone does each time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,8 +12,9 @@ out=$PWD/target/test
 mkdir -p "$out"
 export ANOLE_SKIPS=$out/skips.txt
 : >"$ANOLE_SKIPS"
-: >"$out/again.txt"
 unset ANOLE_FIGURES
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
+echo "property tests: PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"
 
 steps=()
 name="" began=0
@@ -57,7 +58,6 @@ summary() {
     for line in "${steps[@]}"; do printf '%6d  %s\n' "${line##*|}" "${line%|*}"; done
     printf '%6d  all\n\n' "$SECONDS"
     tools/skips.sh report || status=1
-    [ ! -s "$out/again.txt" ] || grep '^Passed at the second try' "$out/again.txt" || true
     [ $status != 0 ] || printf '\nAll passed in %d s.\n' "$SECONDS"
     exit $status
 }
@@ -171,9 +171,8 @@ export ANOLE_POLICY_SERVER_BUILD=$PWD/target/policy-server/debian
 begin_beside patient patient
 renice -n 10 --pgrp "${beside[patient]}" >/dev/null
 
-again=0
 step "unit, property, golden, simulation and end-to-end tests"
-cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$out/tests.log" || again=1
+cargo test --locked --workspace --no-fail-fast
 
 step "Python on Linux TCP"
 pytest python -k $bpf_alone
@@ -183,8 +182,3 @@ end_beside patient
 
 step "the kernel's TCP in virtual machines"
 end_beside virtual-machines
-
-if [ $again = 1 ]; then
-    step "tests that failed: a second try, alone"
-    tools/again.sh "$out/tests.log" | tee "$out/again.txt"
-fi
