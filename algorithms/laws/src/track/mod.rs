@@ -6,7 +6,8 @@
 //! queue below the target  the window grows: by half a packet, twice as much each round trip that stays below, and by
 //!                         an eighth at once towards the window that it had before
 //! queue above the target  it is cut by the excess, an eighth at most
-//! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another
+//! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another; beyond
+//!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast
 //! a cut without effect    the window from before it comes back, and CUBIC's governs for some round trips: 4, and twice
 //!                         as many each time, half as many again after a cut that had its effect
 //! ```
@@ -81,6 +82,10 @@ const DOUBT: Dur = Dur::from_millis(10_000);
 const PROOF: Dur = Dur::from_millis(200);
 /// A loss is a surprise where the round-trip time exceeds the base by more than this share.
 const EMPTY: f64 = 0.05;
+/// A round shorter than this share of a round-trip time does not tell what the path carries.
+const SPAN: f64 = 0.5;
+/// A window that met congestion is remembered until one so many times as large has not.
+const FAR: f64 = 1.25;
 /// Share of the window that a decrease leaves at most.
 const MOST_KEPT: f64 = 0.85;
 /// The smallest window, and the smallest after slow start, packets.
@@ -105,7 +110,7 @@ pub struct Track {
     step: f64,
     /// The window that found no queue, to step back to, bytes.
     held: f64,
-    /// The window that met congestion last, while CUBIC limits growth, bytes.
+    /// What the path carried in a round trip when congestion was met last, bytes.
     limit: Option<f64>,
     clean_rounds: u32,
     /// Round trips for which CUBIC governs still, and for how many after the next cut without effect.
@@ -175,12 +180,18 @@ impl Track {
         if seen.min_rtt.is_none_or(|rtt| rtt.as_secs_f64() > self.base.secs() * (1.0 + EMPTY)) {
             self.forecast.surprised();
         }
-        self.limit = Some(self.cwnd);
+        self.limit = Some(self.carried(seen).unwrap_or(self.cwnd).min(self.cwnd));
         self.tell_cubic();
         self.cubic.on_feedback(now, seen);
         self.cwnd = (self.cubic.cwnd() as f64).min(self.cwnd * MOST_KEPT);
         (self.starting, self.step) = (false, 0.0);
         self.base.forget_cuts();
+    }
+
+    /// What the path has carried in a round trip, bytes; `None` where this round does not tell.
+    fn carried(&self, seen: &Feedback) -> Option<f64> {
+        let rounds = seen.elapsed.as_secs_f64() / seen.min_rtt?.as_secs_f64();
+        (rounds >= SPAN && seen.uses(self.cwnd as u64)).then(|| seen.acked as f64 / rounds)
     }
 
     /// CUBIC goes on from the window in force.
@@ -273,13 +284,17 @@ impl Track {
         let largest = if few { FIRST_STEP } else { (LARGEST_STEP * self.cwnd / self.mss).max(FIRST_STEP) };
         self.step = (2.0 * self.step).clamp(FIRST_STEP, largest).max(back);
         let grown = self.cwnd + self.step * self.mss;
-        let limited = few || self.limit.is_some_and(|met| grown < met);
-        if limited && self.clean_rounds < CLEAN_ROUNDS {
+        let below = self.limit.is_some_and(|met| grown < met);
+        if (few || below) && self.clean_rounds < CLEAN_ROUNDS {
             self.step = 0.0;
             self.cwnd = grown.min(self.cwnd.max(self.cubic.cwnd() as f64));
-        } else {
-            self.limit = None;
+        } else if below || !self.is_steady() || self.limit.is_none_or(|met| grown > FAR * met) {
+            self.limit = self.limit.filter(|_| below);
             self.cwnd = grown;
+        } else {
+            // A short buffer overflows before a queue is seen.
+            self.cwnd += FIRST_STEP * self.mss;
+            self.step = 0.0;
         }
     }
 
@@ -454,6 +469,19 @@ mod tests {
         assert_eq!(left, 140_350);
         let later = after(&mut flow, &[50_000; 3], 0);
         assert!((left..200_500).contains(&later), "{later}");
+    }
+
+    #[test]
+    fn beyond_what_the_path_carried_at_a_loss_a_steady_path_is_tried_by_half_packets() {
+        let mut flow = track(200_000);
+        after(&mut flow, &[50_000], 0);
+        after(&mut flow, &[50_000], 1);
+        let grown = after(&mut flow, &[50_000; 46], 0);
+        let further = after(&mut flow, &[50_000], 0);
+        assert!((200_000..250_000).contains(&grown) && further == grown + 500, "{grown} {further}");
+        // Where a round trip is not as forecast, as before.
+        let sudden = after(&mut flow, &[70_000, 50_000, 50_000], 0);
+        assert!(sudden > further + 1500, "{further} {sudden}");
     }
 
     #[test]
