@@ -21,7 +21,7 @@ Deviations from the paper:
   Ross et al. 2011): minutes of PPO then begin near a good policy (`--imitate 0` leaves this out);
 - the standard deviation of actions follows a schedule;
 - an episode's end is the end of a measurement, not of the flow: its last value is bootstrapped;
-- a flow alone (`--algorithm libra-rl`, the schema of that name) decides once per round trip, in Anole's slot (`anole`, the
+- a flow alone (`--algorithm libra-rl`, the schema of that name) decides twice per round trip, in Anole's slot (`anole`, the
   schema `libra`) once per cycle, and there its rate is one of three.
 """
 
