@@ -10,8 +10,8 @@ use anole_model::Dur;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, UnixCredentials, recvmsg, sendto, setsockopt,
-    sockopt,
+    ControlMessageOwned, MsgFlags, SockaddrLike, UnixAddr, UnixCredentials, bind, recvmsg, sendto,
+    setsockopt, sockopt,
 };
 use nix::unistd::geteuid;
 use std::io::IoSliceMut;
@@ -46,18 +46,19 @@ impl Unix {
 
     /// Binds the socket at `path` with so much room in each direction.
     pub fn bind_with(path: &Path, buffer_bytes: usize) -> Result<Unix, SocketError> {
-        let (place, socket) = socket_path::claim(path, |path| UnixDatagram::bind(path))?;
-        let set = || -> std::io::Result<()> {
+        let (place, socket) = socket_path::claim(path, |path| {
+            let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;
+            // Before anybody can send: a datagram that waits already has no credentials.
             setsockopt(&socket, sockopt::PassCred, &true)?;
             // Only root may pass the system's limit.
             setsockopt(&socket, sockopt::RcvBufForce, &buffer_bytes)
                 .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &buffer_bytes))?;
             setsockopt(&socket, sockopt::SndBufForce, &buffer_bytes)
                 .or_else(|_| setsockopt(&socket, sockopt::SndBuf, &buffer_bytes))?;
-            Ok(())
-        };
-        set().map_err(|reason| SocketError::Io { path: path.into(), what: "set its options", reason })?;
+            bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+            Ok(socket)
+        })?;
         Ok(Unix { socket, place, uid: geteuid().as_raw() })
     }
 
