@@ -119,6 +119,8 @@ pub struct Track {
     at_least: u32,
     /// A base in doubt is being proved: until when, and the window before, bytes.
     proof: Option<(Time, f64)>,
+    /// One has ended, until asked.
+    proved: bool,
 }
 
 impl Track {
@@ -142,6 +144,7 @@ impl Track {
             competes: (0, COMPETES.0),
             at_least: 0,
             proof: None,
+            proved: false,
         }
     }
 
@@ -318,7 +321,7 @@ impl Track {
     fn proves(&mut self, now: Time, rtt: Dur) -> bool {
         if let Some((until, cwnd)) = self.proof {
             if now >= until {
-                (self.cwnd, self.proof) = (cwnd, None);
+                (self.cwnd, self.proof, self.proved) = (cwnd, None, true);
                 self.base.prove(now);
             }
             return true;
@@ -326,11 +329,24 @@ impl Track {
         if self.starting || !self.base.needs_proof(now, DOUBT) {
             return false;
         }
+        self.seek_proof(now, rtt);
+        true
+    }
+
+    /// Begins a proof of the base, unless one or a trial is under way.
+    pub fn seek_proof(&mut self, now: Time, rtt: Dur) {
+        if self.proof.is_some() || self.forecast.is_in_trial() {
+            return;
+        }
         self.proof = Some((now + PROOF.max(rtt), self.cwnd));
         self.cwnd = self.cwnd.min(LEAST.1 * self.mss);
         self.base.seek_proof();
         self.forecast.forget();
-        true
+    }
+
+    /// Whether a proof has just ended.
+    pub fn proved(&mut self) -> bool {
+        std::mem::take(&mut self.proved)
     }
 
     fn keep_bounds(&mut self) {

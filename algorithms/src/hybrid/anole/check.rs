@@ -20,8 +20,11 @@ impl Anole {
         out: &mut Commands,
     ) {
         let after = window.rtt.map_or(window.late_rtt, |(_, min)| min.min(window.late_rtt));
-        if drain.reason == Reason::Confirm {
+        if matches!(drain.reason, Reason::Confirm | Reason::Prove) {
             self.path.confirm_min_rtt(now, after);
+        }
+        if drain.reason == Reason::Prove && self.path.own_loss.needs_proof() {
+            self.path.own_loss.prove(now, self.rate);
         }
         match self.drain_due(now, after) {
             Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {

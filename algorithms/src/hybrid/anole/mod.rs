@@ -250,7 +250,7 @@ impl Anole {
             stage => matches!(stage, Stage::Drain(_)),
         };
         let own = (low && window.late_rtt <= self.short_rtt()).then(|| window.loss(self.flow.mss));
-        self.path.own_loss.saw(window.all_loss(self.flow.mss), own);
+        self.path.own_loss.saw(now, self.rate, window.all_loss(self.flow.mss), own);
         if window.timeout {
             return self.on_timeout(now, window, out);
         }

@@ -4,6 +4,7 @@
 //! path's own tells what a delay gradient would have told.
 
 use super::super::interval::{Loss, Z};
+use anole_model::{Dur, Rate, Time};
 
 /// What is left of the counts of late after a report.
 const RECENT: f64 = 0.85;
@@ -13,8 +14,12 @@ const AGED: (f64, f64) = (0.97, 0.99);
 const KNOWN: f64 = 20.0;
 /// The path is never taken to lose more than this by itself: above it links are called broken.
 const MAX_OWN_LOSS: f64 = 0.1;
-/// A path may lose this much though it has lost nothing so far.
+/// A path may lose this much though it has lost nothing so far; more has to be proved …
 const LEAST_OWN_LOSS: f64 = 0.01;
+/// … again after this long …
+const PROVED_FOR: Dur = Dur::from_millis(10_000);
+/// … and at a rate so many times as high.
+const PROVED_UP_TO: f64 = 2.0;
 /// Loss has to exceed the path's own by this much to be laid at the rate's door.
 const MIN_EXCESS: f64 = 0.02;
 /// More is not believed at once: it halves the rate already.
@@ -47,18 +52,38 @@ impl Count {
 pub(super) struct OwnLoss {
     recent: Count,
     own: Count,
+    /// When, and at which rate, an all but empty window last found the base no shorter.
+    proved: Option<(Time, Rate)>,
 }
 
 impl OwnLoss {
-    /// Takes what was lost since the last report, and what of it at a low rate with an empty queue.
-    pub fn saw(&mut self, loss: Loss, own: Option<Loss>) {
+    /// Takes what was lost since the last report at a rate, and what of it at a low one with an empty queue.
+    pub fn saw(&mut self, now: Time, rate: Rate, loss: Loss, own: Option<Loss>) {
+        self.proved =
+            self.proved.filter(|(at, from)| now.since(*at) < PROVED_FOR && rate <= *from * PROVED_UP_TO);
         self.recent.add(RECENT, loss);
         let kept = if own.is_some() { AGED.0 } else { AGED.1 };
         self.own.add(kept, own.unwrap_or_default());
     }
 
+    /// True when the path seems to lose more than is believed without a proof.
+    pub fn needs_proof(&self) -> bool {
+        self.proved.is_none() && self.own.sent >= KNOWN && self.own.share() > LEAST_OWN_LOSS
+    }
+
+    /// An all but empty window at this rate found the base no shorter.
+    pub fn prove(&mut self, now: Time, rate: Rate) {
+        self.proved = Some((now, rate));
+    }
+
+    /// There was a queue where none was seen.
+    pub fn refute(&mut self) {
+        (self.own, self.proved) = (Count::default(), None);
+    }
+
     fn share(&self) -> f64 {
-        if self.own.sent < KNOWN { 0.0 } else { self.own.share().min(MAX_OWN_LOSS) }
+        let most = if self.proved.is_some() { MAX_OWN_LOSS } else { LEAST_OWN_LOSS };
+        if self.own.sent < KNOWN { 0.0 } else { self.own.share().min(most) }
     }
 
     /// The share lost because of the rate of late, where it is significantly more than the path loses anyway.

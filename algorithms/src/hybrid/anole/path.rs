@@ -100,6 +100,9 @@ impl Path {
                 if min <= known.mul_f64(CONFIRMS) {
                     *at = now;
                 }
+                if min.mul_f64(CONFIRMS) < *known {
+                    self.own_loss.refute();
+                }
                 *known = min.min(*known);
             }
             none => *none = Some((min, now)),

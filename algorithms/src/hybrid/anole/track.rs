@@ -61,10 +61,17 @@ impl Anole {
             self.path.saw_rtt(now, rtt, min);
         }
         self.path.saw_delivery(seen.acked, seen.elapsed);
-        if self.is_own_loss(&seen) {
+        if self.is_own_loss(now, &seen) {
             seen.lost = 0;
         }
+        if self.path.own_loss.needs_proof() {
+            self.track.seek_proof(now, self.path.srtt());
+        }
         self.track.on_feedback(now, &seen);
+        if self.track.proved() && self.path.own_loss.needs_proof() {
+            let rate = Rate::from_bytes_in(self.track.control().cwnd, self.path.srtt());
+            self.path.own_loss.prove(now, rate);
+        }
         if self.track.tried() == Some(true) {
             return self.leave_track(now, out);
         }
@@ -76,11 +83,11 @@ impl Anole {
     }
 
     /// Takes a round's loss; true where it is the path's own: there was no queue, and no more is lost than usual.
-    fn is_own_loss(&mut self, seen: &Feedback) -> bool {
+    fn is_own_loss(&mut self, now: Time, seen: &Feedback) -> bool {
         let sent = seen.lost.saturating_add(seen.acked / u64::from(self.flow.mss.max(1)));
         let loss = Loss { lost: seen.lost, sent };
         let empty = seen.rtt.is_some_and(|rtt| rtt <= self.short_rtt());
-        self.path.own_loss.saw(loss, empty.then_some(loss));
+        self.path.own_loss.saw(now, self.rate, loss, empty.then_some(loss));
         let few = (self.track.control().cwnd as f64) < FEWEST * f64::from(self.flow.mss);
         empty && !few && self.path.own_loss.recent_excess().is_none()
     }
