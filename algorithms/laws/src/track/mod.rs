@@ -20,7 +20,7 @@
 //!
 //! The target grows as the rate shrinks: √n packets for the n sent in 50 ms, so that of flows which share a queue
 //! the larger one finds it too long first, and they converge. It is two fifths of the base at most, and 7 % while rounds
-//! go as forecast: the window then stays where half a packet more would exceed it.
+//! go as forecast and nothing is lost: the window then stays where half a packet more would exceed it.
 //!
 //! A controller that hands over to Track until the path is simple again asks it whether rounds go as forecast, and for a
 //! trial ([`Track::try_out`]).
@@ -53,7 +53,7 @@ pub const SPEC: LawSpec = LawSpec {
 const REFERENCE: Dur = Dur::from_millis(50);
 /// No target is shorter than this many packets.
 const LEAST_TARGET: f64 = 0.7;
-/// Nor longer than this share of the base; the second where rounds are steady.
+/// Nor longer than this share of the base; the second where the path is calm.
 const MOST_TARGET: (f64, f64) = (0.4, 0.07);
 /// Rounds in a row that went as forecast, from which on they are steady.
 const STEADY: u32 = 4;
@@ -70,6 +70,8 @@ const HELD: f64 = 0.95;
 const FEW: f64 = 16.0;
 /// Round trips without loss after which CUBIC's limit is lifted.
 const CLEAN_ROUNDS: u32 = 16;
+/// Round trips without loss after which a steady path is calm.
+const CALM: u32 = 8;
 /// Slow start ends in a queue of this share of the base, if CUBIC has not ended it.
 const START_QUEUE: f64 = 0.5;
 /// Round trips for which CUBIC governs after a cut without effect, at first and at most.
@@ -219,11 +221,16 @@ impl Track {
         self.forecast.steady_rounds() >= STEADY
     }
 
+    /// True where the queue may be short and the window stay: where many flows lose, they would keep their shares.
+    fn is_calm(&self) -> bool {
+        self.is_steady() && self.clean_rounds >= CALM
+    }
+
     /// The queue aimed at, s.
     fn target(&self, rtt: f64) -> f64 {
         let packet_s = self.mss * rtt / self.cwnd;
         let wanted = packet_s * self.params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt();
-        let most = if self.is_steady() { MOST_TARGET.1 } else { MOST_TARGET.0 };
+        let most = if self.is_calm() { MOST_TARGET.1 } else { MOST_TARGET.0 };
         wanted.min(most * self.base.secs()).max(LEAST_TARGET * packet_s)
     }
 
@@ -278,7 +285,7 @@ impl Track {
         self.at_least = 0;
         self.held = self.held.max(self.cwnd);
         // Half a packet more would be too many.
-        if self.is_steady() && excess > -FIRST_STEP * self.mss * standing / self.cwnd {
+        if self.is_calm() && excess > -FIRST_STEP * self.mss * standing / self.cwnd {
             self.step = 0.0;
             return;
         }
@@ -469,12 +476,18 @@ mod tests {
         // 10 packets in 10 ms: half of a packet is 0.5 ms, 7 % of the base less than the least target.
         let mut flow = track(10_000);
         assert_eq!(after(&mut flow, &[10_000; 3], 0), 11_500);
+        after(&mut flow, &[10_500; 6], 0);
         assert_eq!(after(&mut flow, &[10_500; 20], 0), after(&mut flow, &[10_500], 0));
         // A queue that was short enough until then is cut.
         let mut flow = track(10_000);
-        let grown = after(&mut flow, &[10_000, 12_500, 12_500], 0);
-        let cut = after(&mut flow, &[12_500; 3], 0);
+        let grown = after(&mut flow, &[10_000, 12_500, 12_500, 12_500, 12_500, 12_500], 0);
+        let cut = after(&mut flow, &[12_500; 4], 0);
         assert!(cut < grown, "{grown} {cut}");
+        // Before it is known to lose nothing the window goes on.
+        let mut flow = track(10_000);
+        let early = after(&mut flow, &[10_000, 10_000, 10_000, 10_500, 10_500, 10_500], 0);
+        let later = after(&mut flow, &[10_500], 0);
+        assert!(later > early, "{early} {later}");
     }
 
     #[test]

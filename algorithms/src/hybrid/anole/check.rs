@@ -20,10 +20,8 @@ impl Anole {
         out: &mut Commands,
     ) {
         let after = window.rtt.map_or(window.late_rtt, |(_, min)| min.min(window.late_rtt));
-        if matches!(drain.reason, Reason::Confirm | Reason::Prove) {
+        if drain.reason == Reason::Confirm {
             self.path.confirm_min_rtt(now, after);
-        }
-        if drain.reason == Reason::Prove && self.path.own_loss.needs_proof() {
             self.path.own_loss.prove(now, self.rate);
         }
         match self.drain_due(now, after) {

@@ -25,11 +25,11 @@ use anole_programs::Commands;
 pub(super) const MIN_SHARE: f64 = 0.5;
 /// A drain is no drain above this share: flows that aim at long queues drain too.
 const MAX_SHARE: f64 = 0.9;
-/// The share of the rate held to confirm the smallest round-trip time: one round trip of it drains more
-/// than the queue that is tolerated.
-const CONFIRM_SHARE: f64 = 0.7;
-/// The share of the rate held for a round trip to prove that losses are the path's own.
-const PROOF_SHARE: f64 = 0.1;
+/// The share of the rate held to confirm the smallest round-trip time: where flows share a queue, one round trip of it
+/// shows what this flow has in it.
+const CONFIRM_SHARE: f64 = 0.1;
+/// A drain is computed as if it held back this share of the rate at least.
+const LEAST_DRAINED: f64 = 0.3;
 /// A drain never lasts longer than this, round trips: what it was computed from may be wrong.
 const LONGEST_DRAIN_RTTS: u64 = 2;
 /// A flow yields for no more than this many of the queues that it tolerates: a burst of others is no share.
@@ -46,10 +46,8 @@ pub(super) enum Reason {
     Ramp,
     /// The round-trip time has exceeded the alarm.
     Overload,
-    /// The smallest round-trip time is stale.
+    /// The smallest round-trip time is stale, or losses are taken for the path's own that would not be if it were false.
     Confirm,
-    /// More is lost than a path loses unless it is proved to.
-    Prove,
 }
 
 /// A drain under way.
@@ -77,9 +75,7 @@ pub(super) fn due(
     if ratio > 1.0 + queue.tolerated {
         let share = (path.min_rtt() + queue.target).as_secs_f64() / rtt.as_secs_f64();
         Some((Reason::Queue, share.clamp(MIN_SHARE, MAX_SHARE)))
-    } else if path.own_loss.needs_proof() {
-        Some((Reason::Prove, PROOF_SHARE))
-    } else if path.min_rtt_is_stale(now, params) {
+    } else if path.min_rtt_is_stale(now, params) || path.own_loss.needs_proof() {
         Some((Reason::Confirm, CONFIRM_SHARE))
     } else {
         None
@@ -107,10 +103,9 @@ impl Anole {
 
     pub(super) fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
         let target = self.path.min_rtt() + self.target_queue().target;
-        let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(1.0 - CONFIRM_SHARE));
+        let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(LEAST_DRAINED));
         let span =
             needed.max(self.path.min_rtt()).min(drain.before.max(self.path.min_rtt()) * LONGEST_DRAIN_RTTS);
-        let span = if drain.reason == Reason::Prove { drain.before } else { span };
         self.enter(Stage::Drain(drain));
         self.hold(self.rate * share, span, out);
     }
@@ -146,7 +141,7 @@ impl Anole {
                 self.set_rate(now, self.rate * kept, self.source.0);
                 None
             }
-            Reason::Queue | Reason::Confirm | Reason::Prove => None,
+            Reason::Queue | Reason::Confirm => None,
         };
         if let Some(rate) = told.filter(|rate| *rate > Rate::ZERO) {
             self.apply(now, Choice { rate, source: Source::Inferred, climb: false });

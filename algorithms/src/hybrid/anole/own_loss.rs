@@ -71,9 +71,11 @@ impl OwnLoss {
         self.proved.is_none() && self.own.sent >= KNOWN && self.own.share() > LEAST_OWN_LOSS
     }
 
-    /// An all but empty window at this rate found the base no shorter.
+    /// An all but empty window of a flow with this rate has ended: if it found the base no shorter, what was counted stands.
     pub fn prove(&mut self, now: Time, rate: Rate) {
-        self.proved = Some((now, rate));
+        if self.needs_proof() {
+            self.proved = Some((now, rate));
+        }
     }
 
     /// There was a queue where none was seen.
@@ -117,9 +119,16 @@ mod tests {
     fn after(evaluations: u32, lost: u64) -> OwnLoss {
         let mut own = OwnLoss::default();
         for _ in 0..evaluations {
-            own.saw(Loss { lost, sent: 1000 }, Some(Loss { lost, sent: 1000 }));
+            saw(&mut own, 0, 1.0, lost);
+            own.prove(Time::ZERO, Rate::from_mbps(1.0));
         }
         own
+    }
+
+    /// A report of a thousand packets, at a time, s, and a rate, Mbps.
+    fn saw(own: &mut OwnLoss, s: u64, mbps: f64, lost: u64) {
+        let loss = Loss { lost, sent: 1000 };
+        own.saw(Time::from_micros(s * 1_000_000), Rate::from_mbps(mbps), loss, Some(loss));
     }
 
     #[test]
@@ -133,6 +142,26 @@ mod tests {
         assert!((excess - 0.2).abs() < 1e-3, "{excess}");
         let broken = after(100, 900);
         assert!(broken.excess(Loss { lost: 900, sent: 1000 }).is_some());
+    }
+
+    #[test]
+    fn more_than_a_hundredth_is_believed_once_proved_for_ten_seconds_and_up_to_twice_the_rate() {
+        let loss = Loss { lost: 60, sent: 1000 };
+        let mut own = OwnLoss::default();
+        saw(&mut own, 0, 1.0, 60);
+        assert!(own.needs_proof() && !own.is_usual(loss) && own.excess(loss).is_some());
+        own.prove(Time::ZERO, Rate::from_mbps(1.0));
+        for (s, mbps, believed) in [(9, 1.9, true), (10, 1.9, false), (9, 2.1, false)] {
+            let mut own = own;
+            saw(&mut own, s, mbps, 60);
+            assert_eq!((!own.needs_proof(), own.is_usual(loss)), (believed, believed), "{s} s, {mbps} Mbps");
+        }
+        own.refute();
+        own.prove(Time::ZERO, Rate::from_mbps(1.0));
+        assert!(!own.needs_proof() && !own.is_usual(loss), "nothing is counted yet");
+        let mut usual = OwnLoss::default();
+        saw(&mut usual, 0, 1.0, 9);
+        assert!(!usual.needs_proof());
     }
 
     #[test]

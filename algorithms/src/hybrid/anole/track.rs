@@ -68,7 +68,7 @@ impl Anole {
             self.track.seek_proof(now, self.path.srtt());
         }
         self.track.on_feedback(now, &seen);
-        if self.track.proved() && self.path.own_loss.needs_proof() {
+        if self.track.proved() {
             let rate = Rate::from_bytes_in(self.track.control().cwnd, self.path.srtt());
             self.path.own_loss.prove(now, rate);
         }
