@@ -10,6 +10,8 @@ use anole_model::{Dur, Time};
 
 /// How long a raised base stands though shorter round-trip times are seen.
 const HELD: Dur = Dur::from_millis(1000);
+/// A path that swings has this many round trips at least in one of its states.
+const UNSEEN_ROUNDS: u64 = 4;
 /// Share of the fall predicted below which the base is refuted.
 const REFUTES: f64 = 0.5;
 /// A round-trip time that rose by more than this share tells of a capacity that fell: nothing is refuted.
@@ -81,6 +83,12 @@ impl Base {
     /// True when it was raised and no round-trip time as short as the smallest of all has been seen for `age`.
     pub fn needs_proof(&self, now: Time, age: Dur) -> bool {
         self.doubtful && self.floor.is_some_and(|(_, seen)| now.since(seen) > age)
+    }
+
+    /// True when nothing as short as the smallest round-trip time of all has been seen for so long that there may be none
+    /// any more.
+    pub fn is_unseen(&self, now: Time, rtt: Dur) -> bool {
+        self.floor.is_some_and(|(_, seen)| now.since(seen) > HELD.max(rtt * UNSEEN_ROUNDS))
     }
 
     /// What was known is forgotten; what is seen until [`Base::prove`] is the truth.

@@ -16,7 +16,8 @@
 //! have not shortened the round-trip time as they should have, what was taken for a queue is none of this flow's, and
 //! the base is raised (`base.rs`). That is what follows a path that has become longer, ACKs that are late, batches, and
 //! flows that fill the buffer whatever this one does. A base in doubt is proved every ten seconds, as BBR's, by an all
-//! but empty window.
+//! but empty window. Where round-trip times jump again and again, a longer one that comes again under another window is
+//! the path's in another of its states, and CUBIC governs after each jump (`swings.rs`).
 //!
 //! The target grows as the rate shrinks: √n packets for the n sent in 50 ms, so that of flows which share a queue
 //! the larger one finds it too long first, and they converge. It is two fifths of the base at most, and 7 % while rounds
@@ -27,11 +28,13 @@
 
 mod base;
 mod forecast;
+mod swings;
 
 use crate::{Control, Cubic, Episode, Feedback, Law, LawSpec, parameters};
 use anole_model::{Bounds, Dur, Time};
 use base::{Base, Cuts};
 use forecast::{Forecast, TRIAL, Told};
+use swings::Swings;
 
 parameters! {
     /// What a user may change.
@@ -101,6 +104,7 @@ pub struct Track {
     cwnd: f64,
     starting: bool,
     base: Base,
+    swings: Swings,
     forecast: Forecast,
     /// How the last trial ended, until asked.
     tried: Option<bool>,
@@ -134,6 +138,7 @@ impl Track {
             cwnd: f64::from(init_cwnd.max(mss)),
             starting: true,
             base: Base::default(),
+            swings: Swings::default(),
             forecast: Forecast::default(),
             tried: None,
             cubic: Cubic::new(mss, init_cwnd),
@@ -226,12 +231,17 @@ impl Track {
         self.is_steady() && self.clean_rounds >= CALM
     }
 
+    /// The round-trip time without a queue of the path in the state that has this one, s.
+    fn base_under(&self, rtt: f64) -> f64 {
+        self.swings.base(rtt).unwrap_or(self.base.secs())
+    }
+
     /// The queue aimed at, s.
     fn target(&self, rtt: f64) -> f64 {
         let packet_s = self.mss * rtt / self.cwnd;
         let wanted = packet_s * self.params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt();
         let most = if self.is_calm() { MOST_TARGET.1 } else { MOST_TARGET.0 };
-        wanted.min(most * self.base.secs()).max(LEAST_TARGET * packet_s)
+        wanted.min(most * self.base_under(rtt)).max(LEAST_TARGET * packet_s)
     }
 
     /// The whole packets of the window, bytes: what a cut cuts.
@@ -264,6 +274,28 @@ impl Track {
         self.cwnd = self.cwnd.max(self.cubic.cwnd() as f64);
     }
 
+    /// Where the path swings its longer round-trip time is no queue, and CUBIC governs after a jump.
+    fn swing(&mut self, now: Time, rtt: Dur) {
+        let rtt_s = rtt.as_secs_f64();
+        let jumped = self.last_rtt.is_some_and(|last| self.swings.jumped(last, rtt_s));
+        if self.starting {
+            return;
+        }
+        let long = rtt_s - self.base.secs() > self.target(rtt_s);
+        if let Some(cwnd) = long.then(|| self.swings.saw_long(now, rtt_s, self.cwnd)).flatten() {
+            self.cwnd = cwnd;
+            self.base.forget_cuts();
+            if self.base.is_unseen(now, rtt) {
+                self.base.raise(now, rtt);
+                self.swings.forget_level();
+                self.forecast.surprised();
+            }
+        }
+        if jumped && self.swings.is_known() && self.competes.0 == 0 {
+            self.compete();
+        }
+    }
+
     /// The queue is others': CUBIC governs for a while, from the window in force.
     fn compete(&mut self) {
         self.tell_cubic();
@@ -277,7 +309,7 @@ impl Track {
             Some(last) if rtt > last * (1.0 + LARGEST_STEP) => last,
             _ => rtt,
         };
-        let excess = standing - self.base.secs() - self.target(standing);
+        let excess = standing - self.base_under(standing) - self.target(standing);
         self.held *= HELD;
         if excess > 0.0 {
             return self.cut(now, standing, excess);
@@ -387,6 +419,7 @@ impl Law for Track {
         }
         self.clean_rounds = if seen.congested() { 0 } else { self.clean_rounds.saturating_add(1) };
         let rtt_s = rtt.as_secs_f64();
+        self.swing(now, rtt);
         let packet_s = self.mss * rtt_s / self.cwnd;
         self.forecast.saw(self.whole(), rtt_s, self.base.secs(), packet_s, !self.base.is_raised());
         if seen.congested() && !self.episode.covers(now) {
