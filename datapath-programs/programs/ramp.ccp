@@ -5,7 +5,8 @@
 # row (the count of HyStart, RFC 9406) exceed `exit_rtt_us`, growth stops and a report goes out at once. They
 # are `gap_us` apart at least, since packets that arrive together, as on Wi-Fi, tell no more than one.
 # Otherwise one report per `interval_us`, and one at once after a timeout. The window grows only while it is
-# in use, as in the program cubic.
+# in use: half of it was in flight at once in the last two intervals (Linux's max_packets_out; packets that are
+# paced leave later than the ACKs that let them go), all of it where nothing is left to send.
 
 (def
     (mss 1448) # segment size, bytes
@@ -17,6 +18,8 @@
     (sample_us 0) # time from which the next sample counts, us; state of the program
     (credit 0) # growth owed, 1/16 byte; state of the program
     (over 0) # round-trip samples in a row above `exit_rtt_us`; state of the program
+    (flight 0) # most bytes in flight since the last report; state of the program
+    (flown 0) # the same between the two before; state of the program
     (used 0) # what is compared with the window to tell whether it is in use, bytes; state of the program
     (Report
         (volatile acked 0) # bytes acknowledged in this window
@@ -34,7 +37,8 @@
     (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
     (:= Report.timeout (|| Report.timeout Flow.was_timeout))
     (:= before Report.ended)
-    (:= used (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)))
+    (:= flight (max flight (+ Flow.bytes_in_flight Ack.bytes_acked)))
+    (:= used (* 2 (max flight flown)))
     (:= used (if (== Flow.bytes_pending 0) (+ mss (+ Flow.bytes_in_flight Ack.bytes_acked))))
     (fallthrough)
 )
@@ -63,6 +67,8 @@
     (:= Report.elapsed_us Micros)
     (:= Report.cwnd Cwnd)
     (:= sample_us (- (max sample_us Micros) Micros))
+    (:= flown flight)
+    (:= flight 0)
     (:= Micros 0)
     (report)
 )

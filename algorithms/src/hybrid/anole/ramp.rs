@@ -29,9 +29,9 @@ const PLATEAU_REPORTS: u32 = 3;
 const PLATEAU_SHARE: f64 = 0.25;
 /// The round-trip time has to rise by at least this much: below, host jitter looks like a queue.
 const MIN_RISE: Dur = Dur::from_millis(1);
-/// Pacing rate over window per round trip, 1/16: a quarter above it, so that pacing spreads the packets
-/// without holding back the growth.
-const PACE_16: u32 = 20;
+/// Pacing rate over window per round trip, 1/16, in slow start and in a gentle ramp: 200 and 125 %, about what Linux
+/// has (tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
+const PACE_16: (u32, u32) = (32, 20);
 /// A window larger than any path's, before the round-trip time is known, µs.
 const NO_EXIT_US: u32 = 1_000_000_000;
 
@@ -106,7 +106,7 @@ impl Ramp {
         out.run(Self::program())
             .cwnd(cwnd)
             .set(control::GAIN_16, (gain * 16.0).round() as u32)
-            .set(control::PACE_16, PACE_16);
+            .set(control::PACE_16, if gain < 1.0 { PACE_16.1 } else { PACE_16.0 });
         let ramp = Ramp {
             gain,
             before: path.delivery_rate(),
