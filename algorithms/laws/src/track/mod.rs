@@ -277,7 +277,8 @@ impl Track {
     /// Where the path swings its longer round-trip time is no queue, and CUBIC governs after a jump.
     fn swing(&mut self, now: Time, rtt: Dur) {
         let rtt_s = rtt.as_secs_f64();
-        let jumped = self.last_rtt.is_some_and(|last| self.swings.jumped(last, rtt_s));
+        let packet_s = self.mss * rtt_s / self.cwnd;
+        let jumped = self.last_rtt.is_some_and(|last| self.swings.jumped(last, rtt_s, packet_s));
         if self.starting {
             return;
         }

@@ -7,8 +7,10 @@
 
 use anole_model::{Dur, Time};
 
-/// A round-trip time that differs from the last one by more than this factor is a jump.
+/// A round-trip time that differs from the last one by more than this factor is a jump …
 const JUMP: f64 = 1.25;
+/// … if it is by the time of more packets than these: on a thin link one packet more in the queue is a long time.
+const JUMP_PACKETS: f64 = 2.0;
 /// What a round trip leaves of the jumps counted …
 const FORGETS: f64 = 0.95;
 /// … and how many make a path that swings.
@@ -38,9 +40,10 @@ pub(super) struct Swings {
 }
 
 impl Swings {
-    /// Takes a round trip's time after that of the one before; true where it jumped.
-    pub fn jumped(&mut self, last: f64, rtt: f64) -> bool {
-        let jumped = last.max(rtt) > JUMP * last.min(rtt);
+    /// Takes a round trip's time after that of the one before, and the time that each of its packets takes, s; true where
+    /// it jumped.
+    pub fn jumped(&mut self, last: f64, rtt: f64, packet_s: f64) -> bool {
+        let jumped = last.max(rtt) > JUMP * last.min(rtt) && (last - rtt).abs() > JUMP_PACKETS * packet_s;
         self.jumps = FORGETS * self.jumps + f64::from(u8::from(jumped));
         jumped
     }
@@ -104,7 +107,7 @@ mod tests {
     fn swinging() -> Swings {
         let mut swings = Swings::default();
         for _ in 0..5 {
-            assert!(swings.jumped(0.1, 0.2) && swings.jumped(0.2, 0.1));
+            assert!(swings.jumped(0.1, 0.2, 0.01) && swings.jumped(0.2, 0.1, 0.01));
         }
         swings
     }
@@ -131,7 +134,8 @@ mod tests {
     #[test]
     fn a_path_whose_round_trip_times_do_not_jump_is_not_asked() {
         let mut swings = Swings::default();
-        assert!(!swings.jumped(0.1, 0.12) && swings.jumped(0.1, 0.2));
+        assert!(!swings.jumped(0.1, 0.12, 0.001) && swings.jumped(0.1, 0.2, 0.001));
+        assert!(!swings.jumped(0.1, 0.2, 0.05), "two packets of four");
         for cwnd in [10.0, 8.0, 6.0] {
             assert_eq!(swings.saw_long(at(1), 0.2, cwnd), None);
         }
@@ -144,7 +148,7 @@ mod tests {
         swings.saw_long(at(1), 0.2, 6.0);
         assert!(swings.is_known());
         for _ in 0..40 {
-            swings.jumped(0.1, 0.1);
+            swings.jumped(0.1, 0.1, 0.01);
         }
         assert_eq!((swings.is_known(), swings.base(0.2)), (false, None));
     }
