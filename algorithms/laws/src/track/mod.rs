@@ -236,9 +236,14 @@ impl Track {
         self.swings.base(rtt).unwrap_or(self.base.secs())
     }
 
+    /// The time that each packet of the window takes in a round trip of `rtt`, s.
+    fn packet_s(&self, rtt: f64) -> f64 {
+        self.mss * rtt / self.cwnd
+    }
+
     /// The queue aimed at, s.
     fn target(&self, rtt: f64) -> f64 {
-        let packet_s = self.mss * rtt / self.cwnd;
+        let packet_s = self.packet_s(rtt);
         let wanted = packet_s * self.params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt();
         let most = if self.is_calm() { MOST_TARGET.1 } else { MOST_TARGET.0 };
         wanted.min(most * self.base_under(rtt)).max(LEAST_TARGET * packet_s)
@@ -277,7 +282,7 @@ impl Track {
     /// Where the path swings its longer round-trip time is no queue, and CUBIC governs after a jump.
     fn swing(&mut self, now: Time, rtt: Dur) {
         let rtt_s = rtt.as_secs_f64();
-        let packet_s = self.mss * rtt_s / self.cwnd;
+        let packet_s = self.packet_s(rtt_s);
         let jumped = self.last_rtt.is_some_and(|last| self.swings.jumped(last, rtt_s, packet_s));
         if self.starting {
             return;
@@ -421,8 +426,13 @@ impl Law for Track {
         self.clean_rounds = if seen.congested() { 0 } else { self.clean_rounds.saturating_add(1) };
         let rtt_s = rtt.as_secs_f64();
         self.swing(now, rtt);
-        let packet_s = self.mss * rtt_s / self.cwnd;
-        self.forecast.saw(self.whole(), rtt_s, self.base.secs(), packet_s, !self.base.is_raised());
+        self.forecast.saw(
+            self.whole(),
+            rtt_s,
+            self.base.secs(),
+            self.packet_s(rtt_s),
+            !self.base.is_raised(),
+        );
         if seen.congested() && !self.episode.covers(now) {
             self.episode.begin(now, seen.rtt.unwrap_or(rtt), MOST_KEPT, self.cwnd as u64);
             self.congested(now, seen);
