@@ -19,6 +19,9 @@
 //! but empty window. Where round-trip times jump again and again, a longer one that comes again under another window is
 //! the path's in another of its states, and CUBIC governs after each jump (`swings.rs`).
 //!
+//! Where the rate stays as it is while the round-trip time moves, the flow has the path for itself (`alone.rs`). The window
+//! is then what the path holds without a queue, in whole packets; a loss leaves as much.
+//!
 //! The target grows as the rate shrinks: √n packets for the n sent in 50 ms, so that of flows which share a queue
 //! the larger one finds it too long first, and they converge. It is two fifths of the base at most, and 7 % while rounds
 //! go as forecast and nothing is lost: the window then stays where half a packet more would exceed it.
@@ -26,11 +29,13 @@
 //! A controller that hands over to Track until the path is simple again asks it whether rounds go as forecast, and for a
 //! trial ([`Track::try_out`]).
 
+mod alone;
 mod base;
 mod forecast;
 mod swings;
 
 use crate::{Control, Cubic, Episode, Feedback, Law, LawSpec, parameters};
+use alone::Alone;
 use anole_model::{Bounds, Dur, Time};
 use base::{Base, Cuts};
 use forecast::{Forecast, TRIAL, Told};
@@ -85,6 +90,12 @@ const AT_LEAST_ROUNDS: u32 = 3;
 const DOUBT: Dur = Dur::from_millis(10_000);
 /// See [`DOUBT`] (BBR's ProbeRTT).
 const PROOF: Dur = Dur::from_millis(200);
+/// A queue stands where the round-trip time exceeds the base by more than this share.
+const STANDS: f64 = 0.02;
+/// A window alone is a packet larger from this part of a packet on: less would be a packet of queue all the time.
+const PART: f64 = 0.1;
+/// Up to this many packets beyond it the path is taken to be full still, and the window grows by half packets.
+const FULL: f64 = 2.0;
 /// A loss is a surprise where the round-trip time exceeds the base by more than this share.
 const EMPTY: f64 = 0.05;
 /// A round shorter than this share of a round-trip time does not tell what the path carries.
@@ -105,6 +116,7 @@ pub struct Track {
     starting: bool,
     base: Base,
     swings: Swings,
+    alone: Alone,
     forecast: Forecast,
     /// How the last trial ended, until asked.
     tried: Option<bool>,
@@ -139,6 +151,7 @@ impl Track {
             starting: true,
             base: Base::default(),
             swings: Swings::default(),
+            alone: Alone::default(),
             forecast: Forecast::default(),
             tried: None,
             cubic: Cubic::new(mss, init_cwnd),
@@ -183,6 +196,18 @@ impl Track {
     /// How a trial that has just ended went.
     pub fn tried(&mut self) -> Option<bool> {
         self.tried.take()
+    }
+
+    /// A loss: where the flow is alone the window is what the path holds, else CUBIC decreases.
+    fn lost(&mut self, now: Time, seen: &Feedback) {
+        match self.alone_window().filter(|_| seen.marked == 0 && !self.starting) {
+            Some(window) => {
+                (self.cwnd, self.step) = (self.cwnd.min(window), 0.0);
+                self.tell_cubic();
+                self.base.forget_cuts();
+            }
+            None => self.congested(now, seen),
+        }
     }
 
     /// CUBIC decreases, from the window in force.
@@ -231,6 +256,25 @@ impl Track {
         self.is_steady() && self.clean_rounds >= CALM
     }
 
+    /// True where this round-trip time, s, tells of a queue.
+    fn queue_stands(&self, rtt: f64) -> bool {
+        rtt > self.base.secs() * (1.0 + STANDS)
+    }
+
+    /// What the path holds without a queue, bytes, where it is this flow's alone and does not swing.
+    fn alone_window(&self) -> Option<f64> {
+        let rate = self.alone.rate().filter(|_| !self.swings.is_swinging())?;
+        Some((rate * self.base.secs() / self.mss - PART).ceil() * self.mss)
+    }
+
+    /// Takes what a round under a standing queue tells of the rate.
+    fn watch_rate(&mut self, rtt: f64, seen: &Feedback) {
+        let span = seen.elapsed.as_secs_f64();
+        if seen.uses(self.cwnd as u64) && self.queue_stands(rtt) && span > 0.0 {
+            self.alone.saw(rtt, seen.acked as f64 / span, seen.lost as f64 * self.mss / span);
+        }
+    }
+
     /// The round-trip time without a queue of the path in the state that has this one, s.
     fn base_under(&self, rtt: f64) -> f64 {
         self.swings.base(rtt).unwrap_or(self.base.secs())
@@ -257,6 +301,10 @@ impl Track {
     /// A window that the flow uses is judged by the queue.
     fn round(&mut self, now: Time, rtt: Dur, used: bool) {
         let rtt_s = rtt.as_secs_f64();
+        if let Some(window) = self.alone_window().filter(|_| used && self.queue_stands(rtt_s)) {
+            (self.cwnd, self.step) = (window, 0.0);
+            return self.base.forget_cuts();
+        }
         match self.base.judge(now, rtt, self.whole()) {
             Cuts::Refuted(cwnd) => {
                 (self.cwnd, self.step) = (cwnd, 0.0);
@@ -320,17 +368,24 @@ impl Track {
         if excess > 0.0 {
             return self.cut(now, standing, excess);
         }
-        self.at_least = 0;
         self.held = self.held.max(self.cwnd);
         // Half a packet more would be too many.
         if self.is_calm() && excess > -FIRST_STEP * self.mss * standing / self.cwnd {
             self.step = 0.0;
+            if self.whole() <= LEAST.0 * self.mss && self.queue_stands(standing) && self.stays_at_least() {
+                self.base.raise(now, Dur::from_secs_f64(standing));
+            }
             return;
         }
-        let few = self.cwnd < FEW * self.mss;
+        self.at_least = 0;
+        let alone = self.alone_window();
+        let few = self.cwnd < FEW * self.mss && alone.is_none();
         let back = (LARGEST_CUT * self.cwnd).min(self.held - self.cwnd) / self.mss;
         let largest = if few { FIRST_STEP } else { (LARGEST_STEP * self.cwnd / self.mss).max(FIRST_STEP) };
         self.step = (2.0 * self.step).clamp(FIRST_STEP, largest).max(back);
+        if let Some(window) = alone.filter(|window| self.cwnd < window + FULL * self.mss) {
+            self.step = self.step.min(((window - self.cwnd) / self.mss).max(FIRST_STEP));
+        }
         let grown = self.cwnd + self.step * self.mss;
         let below = self.limit.is_some_and(|met| grown < met);
         if (few || below) && self.clean_rounds < CLEAN_ROUNDS {
@@ -354,12 +409,16 @@ impl Track {
             self.cwnd -= (self.cwnd * (excess / rtt).min(LARGEST_CUT)).max(FIRST_STEP * self.mss);
             return;
         }
-        self.at_least += 1;
-        if self.at_least >= AT_LEAST_ROUNDS {
-            self.at_least = 0;
+        if self.stays_at_least() {
             self.base.raise(now, Dur::from_secs_f64(rtt));
             self.compete();
         }
+    }
+
+    /// One more round trip at the smallest window; true where what is left of a queue cannot be this flow's.
+    fn stays_at_least(&mut self) -> bool {
+        self.at_least = (self.at_least + 1) % AT_LEAST_ROUNDS;
+        self.at_least == 0
     }
 
     /// An all but empty window, until it has proved the base. True while it lasts.
@@ -425,6 +484,7 @@ impl Law for Track {
         }
         self.clean_rounds = if seen.congested() { 0 } else { self.clean_rounds.saturating_add(1) };
         let rtt_s = rtt.as_secs_f64();
+        self.watch_rate(rtt_s, seen);
         self.swing(now, rtt);
         self.forecast.saw(
             self.whole(),
@@ -435,7 +495,7 @@ impl Law for Track {
         );
         if seen.congested() && !self.episode.covers(now) {
             self.episode.begin(now, seen.rtt.unwrap_or(rtt), MOST_KEPT, self.cwnd as u64);
-            self.congested(now, seen);
+            self.lost(now, seen);
             return self.keep_bounds();
         }
         self.cubic.on_feedback(now, &Feedback { lost: 0, marked: 0, ..*seen });
@@ -555,6 +615,49 @@ mod tests {
         // Where a round trip is not as forecast, as before.
         let sudden = after(&mut flow, &[70_000, 50_000, 50_000], 0);
         assert!(sudden > further + 1500, "{further} {sudden}");
+    }
+
+    /// The window, packets, and the round-trip time, ms, after so many rounds over a path of 1000 packets a second and 10 ms
+    /// that carries nobody else.
+    fn alone(flow: &mut Track, rounds: u64, lost: u64) -> (u64, f64) {
+        let mut rtt_ms = 10.0;
+        for round in 0..rounds {
+            let packets = flow.control().cwnd / 1000;
+            rtt_ms = f64::max(10.0, packets as f64);
+            let rtt = Dur::from_secs_f64(rtt_ms / 1e3);
+            let seen = Feedback {
+                acked: packets * 1000,
+                lost,
+                elapsed: rtt,
+                rtt: Some(rtt),
+                min_rtt: Some(rtt),
+                samples: 10,
+                in_flight: Some(packets * 1000),
+                ..Default::default()
+            };
+            flow.on_feedback(Time::from_micros((round + 1) * 50_000), &seen);
+        }
+        (flow.control().cwnd / 1000, rtt_ms)
+    }
+
+    #[test]
+    fn a_flow_alone_keeps_what_the_path_holds_and_a_loss_leaves_as_much() {
+        let mut flow = track(16_000);
+        flow.take_over(16_000, Dur::from_millis(10));
+        let (window, rtt_ms) = alone(&mut flow, 200, 0);
+        assert!((10..=11).contains(&window) && rtt_ms <= 11.0, "{window} {rtt_ms}");
+        assert!(flow.alone_window().is_some());
+        let (window, _) = alone(&mut flow, 1, 1);
+        assert_eq!(window, 10);
+    }
+
+    #[test]
+    fn the_smallest_windows_round_trip_time_is_the_paths() {
+        // 2 ms learnt at a larger capacity, 2.6 now: a queue of less than a packet.
+        let mut flow = track(2_000);
+        flow.take_over(2_000, Dur::from_millis(2));
+        after(&mut flow, &[2_600; 30], 0);
+        assert!(flow.base().unwrap() >= Dur::from_micros(2_600) && flow.control().cwnd >= 2_500);
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Swings {
     }
 
     /// True where round-trip times jump again and again.
-    fn is_swinging(&self) -> bool {
+    pub fn is_swinging(&self) -> bool {
         self.jumps > SWINGS
     }
 

@@ -42,7 +42,7 @@ impl Acceleration {
         params: &AnoleParams,
     ) -> Rate {
         let ahead = rtt.as_secs_f64() * (1.0 + 2.0 * gradient.clamp(-0.5, 0.5));
-        let target = TargetQueue::of(rate, path.min_rtt(), mss, params).target;
+        let target = TargetQueue::of(rate, path, mss, params).target;
         let up = ahead <= (path.min_rtt() + target).as_secs_f64();
         self.velocity = if self.up == Some(up) { (self.velocity * 2.0).min(LARGEST_VELOCITY) } else { 1.0 };
         self.up = Some(up);

@@ -25,7 +25,7 @@
 //! ```
 //! One file per stage: [`ramp`], [`evaluation`] (with [`decision`] and [`inference`]), [`drain`], [`check`],
 //! [`probing`], [`acceleration`], [`track`]; what makes them change: [`alarm`] and [`trust`];
-//! what they know: [`path`] with its [`own_loss`], the [`target_queue`], the [`verdict`] on a rate, [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
+//! what they know: [`path`] with its [`own_loss`] and the flow's [`share`], the [`target_queue`], the [`verdict`] on a rate, [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
 //! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
 //! - free capacity, shown by a climb when no window met any queue, starts a gentle ramp, since
@@ -46,6 +46,7 @@ mod params;
 mod path;
 mod probing;
 mod ramp;
+mod share;
 mod target_queue;
 #[cfg(test)]
 mod tests;
@@ -366,9 +367,11 @@ impl Anole {
     }
 
     /// The verdict of an interval on a rate.
-    fn judge(&self, interval: &MonitorInterval, rate: Rate) -> Option<Verdict> {
+    fn judge(&mut self, interval: &MonitorInterval, rate: Rate) -> Option<Verdict> {
         let tolerated = self.target_queue().tolerated;
-        Verdict::of(interval, rate, tolerated, &self.path, self.flow.mss, &self.params)
+        let verdict = Verdict::of(interval, rate, tolerated, &self.path, self.flow.mss, &self.params)?;
+        self.path.share.saw(&verdict);
+        Some(verdict)
     }
 
     /// The queue wanted at the rate in force.
@@ -378,7 +381,7 @@ impl Anole {
 
     /// The queue wanted at another rate.
     fn target_queue_at(&self, rate: Rate) -> TargetQueue {
-        TargetQueue::of(rate, self.path.min_rtt(), self.flow.mss, &self.params)
+        TargetQueue::of(rate, &self.path, self.flow.mss, &self.params)
     }
 }
 

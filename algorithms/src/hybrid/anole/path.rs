@@ -7,6 +7,7 @@
 
 use super::own_loss::OwnLoss;
 use super::params::AnoleParams;
+use super::share::Share;
 use anole_model::{Dur, Rate, Time};
 
 /// A round-trip time this near to the smallest one confirms it, share.
@@ -40,6 +41,8 @@ pub(super) struct Path {
     capacity: Option<Rate>,
     /// What it loses whatever the rate.
     pub own_loss: OwnLoss,
+    /// What of the bottleneck's load is this flow's.
+    pub share: Share,
 }
 
 impl Path {
@@ -51,6 +54,7 @@ impl Path {
             top: Rate::ZERO,
             capacity: None,
             own_loss: OwnLoss::default(),
+            share: Share::default(),
         }
     }
 

@@ -175,8 +175,7 @@ impl Ramp {
             false => self.flat_reports += u32::from(widened),
         }
         self.best = self.best.max(path.delivery_rate());
-        let aim =
-            TargetQueue::of(Rate::from_bytes_in(seen.cwnd, path.srtt()), path.min_rtt(), mss, params).target;
+        let aim = TargetQueue::of(Rate::from_bytes_in(seen.cwnd, path.srtt()), path, mss, params).target;
         self.aim(aim, path, params, out);
         seen.ended > 0 || seen.timeout > 0 || lossy || self.flat_reports >= PLATEAU_REPORTS
     }

@@ -45,6 +45,7 @@ impl Anole {
     pub(super) fn track_from(&mut self, now: Time, rate: Rate, out: &mut Commands) {
         self.climbs = 0;
         self.verdict = None;
+        self.path.share.forget();
         let held = self.path.min_rtt().mul_f64(1.0 + self.target_queue().tolerated);
         let window = rate.bytes_in(held);
         self.track = new_track(self.flow, &self.params);

@@ -1,0 +1,104 @@
+//! Whether the flow has the path for itself, and the rate at which the path then serves it.
+//!
+//! Where a queue stands the bottleneck is never idle. To a flow that is alone it delivers at one and the same rate,
+//! whatever the window: a larger window makes the round-trip time longer, or is lost, and that is all. To one flow of
+//! several it delivers more for a larger window, and another share with every step that the others take. What tells is
+//! that the round-trip time has moved and the rate has not. Packets lost count as if they had been queued.
+
+/// A move of the round-trip time by less than this share tells nothing …
+const MOVED: f64 = 0.03;
+/// … and it tells that the flow is alone if the rate has moved by less than a third of that.
+const STAYED: f64 = 1.0 / 3.0;
+/// A rate this near to the one before is the same, share.
+const SAME: f64 = 0.03;
+/// Moves that tell so before it is believed, and the most that are counted; a rate that is another halves them.
+const ENOUGH: u32 = 3;
+const MOST: u32 = 16;
+
+/// What the rounds under a standing queue have told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Alone {
+    /// The rate, bytes/s.
+    rate: f64,
+    /// The round-trip time under it, s.
+    rtt: f64,
+    moves: u32,
+}
+
+impl Alone {
+    /// Takes a round under a standing queue: its round-trip time, s, and what was delivered and lost per second, bytes.
+    pub fn saw(&mut self, rtt: f64, delivered: f64, lost: f64) {
+        let rtt = rtt * (1.0 + lost / delivered.max(1.0));
+        let same = delivered < self.rate * (1.0 + SAME) && delivered + lost > self.rate * (1.0 - SAME);
+        if !same {
+            self.moves /= 2;
+            if !self.is_told() {
+                *self = Alone { rate: delivered, rtt, moves: self.moves.min(1) };
+            }
+            return;
+        }
+        let [moved, changed] = [rtt / self.rtt, delivered / self.rate].map(|ratio| (ratio - 1.0).abs());
+        if moved > MOVED && changed < STAYED * moved {
+            *self = Alone { rate: delivered, rtt, moves: (self.moves + 1).min(MOST) };
+        }
+    }
+
+    fn is_told(&self) -> bool {
+        self.moves >= ENOUGH
+    }
+
+    /// The rate of the path, bytes/s, where this flow has it for itself.
+    pub fn rate(&self) -> Option<f64> {
+        self.is_told().then_some(self.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After rounds of windows, packets, over a path of 1000 packets a second on which others keep `others` packets.
+    fn after(windows: &[f64], others: f64) -> Alone {
+        let mut alone = Alone::default();
+        for &window in windows {
+            let rtt = (window + others) / 1000.0;
+            alone.saw(rtt, window / rtt, 0.0);
+        }
+        alone
+    }
+
+    #[test]
+    fn a_flow_alone_has_the_same_rate_under_any_window() {
+        assert_eq!(after(&[10.0, 11.0, 12.0], 0.0).rate(), None, "two moves");
+        assert!((after(&[10.0, 11.0, 12.0, 11.0], 0.0).rate().unwrap() - 1000.0).abs() < 1e-6);
+        assert_eq!(after(&[10.0; 20], 0.0).rate(), None, "nothing moved");
+    }
+
+    #[test]
+    fn one_of_several_has_not() {
+        let windows: Vec<f64> = (0..40).map(|round| f64::from(10 + round % 4)).collect();
+        for others in [10.0, 30.0] {
+            assert_eq!(after(&windows, others).rate(), None, "{others}");
+        }
+    }
+
+    #[test]
+    fn what_overflows_a_buffer_tells_what_a_longer_queue_tells() {
+        let mut alone = Alone::default();
+        for lost in [0.0, 100.0, 0.0, 100.0] {
+            alone.saw(0.02, 1000.0, lost);
+        }
+        assert_eq!(alone.rate(), Some(1000.0));
+    }
+
+    #[test]
+    fn another_rate_again_and_again_ends_the_belief() {
+        let mut alone = after(&[10.0, 11.0, 12.0, 11.0, 12.0, 11.0, 12.0], 0.0);
+        let mut rounds = 0;
+        while alone.rate().is_some() {
+            alone.saw(0.012, 500.0, 0.0);
+            rounds += 1;
+        }
+        assert_eq!(rounds, 2);
+    }
+}
