@@ -370,7 +370,7 @@ impl Anole {
     fn judge(&mut self, interval: &MonitorInterval, rate: Rate) -> Option<Verdict> {
         let tolerated = self.target_queue().tolerated;
         let verdict = Verdict::of(interval, rate, tolerated, &self.path, self.flow.mss, &self.params)?;
-        self.path.share.saw(&verdict);
+        self.path.share.saw(rate, verdict.measured, verdict.rtt_ratio);
         Some(verdict)
     }
 

@@ -9,7 +9,7 @@
 //! Alone it is 1, whatever the rates. A queue is kept for the other flows' sake
 //! ([`super::target_queue`]); a flow alone needs next to none.
 
-use super::verdict::Verdict;
+use anole_model::Rate;
 
 /// A queue stands where the round-trip time exceeds the smallest one by more than this share.
 const STANDS: f64 = 0.01;
@@ -39,18 +39,18 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Takes the verdict on a rate.
-    pub fn saw(&mut self, verdict: &Verdict) {
-        if let Some(share) = self.told(verdict) {
+    /// Takes what a rate showed: its gradient with the error, if one was measured, and its round-trip time over the smallest.
+    pub fn saw(&mut self, rate: Rate, gradient: Option<(f64, f64)>, rtt_ratio: f64) {
+        if let Some(share) = self.told(rate, gradient, rtt_ratio) {
             self.believed += GAIN * (share - self.believed);
         }
     }
 
-    /// The share that it tells beside the verdict before.
-    fn told(&mut self, verdict: &Verdict) -> Option<f64> {
-        let (slope, error) = verdict.measured?;
-        let bytes_per_s = verdict.rate.bytes_per_s();
-        let told = Told { bytes_per_s, slope, error, queued: verdict.rtt_ratio > 1.0 + STANDS };
+    /// The share that it tells beside the rate before.
+    fn told(&mut self, rate: Rate, gradient: Option<(f64, f64)>, rtt_ratio: f64) -> Option<f64> {
+        let (slope, error) = gradient?;
+        let bytes_per_s = rate.bytes_per_s();
+        let told = Told { bytes_per_s, slope, error, queued: rtt_ratio > 1.0 + STANDS };
         let before = self.last.replace(told)?;
         let (low, high) = if before.bytes_per_s < bytes_per_s { (before, told) } else { (told, before) };
         let (x, apart) = (high.bytes_per_s, high.bytes_per_s - low.bytes_per_s);
@@ -77,20 +77,15 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
-    use super::super::params::AnoleParams;
     use super::*;
-    use anole_model::Rate;
 
-    /// The verdict on a rate, Mbps, at a bottleneck of 48 Mbps beside flows of `others`.
-    fn judged(mbps: f64, others: f64, error: f64, rtt_ratio: f64) -> Verdict {
-        let slope = (mbps + others - 48.0) / 48.0;
-        let verdict = Verdict::new(Rate::from_mbps(mbps), None, rtt_ratio, 0.2, &AnoleParams::default());
-        Verdict { measured: Some((slope, error)), ..verdict }
-    }
-
+    /// After rates, Mbps, at a bottleneck of 48 Mbps beside flows of `others`.
     fn after(rates: &[f64], others: f64, error: f64, rtt_ratio: f64) -> Share {
         let mut share = Share::default();
-        rates.iter().for_each(|&mbps| share.saw(&judged(mbps, others, error, rtt_ratio)));
+        for &mbps in rates {
+            let gradient = (mbps + others - 48.0) / 48.0;
+            share.saw(Rate::from_mbps(mbps), Some((gradient, error)), rtt_ratio);
+        }
         share
     }
 
