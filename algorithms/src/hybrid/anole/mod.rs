@@ -25,7 +25,7 @@
 //! ```
 //! One file per stage: [`ramp`], [`evaluation`] (with [`decision`] and [`inference`]), [`drain`], [`check`],
 //! [`probing`], [`acceleration`], [`track`]; what makes them change: [`alarm`] and [`trust`];
-//! what they know: [`path`] with its [`own_loss`] and the flow's [`share`], the [`target_queue`], the [`verdict`] on a rate, [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
+//! what they know: [`path`] with its [`own_loss`] and [`share`], the [`target_queue`], the [`verdict`] on a rate, [`params`]. The deviations from the paper are listed in the file that has them; those of this file:
 //! - slow start ends on a rising round-trip time, and the rate it leaves is what the path delivers while
 //!   the queue drains, not (r_cl + r_rl)/2: the window of slow start is twice what the path holds;
 //! - free capacity, shown by a climb when no window met any queue, starts a gentle ramp, since

@@ -6,8 +6,8 @@
 //! ```text
 //! x₂/(x₂ + R) = x₂ · (ΔD₂ − ΔD₁)/(x₂ − x₁) / (1 + ΔD₂)
 //! ```
-//! Alone it is 1, whatever the rates. A queue is kept for the other flows' sake
-//! ([`super::target_queue`]); a flow alone needs next to none.
+//! Alone it is 1, whatever the rates. A queue is kept for the other flows' sake ([`super::target_queue`]); a flow alone needs
+//! next to none.
 
 use anole_model::Rate;
 
