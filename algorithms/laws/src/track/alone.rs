@@ -11,8 +11,10 @@ const MOVED: f64 = 0.03;
 const STAYED: f64 = 1.0 / 3.0;
 /// A rate this near to the one before is the same, share.
 const SAME: f64 = 0.03;
+/// One further away than this share is that of a path that has changed, and nothing is believed any more.
+const FAR: f64 = 0.25;
 /// Moves that tell so before it is believed, and the most that are counted; a rate that is another halves them.
-const ENOUGH: u32 = 3;
+const ENOUGH: u32 = 4;
 const MOST: u32 = 16;
 
 /// What the rounds under a standing queue have told.
@@ -29,14 +31,23 @@ impl Alone {
     /// Takes a round under a standing queue: its round-trip time, s, and what was delivered and lost per second, bytes.
     pub fn saw(&mut self, rtt: f64, delivered: f64, lost: f64) {
         let rtt = rtt * (1.0 + lost / delivered.max(1.0));
-        let same = delivered < self.rate * (1.0 + SAME) && delivered + lost > self.rate * (1.0 - SAME);
-        if !same {
+        let within = |share: f64| {
+            delivered < self.rate * (1.0 + share) && delivered + lost > self.rate * (1.0 - share)
+        };
+        if !within(FAR) {
+            *self = Alone { rate: delivered, rtt, moves: 0 };
+        } else if !within(SAME) {
             self.moves /= 2;
             if !self.is_told() {
                 *self = Alone { rate: delivered, rtt, moves: self.moves.min(1) };
             }
-            return;
+        } else {
+            self.count(rtt, delivered);
         }
+    }
+
+    /// Takes a round with the same rate: does it tell that the flow is alone?
+    fn count(&mut self, rtt: f64, delivered: f64) {
         let [moved, changed] = [rtt / self.rtt, delivered / self.rate].map(|ratio| (ratio - 1.0).abs());
         if moved > MOVED && changed < STAYED * moved {
             *self = Alone { rate: delivered, rtt, moves: (self.moves + 1).min(MOST) };
@@ -69,8 +80,8 @@ mod tests {
 
     #[test]
     fn a_flow_alone_has_the_same_rate_under_any_window() {
-        assert_eq!(after(&[10.0, 11.0, 12.0], 0.0).rate(), None, "two moves");
-        assert!((after(&[10.0, 11.0, 12.0, 11.0], 0.0).rate().unwrap() - 1000.0).abs() < 1e-6);
+        assert_eq!(after(&[10.0, 11.0, 12.0, 11.0], 0.0).rate(), None, "three moves");
+        assert!((after(&[10.0, 11.0, 12.0, 11.0, 12.0], 0.0).rate().unwrap() - 1000.0).abs() < 1e-6);
         assert_eq!(after(&[10.0; 20], 0.0).rate(), None, "nothing moved");
     }
 
@@ -85,7 +96,7 @@ mod tests {
     #[test]
     fn what_overflows_a_buffer_tells_what_a_longer_queue_tells() {
         let mut alone = Alone::default();
-        for lost in [0.0, 100.0, 0.0, 100.0] {
+        for lost in [0.0, 100.0, 0.0, 100.0, 0.0] {
             alone.saw(0.02, 1000.0, lost);
         }
         assert_eq!(alone.rate(), Some(1000.0));
@@ -93,12 +104,16 @@ mod tests {
 
     #[test]
     fn another_rate_again_and_again_ends_the_belief() {
-        let mut alone = after(&[10.0, 11.0, 12.0, 11.0, 12.0, 11.0, 12.0], 0.0);
+        let windows = [10.0, 11.0, 12.0, 11.0, 12.0, 11.0, 12.0];
+        let mut alone = after(&windows, 0.0);
         let mut rounds = 0;
         while alone.rate().is_some() {
-            alone.saw(0.012, 500.0, 0.0);
+            alone.saw(0.012, 900.0, 0.0);
             rounds += 1;
         }
-        assert_eq!(rounds, 2);
+        assert_eq!(rounds, 1);
+        let mut alone = after(&windows, 0.0);
+        alone.saw(0.012, 500.0, 0.0);
+        assert_eq!(alone.rate(), None);
     }
 }
