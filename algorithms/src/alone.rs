@@ -85,7 +85,8 @@ impl Algorithm for Alone {
     fn start(&mut self, _now: Time, out: &mut Commands) {
         out.run(&rate_hold::PROGRAM);
         self.hold(out);
-        out.set(control::INTERVAL_US, FIRST_REPORT_US);
+        out.set(control::INTERVAL_US, FIRST_REPORT_US)
+            .set(control::REPORT_LOSS, u32::from(self.law.wants_loss_at_once()));
     }
 
     fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands) {

@@ -4,7 +4,8 @@
 # or marked: what the agent would answer comes after the ACK that it is for, and after the last one of a flight too late.
 #
 # Sends one report per `interval_us`, one at once after a timeout, and one as soon as more than `most_acks`
-# round-trip samples came in. The agent sets Cwnd (bytes) and Rate (bytes/s) directly. The sums give the
+# round-trip samples came in. With `report_loss` a packet lost or marked is reported at once too, unless the report
+# before was such a one: a law that decreases does so once per round trip. The agent sets Cwnd (bytes) and Rate (bytes/s) directly. The sums give the
 # least-squares slope of the round-trip time over arrival time with its standard error: t is counted from the
 # start of the window, both t and rtt in units of 16 us, so that n samples of t^2 stay below 2^64 for windows up
 # to a minute. A call without a round-trip sample (a loss detection) reads it as 2^32 - 1; such a call counts as
@@ -14,6 +15,9 @@
     (interval_us 50000) # time between two reports, us
     (most_acks +infinity) # round-trip samples that a report may hold
     (grow 0) # 1: slow start; the program ends it
+    (report_loss 0) # 1: a packet lost or marked is reported at once
+    (reported_loss 0) # 1: the report before was of one
+    (due_us 0) # the time between reports that counts now
     (Report
         (volatile acked 0) # bytes acknowledged in this window
         (volatile lost 0) # packets found lost in this window
@@ -41,6 +45,8 @@
     (:= Report.inflight Flow.bytes_in_flight)
     (:= Report.marked (+ Report.marked Ack.ecn_packets))
     (:= grow (if (|| Flow.was_timeout (> (+ Ack.lost_pkts_sample Ack.ecn_packets) 0)) 0))
+    (:= due_us interval_us)
+    (:= due_us (if (&& (> report_loss reported_loss) (> (+ Report.lost Report.marked) 0)) 0))
     (fallthrough)
 )
 (when (&& (> grow 0) (> (* 2 (+ Flow.bytes_in_flight Ack.bytes_acked)) Cwnd))
@@ -60,7 +66,9 @@
     (:= Report.sum_rttrtt (+ Report.sum_rttrtt (* y y)))
     (fallthrough)
 )
-(when (|| (> Micros interval_us) (|| Flow.was_timeout (> Report.n most_acks)))
+(when (|| (> Micros due_us) (|| Flow.was_timeout (> Report.n most_acks)))
+    (:= reported_loss 0)
+    (:= reported_loss (if (== due_us 0) 1))
     (:= Micros 0)
     (report)
 )

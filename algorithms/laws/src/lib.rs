@@ -96,6 +96,11 @@ pub trait Law: Debug + Send {
     fn reports_per_rtt(&self) -> u32 {
         1
     }
+
+    /// True where a loss or a mark is to be reported at once, before the round trip is over.
+    fn wants_loss_at_once(&self) -> bool {
+        false
+    }
 }
 
 /// A law as a registry knows it.

@@ -524,6 +524,10 @@ impl Law for Track {
     fn in_slow_start(&self) -> bool {
         self.starting
     }
+
+    fn wants_loss_at_once(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

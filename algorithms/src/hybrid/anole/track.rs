@@ -51,7 +51,7 @@ impl Anole {
         self.track = new_track(self.flow, &self.params);
         self.track.take_over(window as u64, self.path.min_rtt());
         self.enter(Stage::Track);
-        out.run(&rate_hold::PROGRAM);
+        out.run(&rate_hold::PROGRAM).set(control::REPORT_LOSS, u32::from(self.track.wants_loss_at_once()));
         self.follow_track(now, self.path.srtt(), out);
     }
 

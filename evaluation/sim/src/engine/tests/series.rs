@@ -4,6 +4,8 @@ use super::*;
 use crate::plan::{Custom, plan_custom, shipped};
 use anole_algorithms::{Algorithm, Commands, FlowInfo, Report};
 use anole_programs::Program;
+use anole_programs::rate_hold::{self, control};
+use std::sync::Mutex;
 
 const LINK: &str = "
 name = \"series\"
@@ -88,4 +90,46 @@ fn a_run_can_be_ended() {
     assert!(ended.is_none() && told < 15, "{told}");
     let whole = run_while(&scenario, plans.clone(), 1, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(whole, run(&scenario, plans, 1, AgentScript::default(), &mut |_| ()));
+}
+
+/// Tells how long each report took, us, and what was lost in it.
+struct Told(u32, Arc<Mutex<Vec<(u64, u64)>>>);
+
+impl Algorithm for Told {
+    fn start(&mut self, _: Time, out: &mut Commands) {
+        let once_a_second = out.run(&rate_hold::PROGRAM).cwnd(14_480).set(control::INTERVAL_US, 1_000_000);
+        once_a_second.set(control::REPORT_LOSS, self.0);
+    }
+    fn on_report(&mut self, _: Time, report: &Report<'_>, out: &mut Commands) {
+        out.cwnd(14_480);
+        let seen = rate_hold::Report::read(report.values).unwrap();
+        // A timeout is reported at once too.
+        let elapsed_us = if seen.timeout > 0 { u64::MAX } else { seen.elapsed_us };
+        self.1.lock().unwrap().push((elapsed_us, seen.lost));
+    }
+}
+
+#[test]
+fn rate_hold_reports_a_loss_at_once_but_not_twice_in_a_row() {
+    let lossy = LINK.replace("buffer_bdp = 1.0", "buffer_bdp = 1.0\nrandom_loss = 0.01");
+    let scenario = Scenario::parse(&lossy, "lossy.toml", &[], &mut |_| Err(String::new())).unwrap();
+    let reports = |report_loss| {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (told_to, programs) = (told.clone(), vec![&rate_hold::PROGRAM]);
+        let make =
+            move |_: FlowInfo, _: u64| Box::new(Told(report_loss, told_to.clone())) as Box<dyn Algorithm>;
+        let custom = Custom { name: "told".to_string(), programs, make: Arc::new(make) };
+        let plans = plan_custom(&scenario, &custom, &shipped(), 1).unwrap();
+        run(&scenario, plans, 1, AgentScript::default(), &mut |_| ());
+        told.lock().unwrap().clone()
+    };
+    let early = |reports: &[(u64, u64)]| reports.iter().map(|(us, _)| *us < 1_000_000).collect::<Vec<_>>();
+    let told = reports(0);
+    assert!(told.iter().any(|(_, lost)| *lost > 1) && !early(&told).contains(&true), "{told:?}");
+    let told = reports(1);
+    assert!(told.iter().all(|(us, lost)| *us >= 1_000_000 || *lost > 0), "{told:?}");
+    assert!(
+        early(&told).windows(2).all(|two| two != [true, true]) && early(&told).contains(&true),
+        "{told:?}"
+    );
 }
