@@ -6,7 +6,8 @@
 #                          target = w_max + C * mss * (t - K)^3, limited to 1.5 * Cwnd
 #   on a loss, once per (2 - beta) round trips:  w_max = Cwnd, less (1 - beta)/2 of it when below the last w_max;
 #                          Cwnd *= beta;  K = cbrt((w_max - Cwnd) / (C * mss))
-# A round-trip time of twice the smallest ends slow start. The window grows while it is in use, as in the
+# A round-trip time of twice the smallest ends slow start. An agent that sets `ssthresh` to the window when the program
+# begins leaves slow start out: w_max is that window. The window grows while it is in use, as in the
 # program cubic. It has no estimate of Reno's window: C is what the policy has for short paths.
 #
 # The cube root is Newton's, one step per ACK, from the last K: k -= (k - a/k^2)/3, where a is the third power.
@@ -59,7 +60,7 @@
     (:= base_us (min base_us Flow.rtt_sample_us))
     (fallthrough)
 )
-(when (&& (> ssthresh Cwnd) (> Report.rtt_us (* 2 base_us)))
+(when (|| (&& (> ssthresh Cwnd) (> Report.rtt_us (* 2 base_us))) (&& (== epoch_us 0) (> (+ Cwnd 1) ssthresh)))
     (:= ssthresh Cwnd)
     (:= w_max Cwnd)
     (:= drop 0)

@@ -4,7 +4,8 @@
 //! 2022, whose executor is `spine.ccp`. Which program, which registers and their values in start-up are the schema's.
 //!
 //! While the policy may not govern, `rate-hold` holds the window of the law CUBIC; the program comes back, from that
-//! window, with the policy's next decision.
+//! window, with the policy's next decision, and without slow start where it has a register `ssthresh` that the policy
+//! leaves alone.
 //!
 //! Deviation from Spine: start-up also ends when the round-trip time has doubled (see [`super::Orca`]).
 
@@ -34,6 +35,8 @@ pub(in crate::learned) struct Parameters {
     /// Registers that the agent sets for every policy, where the program has them.
     mss: Option<Register>,
     interval: Option<Register>,
+    /// What it sets when the program comes back.
+    ssthresh: Option<Register>,
     /// What the policy sets, in the order of its outputs.
     settings: Vec<Setting>,
     /// Register values of the start-up; none without one.
@@ -59,12 +62,15 @@ impl Parameters {
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
         let (reader, starting) = (Reader::new(program), !startup.is_empty());
         let (mss, interval) = (program.control("mss"), program.control("interval_us"));
+        let policys = |register: &Register| settings.iter().any(|setting| setting.register == *register);
+        let ssthresh = program.control("ssthresh").filter(|register| !policys(register));
         Parameters {
             flow,
             program,
             reader,
             mss,
             interval,
+            ssthresh,
             settings,
             startup,
             hold: Hold::new(flow),
@@ -91,6 +97,9 @@ impl Parameters {
         let (_, cwnd) = self.hold.in_force(monitor);
         self.cwnd = Bounds::DEFAULT.cwnd(cwnd, self.flow.mss);
         self.run(out);
+        if let Some(ssthresh) = self.ssthresh {
+            out.set(ssthresh, self.cwnd);
+        }
         self.paced = !self.program.paces();
         self.pace(monitor, out);
     }
@@ -174,7 +183,7 @@ impl Actuator for Parameters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anole_programs::{rate_hold, reno, spine};
+    use anole_programs::{rate_hold, reno, spine, spine_cubic};
 
     const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
     const CEILING: f64 = 1e9;
@@ -234,5 +243,16 @@ mod tests {
         assert_eq!(out.program().map(|program| program.name), Some("reno"));
         assert_eq!(fields(&out), [("Cwnd", 49_000), ("mss", 1000), ("Rate", 980_000), ("ssthresh", 30_000)]);
         assert!(actuator.read(Time::ZERO, &late).is_some());
+    }
+
+    #[test]
+    fn the_program_comes_back_without_slow_start() {
+        let beta = setting(&spine_cubic::PROGRAM, "beta", 0.6, 65_536.0);
+        let mut actuator = Parameters::new(FLOW, &spine_cubic::PROGRAM, vec![beta], Vec::new());
+        let (mut out, monitor) = (Commands::default(), Monitor::new(FLOW.mss));
+        actuator.yield_to_rule(Time::ZERO, 70_000, false, &monitor, &mut out);
+        out.clear();
+        apply(&mut actuator, vec![0.5], &mut out);
+        assert!(fields(&out).contains(&("ssthresh", 70_000)), "{:?}", fields(&out));
     }
 }
