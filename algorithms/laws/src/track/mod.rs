@@ -494,8 +494,9 @@ impl Law for Track {
             !self.base.is_raised(),
         );
         if seen.congested() && !self.episode.covers(now) {
-            self.episode.begin(now, seen.rtt.unwrap_or(rtt), MOST_KEPT, self.cwnd as u64);
+            let before = self.cwnd;
             self.lost(now, seen);
+            self.episode.begin(now, seen.rtt.unwrap_or(rtt), self.cwnd / before, before as u64);
             return self.keep_bounds();
         }
         self.cubic.on_feedback(now, &Feedback { lost: 0, marked: 0, ..*seen });
