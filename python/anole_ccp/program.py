@@ -93,7 +93,7 @@ def explain(program: Program | str | Path) -> str:
     """A program in words: its registers, what it takes of a datapath, and its byte code line by line.
 
     >>> print(explain("rate-hold").splitlines()[0])
-    rate-hold: ... of 16 report, 3 of 16 control, ...
+    rate-hold: ... of 16 report, 6 of 16 control, ...
     """
     program = program if isinstance(program, Program) else Program(program)
     raw = program._program
