@@ -51,6 +51,7 @@ impl Alone {
         if let Some(rate) = asked.rate {
             out.rate(Bounds::DEFAULT.clamp(rate));
         }
+        out.set(control::REPORT_LOSS, u32::from(self.law.wants_loss_at_once()));
     }
 }
 
@@ -85,8 +86,7 @@ impl Algorithm for Alone {
     fn start(&mut self, _now: Time, out: &mut Commands) {
         out.run(&rate_hold::PROGRAM);
         self.hold(out);
-        out.set(control::INTERVAL_US, FIRST_REPORT_US)
-            .set(control::REPORT_LOSS, u32::from(self.law.wants_loss_at_once()));
+        out.set(control::INTERVAL_US, FIRST_REPORT_US);
     }
 
     fn on_report(&mut self, now: Time, report: &Report<'_>, out: &mut Commands) {

@@ -526,8 +526,9 @@ impl Law for Track {
         self.starting
     }
 
+    /// Where the path swings a loss is judged when the round trip is over.
     fn wants_loss_at_once(&self) -> bool {
-        true
+        !self.swings.is_swinging()
     }
 }
 

@@ -51,7 +51,7 @@ impl Anole {
         self.track = new_track(self.flow, &self.params);
         self.track.take_over(window as u64, self.path.min_rtt());
         self.enter(Stage::Track);
-        out.run(&rate_hold::PROGRAM).set(control::REPORT_LOSS, u32::from(self.track.wants_loss_at_once()));
+        out.run(&rate_hold::PROGRAM);
         self.follow_track(now, self.path.srtt(), out);
     }
 
@@ -100,6 +100,7 @@ impl Anole {
         let pace = Rate::from_bytes_in(cwnd, base) * PACE;
         let interval = rtt.as_micros().clamp(INTERVAL_US.0, INTERVAL_US.1) as u32;
         out.set(control::INTERVAL_US, interval)
+            .set(control::REPORT_LOSS, u32::from(self.track.wants_loss_at_once()))
             .rate(Bounds::DEFAULT.clamp(pace))
             .cwnd(Bounds::DEFAULT.cwnd(cwnd, self.flow.mss));
     }
