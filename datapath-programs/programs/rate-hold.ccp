@@ -5,7 +5,8 @@
 #
 # Sends one report per `interval_us`, one at once after a timeout, and one as soon as more than `most_acks`
 # round-trip samples came in. With `report_loss` a packet lost or marked is reported at once too, unless the report
-# before was such a one: a law that decreases does so once per round trip. The agent sets Cwnd (bytes) and Rate (bytes/s) directly. The sums give the
+# before was such a one: a law that decreases does so once per round trip. The agent sets Cwnd (bytes) and Rate
+# (bytes/s) directly. The sums give the
 # least-squares slope of the round-trip time over arrival time with its standard error: t is counted from the
 # start of the window, both t and rtt in units of 16 us, so that n samples of t^2 stay below 2^64 for windows up
 # to a minute. A call without a round-trip sample (a loss detection) reads it as 2^32 - 1; such a call counts as
