@@ -107,6 +107,8 @@ fn a_broken_rule_is_told_with_its_line() {
         ("spine", "outputs = 4", "outputs = 5", "outputs = 5, the action takes 4"),
         ("spine", "watcher = 64", "watcher = 0", "watcher = 0 is outside 1..=8192"),
         ("spine", "high = 2.0", "high = 0.0", "alpha_tol: low = 0 is to be below high = 0"),
+        ("sage", "probe_rtt_s = 5.0", "probe_rtt_s = 0.5", "probe_rtt_s = 0.5 is outside [1.0, 10.0]"),
+        ("sage", "kind = \"cwnd-exp\"", "kind = \"rate-exp\"", "this action sets none"),
         (
             "spine",
             "program = \"spine\"",
@@ -151,6 +153,7 @@ fn a_broken_rule_is_told_with_its_line() {
         assert!(refusal.contains(message), "{refusal}, expected: {message}");
         // Rules about low and high, and about the last layer, point at a key of the same table.
         let exact = match (from, to) {
+            (_, "kind = \"rate-exp\"") => line(name, "probe_rtt_s = 5.0"),
             ("high = 2.0", _) => line(name, "name = \"alpha_tol\"") + 1,
             (_, "head = \"mixture\"") => line(name, "units = 1"),
             (_, "name = \"alpha_loss\"\nscale = 1e10") => line(name, from) + 1,

@@ -3,7 +3,8 @@
 //! ```text
 //!  report ─▶ monitor ─▶ (interval over?) ─▶ observation ─▶ ask ─▶ answer at once ─▶ decide ─▶ actuator
 //!              │                                            └ none yet: short reports until the deadline
-//!              └─▶ guard: heavy loss, timeout, no answers ─▶ the actuator's rule governs
+//!              ├─▶ guard: heavy loss, timeout, no answers ─▶ the actuator's rule governs
+//!              └─▶ probe of the base, where the schema asks for it ─▶ half of the window for two round trips
 //! ```
 //!
 //! Whatever the policy answers, a flow asks for at most twice what its path has ever delivered and for no
@@ -15,12 +16,13 @@ use super::actuator::{Actuator, FIRST_INTERVAL};
 use super::flow_policy::{Answer, FlowPolicy, deadline};
 use super::guard::Guard;
 use super::monitor::Monitor;
+use super::probe_rtt::ProbeRtt;
 use super::report::Sample;
 use crate::{Algorithm, Applied, Commands, FlowInfo, Report, Telemetry};
 use anole_model::{Bounds, Dur, Rate, Time};
-use anole_policies::Observation;
 use anole_policies::certificate;
 use anole_policies::schema::Interval;
+use anole_policies::{Decision, Observation};
 
 /// The first report comes with the first ACK, us: it brings the first round-trip time.
 const FIRST_REPORT_US: u32 = 1_000;
@@ -48,6 +50,7 @@ pub(super) struct Learned {
     actuator: Box<dyn Actuator>,
     monitor: Monitor,
     guard: Guard,
+    probe: Option<ProbeRtt>,
     /// The rule governs.
     ruled: bool,
     /// What the last question was about, and when its answer is due.
@@ -60,13 +63,15 @@ pub(super) struct Learned {
 }
 
 impl Learned {
-    /// The algorithm of a flow: a policy that decides so often, and what puts its decisions into effect.
+    /// The algorithm of a flow: a policy that decides so often, what puts its decisions into effect, and after how
+    /// long without its smallest round-trip time the window is halved to see it.
     pub fn new(
         flow: FlowInfo,
         interval: Interval,
         policy: Box<dyn FlowPolicy>,
         actuator: Box<dyn Actuator>,
         guard: Guard,
+        probe_after: Option<Dur>,
     ) -> Learned {
         Learned {
             flow,
@@ -75,6 +80,7 @@ impl Learned {
             actuator,
             monitor: Monitor::new(flow.mss),
             guard,
+            probe: probe_after.map(ProbeRtt::new),
             ruled: false,
             asked: None,
             begun: false,
@@ -112,7 +118,7 @@ impl Learned {
         self.policy.observe(&seen);
         if self.actuator.is_starting() {
             self.actuator.step_up(out);
-        } else if self.guard.policy_is_wanted() {
+        } else if self.guard.policy_is_wanted() && !self.is_probing() {
             self.policy.ask(now, due);
             self.asked = Some((seen, due));
             self.telemetry.inferences += 1;
@@ -172,6 +178,30 @@ impl Learned {
         }
     }
 
+    fn is_probing(&self) -> bool {
+        self.probe.as_ref().is_some_and(ProbeRtt::is_under_way)
+    }
+
+    /// Halves the window and gives it back, where the schema asks for that.
+    fn probe_rtt(&mut self, now: Time, sample: &Sample, out: &mut Commands) {
+        let (_, cwnd) = self.actuator.in_force(&self.monitor);
+        let (srtt, ceiling) = (self.srtt(), self.ceiling());
+        let policy_governs = self.begun && !self.ruled && !self.actuator.is_starting();
+        let Some(probe) = &mut self.probe else { return };
+        if sample.has_rtt() {
+            probe.saw(now, Dur::from_micros(sample.min_rtt_us));
+        }
+        if !policy_governs {
+            probe.cancel();
+        } else if let Some(window) = probe.window(now, cwnd, srtt) {
+            self.asked = None;
+            if let (false, Some(least)) = (probe.is_under_way(), probe.least()) {
+                self.monitor.believe_rtt(least);
+            }
+            self.actuator.apply(&Decision::Cwnd(window), ceiling, &self.monitor, out);
+        }
+    }
+
     /// When the next report is wanted.
     fn next_report(&self, now: Time) -> Dur {
         let interval = self.interval();
@@ -181,6 +211,9 @@ impl Learned {
         }
         if self.ruled || self.actuator.is_starting() {
             wait = wait.min(self.srtt());
+        }
+        if let Some(ends) = self.probe.as_ref().and_then(ProbeRtt::ends) {
+            wait = wait.min(ends.since(now));
         }
         wait.max(SHORTEST).min(LONGEST)
     }
@@ -223,6 +256,7 @@ impl Algorithm for Learned {
         if !self.actuator.is_starting() {
             self.obey_guard(now, &sample, out);
         }
+        self.probe_rtt(now, &sample, out);
         self.take_answer(now, out);
         if self.begun && now + self.interval() / EARLY >= self.next_decision {
             self.decide(now, out);

@@ -17,6 +17,7 @@ mod fault;
 mod flow_policy;
 mod guard;
 mod monitor;
+mod probe_rtt;
 mod report;
 mod spec;
 mod watch;

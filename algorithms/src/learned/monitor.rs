@@ -53,6 +53,12 @@ impl Late {
         *least = Some(least.map_or(rtt, |least| least.min(rtt)));
     }
 
+    /// The path has this round-trip time now, whatever was seen before.
+    fn believe_rtt(&mut self, rtt: Dur) {
+        let [now, before] = &mut self.spans;
+        (now.min_rtt, before.min_rtt) = (Some(rtt), None);
+    }
+
     fn saw_delivery(&mut self, rate: Rate) {
         self.spans[0].max_delivery = self.spans[0].max_delivery.max(rate);
     }
@@ -122,12 +128,17 @@ impl Monitor {
         }
     }
 
+    /// A probe found that the path has this round-trip time now: what the last ten seconds showed is forgotten.
+    pub fn believe_rtt(&mut self, rtt: Dur) {
+        self.long.believe_rtt(rtt);
+    }
+
     /// Takes a report.
     pub fn add(&mut self, now: Time, sample: &Sample) {
         self.long.advance(now, LONG);
         self.short.advance(now, SHORT);
         let [n, t, y, tt, ty, yy] = sample.sums;
-        if n >= 1.0 {
+        if sample.has_rtt() {
             self.saw_rtt(n, y / n * UNIT_S, yy / n * UNIT_S * UNIT_S, sample.min_rtt_us);
         }
         // The sums of a report count time from the report before it.
@@ -283,5 +294,9 @@ mod tests {
         }
         assert_eq!(monitor.recent_rtt(), Some(Dur::from_millis(80)));
         assert_eq!(monitor.min_rtt(), Some(Dur::from_millis(20)));
+        let base = |monitor: &mut Monitor| monitor.observe(Rate::ZERO, 0).unwrap().min_rtt_10s;
+        assert_eq!(base(&mut monitor), Dur::from_millis(20));
+        monitor.believe_rtt(Dur::from_millis(75));
+        assert_eq!(base(&mut monitor), Dur::from_millis(75));
     }
 }

@@ -45,6 +45,13 @@ pub(crate) struct Sample {
     pub sums: [f64; 6],
 }
 
+impl Sample {
+    /// A round-trip time was measured since the report before.
+    pub fn has_rtt(&self) -> bool {
+        self.sums[0] >= 1.0
+    }
+}
+
 /// Reads the reports of one program.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader {

@@ -10,6 +10,7 @@ use super::guard::Guard;
 use super::report::Reader;
 use crate::{Algorithm, Build, BuildError, Parameter, Program, Spec};
 use anole_laws::params;
+use anole_model::Dur;
 use anole_policies::Schema;
 use anole_policies::import::PEERS;
 use anole_policies::schema::{Action, Interval, ParameterRange, StartupParameter};
@@ -103,7 +104,8 @@ fn build(row: &Schema, known: &[Parameter], what: &Build) -> Result<Box<dyn Algo
         ms if ms > 0.0 => Interval { ms, rtts: 0.0 },
         _ => schema.interval,
     };
-    Ok(Box::new(Learned::new(what.flow, interval, policy, actuator, guard)))
+    let probe_after = row.algorithm.probe_rtt_s.map(Dur::from_secs_f64);
+    Ok(Box::new(Learned::new(what.flow, interval, policy, actuator, guard, probe_after)))
 }
 
 /// The actuator of a policy that sets registers; its start-up is the row's.

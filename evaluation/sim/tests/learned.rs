@@ -84,3 +84,29 @@ fn a_policy_in_training_governs_whatever_it_does() {
     assert!(questions.load(Ordering::Relaxed) > 24_000 / 150, "{questions:?}");
     assert!(last.loss_rate > 0.2, "{last:?}");
 }
+
+/// Jain's index of four flows over the second half of a minute, on 48 Mbps with one bandwidth-delay product of buffer.
+fn jain_of_four(alg: &str, rtt_ms: f64) -> f64 {
+    let text = format!(
+        "name = \"four\"\nduration_s = 60.0\nwarmup_s = 30.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 48.0\n\
+         one_way_delay_ms = {}\nbuffer_bdp = 1.0\n[[flow]]\nalg = \"{alg}\"\ncount = 4\nstart_spacing_s = 5.0\n",
+        rtt_ms / 2.0
+    );
+    let scenario = Scenario::parse(&text, "four", &[], &mut |_| Err(String::new())).unwrap();
+    let plans = plan(&scenario, &Choice::default(), &shipped(), 1).unwrap();
+    let result = run(&scenario, plans, 1, AgentScript::default(), &mut |_| ());
+    let shares: Vec<f64> = result.flows.iter().map(|flow| flow.throughput_mbps.unwrap()).collect();
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (4.0 * shares.iter().map(|share| share * share).sum::<f64>())
+}
+
+#[test]
+fn four_flows_of_a_shipped_policy_share() {
+    for alg in ["libra-rl", "orca", "sage", "spine", "spine-cubic"] {
+        for rtt_ms in [20.0, 50.0, 100.0, 200.0] {
+            let jain = jain_of_four(alg, rtt_ms);
+            println!("{alg}, {rtt_ms} ms: {jain:.3}");
+            assert!(jain >= 0.9, "{alg}, {rtt_ms} ms: {jain}");
+        }
+    }
+}

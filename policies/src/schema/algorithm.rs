@@ -15,6 +15,9 @@ pub struct AlgorithmTable {
     /// Of an action that sets registers: their values until the first loss, or until the round-trip time has
     /// doubled. The policy only watches meanwhile. Without any it decides from the first round-trip time on.
     pub startup: BTreeMap<String, f64>,
+    /// Of an action on a window: once nothing near the smallest round-trip time has been seen for so long, s, the window
+    /// is halved for two round trips, in which flows that share a queue see their path without it.
+    pub probe_rtt_s: Option<f64>,
     /// Values of the start-up that a user may change.
     #[serde(rename = "parameter")]
     pub parameters: Vec<StartupParameter>,
@@ -22,7 +25,7 @@ pub struct AlgorithmTable {
 
 impl Default for AlgorithmTable {
     fn default() -> AlgorithmTable {
-        AlgorithmTable { alone: true, startup: BTreeMap::new(), parameters: Vec::new() }
+        AlgorithmTable { alone: true, startup: BTreeMap::new(), probe_rtt_s: None, parameters: Vec::new() }
     }
 }
 

@@ -16,6 +16,8 @@ const MAX_WINDOW: usize = 2000;
 const MAX_CLIP: f64 = 1e9;
 /// Longest time between decisions, ms.
 const MAX_INTERVAL_MS: f64 = 10_000.0;
+/// Round-trip times that a flow remembers are five to ten seconds old: probes further apart find them forgotten.
+const PROBE_S: [f64; 2] = [1.0, 10.0];
 
 /// A rule that is broken, and the key that breaks it.
 pub(super) struct Broken {
@@ -172,6 +174,15 @@ fn algorithm(table: &AlgorithmTable, action: &Action) -> Result<(), Broken> {
             format!("{name}: {values:?} is outside the action's range")
         })
     };
+    if let Some(after) = table.probe_rtt_s {
+        let place = ("[algorithm]", 0, "probe_rtt_s");
+        let is_window =
+            matches!(action, Action::CwndExp { .. } | Action::CwndStep { .. } | Action::CwndTable { .. });
+        require(is_window, place, || "probe_rtt_s halves a window, and this action sets none".to_string())?;
+        require((PROBE_S[0]..=PROBE_S[1]).contains(&after), place, || {
+            format!("probe_rtt_s = {after} is outside {PROBE_S:?}")
+        })?;
+    }
     for (name, value) in &table.startup {
         check(("[algorithm.startup]", 0, name), name, &[*value])?;
     }
