@@ -3,8 +3,8 @@
 //! Once a round trip:
 //!
 //! ```text
-//! queue below the target  the window grows: by half a packet, twice as much each round trip that stays below, and by
-//!                         an eighth at once towards the window that it had before
+//! queue below the target  the window grows: by half a packet, twice as much each round trip that stays below (below 100
+//!                         packets a packet at most), and by an eighth at once towards the window that it had before
 //! queue above the target  it is cut by the excess, an eighth at most
 //! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another; beyond
 //!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast
@@ -69,6 +69,9 @@ const STEADY: u32 = 4;
 const FIRST_STEP: f64 = 0.5;
 /// The largest step, share of the window.
 const LARGEST_STEP: f64 = 0.25;
+/// Below so many packets a step is no more than one, where the flow is not known to be alone: flows that share a queue come
+/// to equal shares by growing alike and giving way in proportion.
+const ADDITIVE: (f64, f64) = (100.0, 1.0);
 /// The largest cut in a round trip and the step back towards the window before the cuts, share of the window: a path
 /// whose capacity comes back finds most of it.
 const LARGEST_CUT: f64 = 0.125;
@@ -351,7 +354,7 @@ impl Track {
     }
 
     /// The queue is others': CUBIC governs for a while, from the window in force.
-    fn compete(&mut self) {
+    pub fn compete(&mut self) {
         self.tell_cubic();
         self.competes = (self.competes.1, (2 * self.competes.1).min(COMPETES.1));
     }
@@ -381,7 +384,12 @@ impl Track {
         let alone = self.alone_window();
         let few = self.cwnd < FEW * self.mss && alone.is_none();
         let back = (LARGEST_CUT * self.cwnd).min(self.held - self.cwnd) / self.mss;
-        let largest = if few { FIRST_STEP } else { (LARGEST_STEP * self.cwnd / self.mss).max(FIRST_STEP) };
+        let shared = alone.is_none() && !self.swings.is_swinging() && self.cwnd < ADDITIVE.0 * self.mss;
+        let largest = match (shared, few) {
+            (true, _) => ADDITIVE.1,
+            (false, true) => FIRST_STEP,
+            (false, false) => (LARGEST_STEP * self.cwnd / self.mss).max(FIRST_STEP),
+        };
         self.step = (2.0 * self.step).clamp(FIRST_STEP, largest).max(back);
         if let Some(window) = alone.filter(|window| self.cwnd < window + FULL * self.mss) {
             self.step = self.step.min(((window - self.cwnd) / self.mss).max(FIRST_STEP));

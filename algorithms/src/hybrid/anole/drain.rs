@@ -72,7 +72,7 @@ pub(super) fn due(
     params: &AnoleParams,
 ) -> Option<(Reason, f64)> {
     let ratio = rtt.as_secs_f64() / path.min_rtt().as_secs_f64().max(1e-9);
-    if ratio > 1.0 + queue.tolerated {
+    if ratio > 1.0 + queue.drains {
         let share = (path.min_rtt() + queue.target).as_secs_f64() / rtt.as_secs_f64();
         Some((Reason::Queue, share.clamp(MIN_SHARE, MAX_SHARE)))
     } else if path.min_rtt_is_stale(now, params) || path.own_loss.needs_proof() {
@@ -110,10 +110,10 @@ impl Anole {
         self.hold(self.rate * share, span, out);
     }
 
-    /// The queue at this round-trip time, in queues tolerated.
+    /// The queue at this round-trip time, in queues from which on it drains.
     fn queues(&self, rtt: Dur) -> f64 {
         let ratio = rtt.as_secs_f64() / self.path.min_rtt().as_secs_f64().max(1e-9);
-        (ratio - 1.0) / self.target_queue().tolerated
+        (ratio - 1.0) / self.target_queue().drains
     }
 
     /// The drain is over; the rate decided on, or the one that the drain told, is in force again.
@@ -155,7 +155,7 @@ impl Anole {
 mod tests {
     use super::*;
 
-    const QUEUE: TargetQueue = TargetQueue { target: Dur::from_millis(5), tolerated: 0.2 };
+    const QUEUE: TargetQueue = TargetQueue { target: Dur::from_millis(5), tolerated: 0.2, drains: 0.2 };
 
     #[test]
     fn a_long_queue_is_drained_by_at_most_half() {

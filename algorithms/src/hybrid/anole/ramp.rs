@@ -22,6 +22,10 @@ use anole_programs::{Commands, Program};
 const LOSS_LIMIT: f64 = 0.1;
 /// Losses below this many packets in one report never end a ramp.
 const LOSS_PACKETS: u64 = 8;
+/// Growth per round trip of slow start.
+const SLOW_START: f64 = 1.0;
+/// What is left of what arrives when slow start ends among flows that fill the buffer: CUBIC's β (RFC 9438).
+const CUT: f64 = 0.7;
 /// Reports without growth that end a ramp (BBR's full-pipe count).
 const PLATEAU_REPORTS: u32 = 3;
 /// Growth per report, relative to the growth asked for, below which the delivery rate has levelled off
@@ -89,6 +93,8 @@ pub(super) struct Ramp {
     /// The window at the last report, bytes.
     cwnd: u64,
     flat_reports: u32,
+    /// The last report's loss ends it.
+    lossy: bool,
     /// The window, which grows while it is in use, did not in the last half round trip and more.
     limited: bool,
 }
@@ -106,13 +112,14 @@ impl Ramp {
         out.run(Self::program())
             .cwnd(cwnd)
             .set(control::GAIN_16, (gain * 16.0).round() as u32)
-            .set(control::PACE_16, if gain < 1.0 { PACE_16.1 } else { PACE_16.0 });
+            .set(control::PACE_16, if gain < SLOW_START { PACE_16.1 } else { PACE_16.0 });
         let ramp = Ramp {
             gain,
             before: path.delivery_rate(),
             best: Rate::ZERO,
             cwnd: u64::from(cwnd),
             flat_reports: 0,
+            lossy: false,
             limited: false,
         };
         ramp.aim(aim, path, params, out);
@@ -122,6 +129,10 @@ impl Ramp {
     /// The program that it runs.
     pub fn program() -> &'static Program {
         &ramp::PROGRAM
+    }
+
+    fn is_slow_start(&self) -> bool {
+        self.gain >= SLOW_START
     }
 
     /// Growth per round trip.
@@ -135,7 +146,7 @@ impl Ramp {
             true => {
                 let min = path.min_rtt();
                 // Slow start has no rate yet that would tell what to aim at.
-                let tolerable = if self.gain < 1.0 { Dur::ZERO } else { min.mul_f64(0.5 * params.mu) };
+                let tolerable = if self.is_slow_start() { min.mul_f64(0.5 * params.mu) } else { Dur::ZERO };
                 let rise = aim.max(tolerable).max(MIN_RISE);
                 (min + rise).as_micros().min(u64::from(NO_EXIT_US)) as u32
             }
@@ -168,7 +179,7 @@ impl Ramp {
             self.limited = !widened;
         }
         let lost = seen.lost.saturating_mul(u64::from(mss));
-        let lossy =
+        self.lossy =
             seen.lost >= LOSS_PACKETS && lost as f64 > LOSS_LIMIT * (lost.saturating_add(seen.acked)) as f64;
         match path.delivery_rate() > self.best * (1.0 + self.gain * PLATEAU_SHARE) {
             true => self.flat_reports = 0,
@@ -177,7 +188,7 @@ impl Ramp {
         self.best = self.best.max(path.delivery_rate());
         let aim = TargetQueue::of(Rate::from_bytes_in(seen.cwnd, path.srtt()), path, mss, params).target;
         self.aim(aim, path, params, out);
-        seen.ended > 0 || seen.timeout > 0 || lossy || self.flat_reports >= PLATEAU_REPORTS
+        seen.ended > 0 || seen.timeout > 0 || self.lossy || self.flat_reports >= PLATEAU_REPORTS
     }
 }
 
@@ -207,11 +218,15 @@ impl Anole {
     }
 
     /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with. What an application has tells
-    /// nothing of the path: then the window goes on to the law that needs no model of it.
+    /// nothing of the path: then the window goes on to the law that needs no model of it. Nor does slow start where packets
+    /// are lost and the queue is as long as at its beginning: it joined flows that fill the buffer.
     fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
         self.patience.ended(ramp.before, ramp.best);
         if ramp.limited {
             return self.track_from(now, self.rate, out);
+        }
+        if ramp.is_slow_start() && ramp.lossy && rtt <= self.short_rtt() {
+            return self.join(now, self.path.delivery_rate() * CUT, out);
         }
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.start_cycle(out);

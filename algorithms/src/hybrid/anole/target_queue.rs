@@ -14,6 +14,8 @@ use anole_model::{Dur, Rate};
 const REFERENCE: Dur = Dur::from_millis(50);
 /// What a flow alone aims at, share of the smallest round-trip time.
 const ALONE: f64 = 0.03;
+/// What is left of µ, beyond which a flow drains, where it is not known to be alone.
+const SHARED: f64 = 0.5;
 /// Queues tolerated per queue aimed at: tests of other rates come on top of it.
 const TOLERATED_TARGETS: f64 = 2.0;
 /// No standing queue is aimed at beyond this, s: a slow flow's few packets take long.
@@ -27,6 +29,8 @@ pub(super) struct TargetQueue {
     /// What its utility tolerates (µ of eq. 2), share of the smallest round-trip time: never less than twice
     /// what it aims at.
     pub tolerated: f64,
+    /// Where it drains, the same: flows that share a queue have no use for the part of µ that tests need.
+    pub drains: f64,
 }
 
 impl TargetQueue {
@@ -40,7 +44,9 @@ impl TargetQueue {
         let packets = (params.fill * (REFERENCE.as_secs_f64() / packet_s).sqrt()).min(tolerable);
         let target = Dur::from_secs_f64((packets * packet_s).min(MAX_TARGET_S));
         let share = target.as_secs_f64() / min_rtt.as_secs_f64().max(1e-9);
-        TargetQueue { target, tolerated: params.mu.max(TOLERATED_TARGETS * share) }
+        let tolerated = |mu: f64| mu.max(TOLERATED_TARGETS * share);
+        let drains = if path.share.is_alone() { params.mu } else { SHARED * params.mu };
+        TargetQueue { target, tolerated: tolerated(params.mu), drains: tolerated(drains) }
     }
 }
 

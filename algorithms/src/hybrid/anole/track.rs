@@ -55,6 +55,13 @@ impl Anole {
         self.follow_track(now, self.path.srtt(), out);
     }
 
+    /// The law governs, among flows that fill the buffer.
+    pub(super) fn join(&mut self, now: Time, rate: Rate, out: &mut Commands) {
+        self.trust.lose(now, rate, self.path.srtt());
+        self.track_from(now, rate, out);
+        self.track.compete();
+    }
+
     /// A round trip of the law is over.
     pub(super) fn on_track_report(&mut self, now: Time, report: &rate_hold::Report, out: &mut Commands) {
         let mut seen = alone::feedback(report);
