@@ -82,13 +82,18 @@ impl Base {
 
     /// True when it was raised and no round-trip time as short as the smallest of all has been seen for `age`.
     pub fn needs_proof(&self, now: Time, age: Dur) -> bool {
-        self.doubtful && self.floor.is_some_and(|(_, seen)| now.since(seen) > age)
+        self.doubtful && self.is_old(now, age)
+    }
+
+    /// True when no round-trip time as short as the smallest of all has been seen for `age`.
+    pub fn is_old(&self, now: Time, age: Dur) -> bool {
+        self.floor.is_some_and(|(_, seen)| now.since(seen) > age)
     }
 
     /// True when nothing as short as the smallest round-trip time of all has been seen for so long that there may be none
     /// any more.
     pub fn is_unseen(&self, now: Time, rtt: Dur) -> bool {
-        self.floor.is_some_and(|(_, seen)| now.since(seen) > HELD.max(rtt * UNSEEN_ROUNDS))
+        self.is_old(now, HELD.max(rtt * UNSEEN_ROUNDS))
     }
 
     /// What was known is forgotten; what is seen until [`Base::prove`] is the truth.

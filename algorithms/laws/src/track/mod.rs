@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! queue below the target  the window grows: by half a packet, twice as much each round trip that stays below (below 100
-//!                         packets a packet at most), and by an eighth at once towards the window that it had before
+//!                         packets a packet at most in the first eight), and by an eighth at once towards the window that it had before
 //! queue above the target  it is cut by the excess, an eighth at most
 //! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another; beyond
 //!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast
@@ -15,8 +15,8 @@
 //! have made it (the largest step) is a path that swings, and is judged when it stands. The base is a belief: where cuts
 //! have not shortened the round-trip time as they should have, what was taken for a queue is none of this flow's, and
 //! the base is raised (`base.rs`). That is what follows a path that has become longer, ACKs that are late, batches, and
-//! flows that fill the buffer whatever this one does. A base in doubt is proved every ten seconds, as BBR's, by an all
-//! but empty window. Where round-trip times jump again and again, a longer one that comes again under another window is
+//! flows that fill the buffer whatever this one does. A base in doubt, or one that a window which stays has not seen for so
+//! long, is proved every ten seconds, as BBR's, by an all but empty window. Where round-trip times jump again and again, a longer one that comes again under another window is
 //! the path's in another of its states, and CUBIC governs after each jump (`swings.rs`).
 //!
 //! Where the rate stays as it is while the round-trip time moves, the flow has the path for itself (`alone.rs`). The window
@@ -70,8 +70,10 @@ const FIRST_STEP: f64 = 0.5;
 /// The largest step, share of the window.
 const LARGEST_STEP: f64 = 0.25;
 /// Below so many packets a step is no more than one, where the flow is not known to be alone: flows that share a queue come
-/// to equal shares by growing alike and giving way in proportion.
+/// to equal shares by growing alike and giving way in proportion …
 const ADDITIVE: (f64, f64) = (100.0, 1.0);
+/// … for so many steps in a row: a queue that stays short for longer is nobody's.
+const ADDITIVE_STEPS: u32 = 8;
 /// The largest cut in a round trip and the step back towards the window before the cuts, share of the window: a path
 /// whose capacity comes back finds most of it.
 const LARGEST_CUT: f64 = 0.125;
@@ -129,6 +131,8 @@ pub struct Track {
     last_rtt: Option<f64>,
     /// Packets by which it grew last; zero when it did not.
     step: f64,
+    /// Steps since the last cut.
+    steps: u32,
     /// The window that found no queue, to step back to, bytes.
     held: f64,
     /// What the path carried in a round trip when congestion was met last, bytes.
@@ -161,6 +165,7 @@ impl Track {
             episode: Episode::default(),
             last_rtt: None,
             step: 0.0,
+            steps: 0,
             held: 0.0,
             limit: None,
             clean_rounds: 0,
@@ -369,6 +374,7 @@ impl Track {
         let excess = standing - self.base_under(standing) - self.target(standing);
         self.held *= HELD;
         if excess > 0.0 {
+            self.steps = 0;
             return self.cut(now, standing, excess);
         }
         self.held = self.held.max(self.cwnd);
@@ -377,6 +383,9 @@ impl Track {
             self.step = 0.0;
             if self.whole() <= LEAST.0 * self.mss && self.queue_stands(standing) && self.stays_at_least() {
                 self.base.raise(now, Dur::from_secs_f64(standing));
+            } else if self.base.is_old(now, DOUBT) {
+                // The queue aimed at may be a path that has become longer by as much.
+                self.seek_proof(now, Dur::from_secs_f64(standing));
             }
             return;
         }
@@ -384,7 +393,11 @@ impl Track {
         let alone = self.alone_window();
         let few = self.cwnd < FEW * self.mss && alone.is_none();
         let back = (LARGEST_CUT * self.cwnd).min(self.held - self.cwnd) / self.mss;
-        let shared = alone.is_none() && !self.swings.is_swinging() && self.cwnd < ADDITIVE.0 * self.mss;
+        self.steps = self.steps.saturating_add(1);
+        let shared = self.steps <= ADDITIVE_STEPS
+            && alone.is_none()
+            && !self.swings.is_swinging()
+            && self.cwnd < ADDITIVE.0 * self.mss;
         let largest = match (shared, few) {
             (true, _) => ADDITIVE.1,
             (false, true) => FIRST_STEP,
