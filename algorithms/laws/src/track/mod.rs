@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! queue below the target  the window grows: by half a packet, twice as much each round trip that stays below (below 100
-//!                         packets a packet at most in the first eight), and by an eighth at once towards the window that it had before
+//!                         packets a packet at most in the first eight), and by an eighth at once towards the window
+//!                         that it had before
 //! queue above the target  it is cut by the excess, an eighth at most
 //! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another; beyond
 //!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast
@@ -15,8 +16,9 @@
 //! have made it (the largest step) is a path that swings, and is judged when it stands. The base is a belief: where cuts
 //! have not shortened the round-trip time as they should have, what was taken for a queue is none of this flow's, and
 //! the base is raised (`base.rs`). That is what follows a path that has become longer, ACKs that are late, batches, and
-//! flows that fill the buffer whatever this one does. A base in doubt, or one that a window which stays has not seen for so
-//! long, is proved every ten seconds, as BBR's, by an all but empty window. Where round-trip times jump again and again, a longer one that comes again under another window is
+//! flows that fill the buffer whatever this one does. A base in doubt, or one that a window which stays has not seen
+//! for so long, is proved every ten seconds, as BBR's, by an all but empty window. Where round-trip times jump again and
+//! again, a longer one that comes again under another window is
 //! the path's in another of its states, and CUBIC governs after each jump (`swings.rs`).
 //!
 //! Where the rate stays as it is while the round-trip time moves, the flow has the path for itself (`alone.rs`). The window

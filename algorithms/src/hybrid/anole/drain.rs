@@ -6,9 +6,9 @@
 //!   rate would need longer than a round trip for that, for as long as it needs;
 //! - one round trip later the last packet of the drain tells what came of it; a queue that is still long
 //!   is drained again at once;
-//! - fairness back-off: a flow whose queue is longer than it tolerates gives up a share of its rate for good, the more
-//!   the longer: flows with more than their part of the path are the first to find the queue too long, and find it
-//!   longer (see [`super::target_queue`]);
+//! - fairness back-off: a flow that drains a queue gives up a share of its rate for good, the more the longer: flows
+//!   with more than their part of the path are the first to find the queue too long, and find it longer (see
+//!   [`super::target_queue`]);
 //! - what one report shows may be a host that stood still: a flow yields, and believes an overload, only if a round
 //!   trip later, before the drain can have had an effect, the queue is still there;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
@@ -40,7 +40,7 @@ const OWN_LOSS_DIVISOR: u64 = 10;
 /// What a drain is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// The queue is longer than tolerated.
+    /// The queue is longer than the one from which on it drains.
     Queue,
     /// A ramp has ended.
     Ramp,
