@@ -77,3 +77,25 @@ fn flows_of_anole_alone_keep_the_queue_short() {
     let short = rtts.filter(|rtt| *rtt < 1.6 * BASE_RTT_MS).count();
     assert!(short >= 4, "{short} of 6 runs");
 }
+
+/// A window that has grown fast shows late how long a queue it has made: that is not the queue of the one who has left.
+#[test]
+fn the_queue_is_short_and_the_link_in_use_five_seconds_after_cubic_stops() {
+    for (one_way_ms, bdp) in [(15, 4.0), (50, 1.0)] {
+        let set = [format!("b.one_way_delay_ms={one_way_ms}"), format!("b.buffer_bdp={bdp}")];
+        let runs: Vec<(f64, f64)> = (0..8)
+            .map(|seed| {
+                let flows = format!(
+                    "[[flow]]\nalg = \"anole\"\nack_jitter_us = 200\n\
+                     [[flow]]\nalg = \"cubic\"\nack_jitter_us = 200\nstart_s = {:.3}\nstop_s = 40.0\n",
+                    5.0 + 0.037 * f64::from(seed)
+                );
+                let ours = &simulate(&flows, &set, 1).flows[0];
+                (rtt_ms(ours, 45, 50) / f64::from(2 * one_way_ms), mbps(ours, 45, 60))
+            })
+            .collect();
+        println!("{one_way_ms} ms, {bdp} BDP: RTT over base and Mbps {runs:.2?}");
+        assert!(mean(runs.iter().map(|run| run.0)) < 1.15, "{one_way_ms} ms, {bdp} BDP: {runs:?}");
+        assert!(runs.iter().all(|&(_, mbps)| mbps > 90.0), "{one_way_ms} ms, {bdp} BDP: {runs:?}");
+    }
+}

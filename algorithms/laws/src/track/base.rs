@@ -1,8 +1,10 @@
 //! The round-trip time of the path without a queue, as far as this flow can tell.
 //!
 //! The smallest round-trip time, until a cut refutes it: with a queue of its own a flow that sends a share c less has
-//! a round-trip time shorter by c, down to the base. Where less than half of that came, the queue is not this flow's,
-//! or there is none: the round-trip time seen is the base now, and the window from before the cuts comes back. A raised
+//! a round-trip time shorter by c, down to the base. Where less than half of that came, and less is delivered than before,
+//! the queue is not this flow's, or there is none: the round-trip time seen is the base now, and the window from before the
+//! cuts comes back. Where as much is delivered as before, a queue stands, and its fall is on the way: a window that grew
+//! fast shows late how long a queue it has made. A raised
 //! base is held for [`HELD`], then it is the smallest round-trip time since. It stays in doubt until a round-trip time
 //! as short as before, or a nearly empty window ([`super::Track`] asks for one), tells the truth.
 
@@ -45,6 +47,22 @@ struct Cutting {
     /// The round-trip time that window led to, s: it shows a round trip later.
     rtt: f64,
     rounds: u32,
+    /// What was delivered under that window, bytes/s, where it is known.
+    rate: Option<f64>,
+    /// The window a round before, bytes.
+    last: f64,
+}
+
+impl Cutting {
+    fn begin(from: f64, rtt: f64) -> Cutting {
+        Cutting { from, rtt, rounds: 0, rate: None, last: from }
+    }
+
+    /// True where as much is delivered as before the cuts, though less is in flight.
+    fn keeps_busy(&self, delivered: Option<f64>) -> bool {
+        let cut = 1.0 - self.last / self.from;
+        delivered.zip(self.rate).is_some_and(|(now, before)| now >= before * (1.0 - REFUTES * cut))
+    }
 }
 
 /// The base and the cuts that it is judged by.
@@ -142,7 +160,7 @@ impl Base {
 
     /// The window is cut, from `cwnd` bytes at this round-trip time, s.
     pub fn cut(&mut self, cwnd: f64, rtt: f64) {
-        self.cutting.get_or_insert(Cutting { from: cwnd, rtt, rounds: 0 });
+        self.cutting.get_or_insert(Cutting::begin(cwnd, rtt));
     }
 
     /// What happened since is no consequence of the cuts.
@@ -150,25 +168,28 @@ impl Base {
         self.cutting = None;
     }
 
-    /// A round is over: what the cuts have told.
-    pub fn judge(&mut self, now: Time, rtt: Dur, cwnd: f64) -> Cuts {
+    /// A round is over, in which so much was delivered, bytes/s, if that tells anything: what the cuts have told.
+    pub fn judge(&mut self, now: Time, rtt: Dur, cwnd: f64, delivered: Option<f64>) -> Cuts {
         let Some(mut cutting) = self.cutting else { return Cuts::Pending };
         let rtt_s = rtt.as_secs_f64();
         if cutting.rounds == 0 {
-            cutting.rtt = cutting.rtt.max(rtt_s);
+            (cutting.rtt, cutting.rate) = (cutting.rtt.max(rtt_s), delivered);
         }
         let (cut, queue) = (1.0 - cwnd / cutting.from, 1.0 - self.secs() / cutting.rtt);
         let rounds = cutting.rounds;
-        self.cutting = (cut > 0.0).then_some(Cutting { rounds: rounds + 1, ..cutting });
+        self.cutting = (cut > 0.0).then_some(Cutting { rounds: rounds + 1, last: cwnd, ..cutting });
         if cut < DEEP_CUT.min(QUEUES_CUT * queue + LEAST_CUT) || rounds < ROUNDS {
             return Cuts::Pending;
         }
         let fell = 1.0 - rtt_s / cutting.rtt;
         if fell >= -ROSE && fell < REFUTES * cut.min(queue) {
+            if cutting.keeps_busy(delivered) {
+                return Cuts::Pending;
+            }
             self.raise(now, rtt);
             return Cuts::Refuted(cutting.from);
         }
-        self.cutting = Some(Cutting { from: cwnd, rtt: rtt_s, rounds: 0 });
+        self.cutting = Some(Cutting::begin(cwnd, rtt_s));
         Cuts::HadEffect
     }
 }
@@ -182,30 +203,35 @@ mod tests {
     }
 
     /// A base of 50 ms at 60 ms, then rounds of cuts by a tenth under which the round-trip time is what `rtt_ms` says:
-    /// the first that they tell, and the base.
-    fn cut(rtt_ms: impl Fn(u64) -> u64) -> (Cuts, f64) {
+    /// the first that they tell, and the base. `delivered` is bytes/s under a window.
+    fn cut(rtt_ms: impl Fn(u64) -> u64, delivered: impl Fn(f64) -> Option<f64>) -> (Cuts, f64) {
         let mut base = Base::default();
         base.saw(Time::ZERO, ms(50));
-        let mut cwnd = 100.0;
+        let (mut cwnd, mut before) = (100.0, 100.0);
         for round in 0..6 {
             let now = Time::from_micros(round * 60_000);
             let rtt = ms(rtt_ms(round));
             base.saw(now, rtt);
-            match base.judge(now, rtt, cwnd) {
+            match base.judge(now, rtt, cwnd, delivered(before)) {
                 Cuts::Pending => {}
                 told => return (told, base.secs()),
             }
             base.cut(cwnd, rtt.as_secs_f64());
-            cwnd *= 0.9;
+            (before, cwnd) = (cwnd, cwnd * 0.9);
         }
         (Cuts::Pending, base.secs())
     }
 
     #[test]
-    fn a_cut_without_effect_refutes_the_base_and_one_with_effect_or_a_capacity_that_falls_does_not() {
-        assert_eq!(cut(|_| 60), (Cuts::Refuted(100.0), 0.06));
-        assert_eq!(cut(|round| 60 - 5 * round.min(2)), (Cuts::HadEffect, 0.05));
-        assert_eq!(cut(|round| 60 + 20 * round), (Cuts::HadEffect, 0.05));
+    fn a_cut_without_effect_refutes_the_base_unless_it_had_one_the_capacity_fell_or_the_path_stays_busy() {
+        let [unknown, in_proportion, all]: [fn(f64) -> Option<f64>; 3] =
+            [|_| None, |cwnd| Some(cwnd / 0.06), |_| Some(1000.0)];
+        for tells in [unknown, in_proportion] {
+            assert_eq!(cut(|_| 60, tells), (Cuts::Refuted(100.0), 0.06));
+            assert_eq!(cut(|round| 60 - 5 * round.min(2), tells), (Cuts::HadEffect, 0.05));
+            assert_eq!(cut(|round| 60 + 20 * round, tells), (Cuts::HadEffect, 0.05));
+        }
+        assert_eq!(cut(|_| 60, all), (Cuts::Pending, 0.05), "a queue stands where the path stays busy");
     }
 
     #[test]

@@ -10,12 +10,13 @@
 //! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another; beyond
 //!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast
 //! a cut without effect    the window from before it comes back, and CUBIC's governs for some round trips: 4, and twice
-//!                         as many each time, half as many again after a cut that had its effect
+//!                         as many each time, half as many again after a cut that had its effect; not beyond 8 in a row
+//!                         without a queue
 //! ```
 //! The queue is what the round-trip time exceeds the base by; one that rose further in a round trip than the window can
 //! have made it (the largest step) is a path that swings, and is judged when it stands. The base is a belief: where cuts
 //! have not shortened the round-trip time as they should have, what was taken for a queue is none of this flow's, and
-//! the base is raised (`base.rs`). That is what follows a path that has become longer, ACKs that are late, batches, and
+//! the base is raised (`base.rs`), unless as much is delivered as before: then a queue stands, which shows late. That is what follows a path that has become longer, ACKs that are late, batches, and
 //! flows that fill the buffer whatever this one does. A base in doubt, or one that a window which stays has not seen
 //! for so long, is proved every ten seconds, as BBR's, by an all but empty window. Where round-trip times jump again and
 //! again, a longer one that comes again under another window is
@@ -91,6 +92,10 @@ const CALM: u32 = 8;
 const START_QUEUE: f64 = 0.5;
 /// Round trips for which CUBIC governs after a cut without effect, at first and at most.
 const COMPETES: (u32, u32) = (4, 256);
+/// Round trips in a row without a queue, after which it does not govern any more: there is nobody who fills the buffer.
+const NOBODY: u32 = 8;
+/// A base that falls below this share of what it was is that of a path without the queue in which congestion was met.
+const GONE: f64 = 0.9;
 /// Round trips at the smallest window under a long queue, after which the queue cannot be this flow's.
 const AT_LEAST_ROUNDS: u32 = 3;
 /// A base in doubt is proved when nothing has confirmed it for this long, by a window of [`LEAST`].1 for [`PROOF`].
@@ -142,6 +147,8 @@ pub struct Track {
     clean_rounds: u32,
     /// Round trips for which CUBIC governs still, and for how many after the next cut without effect.
     competes: (u32, u32),
+    /// Round trips in a row without a queue in which it governed.
+    empty: u32,
     /// Round trips at the smallest window under a long queue.
     at_least: u32,
     /// A base in doubt is being proved: until when, and the window before, bytes.
@@ -172,6 +179,7 @@ impl Track {
             limit: None,
             clean_rounds: 0,
             competes: (0, COMPETES.0),
+            empty: 0,
             at_least: 0,
             proof: None,
             proved: false,
@@ -233,10 +241,16 @@ impl Track {
         self.base.forget_cuts();
     }
 
+    /// What was delivered in a round, bytes/s; `None` where it is shorter than most of a round trip of `rtt`, s.
+    fn delivered(rtt: f64, seen: &Feedback) -> Option<f64> {
+        let span = seen.elapsed.as_secs_f64();
+        (span > 0.0 && span >= SPAN * rtt).then(|| seen.acked as f64 / span)
+    }
+
     /// What the path has carried in a round trip, bytes; `None` where this round does not tell.
     fn carried(&self, seen: &Feedback) -> Option<f64> {
-        let rounds = seen.elapsed.as_secs_f64() / seen.min_rtt?.as_secs_f64();
-        (rounds >= SPAN && seen.uses(self.cwnd as u64)).then(|| seen.acked as f64 / rounds)
+        let rtt = seen.min_rtt?.as_secs_f64();
+        Some(Self::delivered(rtt, seen).filter(|_| seen.uses(self.cwnd as u64))? * rtt)
     }
 
     /// CUBIC goes on from the window in force.
@@ -309,13 +323,14 @@ impl Track {
     }
 
     /// A window that the flow uses is judged by the queue.
-    fn round(&mut self, now: Time, rtt: Dur, used: bool) {
-        let rtt_s = rtt.as_secs_f64();
+    fn round(&mut self, now: Time, rtt: Dur, seen: &Feedback) {
+        let (rtt_s, used) = (rtt.as_secs_f64(), seen.uses(self.cwnd as u64));
         if let Some(window) = self.alone_window().filter(|_| used && self.queue_stands(rtt_s)) {
-            (self.cwnd, self.step) = (window, 0.0);
+            (self.cwnd, self.step, self.competes.0) = (window, 0.0, 0);
             return self.base.forget_cuts();
         }
-        match self.base.judge(now, rtt, self.whole()) {
+        let delivered = Self::delivered(rtt_s, seen).filter(|_| !self.swings.is_swinging());
+        match self.base.judge(now, rtt, self.whole(), delivered) {
             Cuts::Refuted(cwnd) => {
                 (self.cwnd, self.step) = (cwnd, 0.0);
                 self.forecast.surprised();
@@ -327,7 +342,9 @@ impl Track {
         if !used {
             return;
         }
-        if self.competes.0 == 0 {
+        self.empty = if self.competes.0 == 0 || self.queue_stands(rtt_s) { 0 } else { self.empty + 1 };
+        if self.competes.0 == 0 || self.empty >= NOBODY {
+            self.competes.0 = 0;
             return self.adjust(now, rtt_s);
         }
         self.competes.0 -= 1;
@@ -341,7 +358,7 @@ impl Track {
     fn swing(&mut self, now: Time, rtt: Dur) {
         let rtt_s = rtt.as_secs_f64();
         let packet_s = self.packet_s(rtt_s);
-        let jumped = self.last_rtt.is_some_and(|last| self.swings.jumped(last, rtt_s, packet_s));
+        let jumped = self.last_rtt.is_some_and(|last| self.swings.jumped(last, rtt_s, packet_s, self.cwnd));
         if self.starting {
             return;
         }
@@ -501,7 +518,9 @@ impl Law for Track {
             }
             return self.keep_bounds();
         }
+        let before = self.base.secs();
         self.base.saw(now, rtt);
+        self.limit = self.limit.filter(|_| self.base.secs() >= GONE * before);
         if self.proves(now, rtt) {
             return self.keep_bounds();
         }
@@ -526,7 +545,7 @@ impl Law for Track {
         if self.starting {
             self.start(rtt_s);
         } else {
-            self.round(now, rtt, seen.uses(self.cwnd as u64));
+            self.round(now, rtt, seen);
         }
         self.last_rtt = Some(rtt_s);
         self.keep_bounds();

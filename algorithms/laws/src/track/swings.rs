@@ -11,6 +11,8 @@ use anole_model::{Dur, Time};
 const JUMP: f64 = 1.25;
 /// … if it is by the time of more packets than these: on a thin link one packet more in the queue is a long time.
 const JUMP_PACKETS: f64 = 2.0;
+/// … and, upwards, if the share by which it is longer exceeds the one by which the window grew: that is its queue.
+const OWN: f64 = 1.0;
 /// What a round trip leaves of the jumps counted …
 const FORGETS: f64 = 0.95;
 /// … and how many make a path that swings.
@@ -36,14 +38,20 @@ struct Level {
 pub(super) struct Swings {
     /// Jumps of late.
     jumps: f64,
+    /// The windows in force in the last two round trips, the latest first, bytes.
+    windows: (f64, f64),
     level: Option<Level>,
 }
 
 impl Swings {
-    /// Takes a round trip's time after that of the one before, and the time that each of its packets takes, s; true where
-    /// it jumped.
-    pub fn jumped(&mut self, last: f64, rtt: f64, packet_s: f64) -> bool {
-        let jumped = last.max(rtt) > JUMP * last.min(rtt) && (last - rtt).abs() > JUMP_PACKETS * packet_s;
+    /// Takes a round trip's time after that of the one before, the time that each of its packets takes, s, and the window,
+    /// bytes; true where it jumped.
+    pub fn jumped(&mut self, last: f64, rtt: f64, packet_s: f64, cwnd: f64) -> bool {
+        let grew = cwnd.max(self.windows.0) / self.windows.1.max(1.0) - 1.0;
+        self.windows = (cwnd, self.windows.0);
+        let own = rtt > last && rtt / last - 1.0 <= OWN * grew;
+        let jumped =
+            !own && last.max(rtt) > JUMP * last.min(rtt) && (last - rtt).abs() > JUMP_PACKETS * packet_s;
         self.jumps = FORGETS * self.jumps + f64::from(u8::from(jumped));
         jumped
     }
@@ -103,11 +111,20 @@ mod tests {
         Time::from_micros(s * 1_000_000)
     }
 
+    /// After two round trips with the same window.
+    fn steady() -> Swings {
+        let mut swings = Swings::default();
+        for _ in 0..2 {
+            assert!(!swings.jumped(0.1, 0.1, 0.01, 10.0));
+        }
+        swings
+    }
+
     /// After ten jumps between 100 and 200 ms.
     fn swinging() -> Swings {
-        let mut swings = Swings::default();
+        let mut swings = steady();
         for _ in 0..5 {
-            assert!(swings.jumped(0.1, 0.2, 0.01) && swings.jumped(0.2, 0.1, 0.01));
+            assert!(swings.jumped(0.1, 0.2, 0.01, 10.0) && swings.jumped(0.2, 0.1, 0.01, 10.0));
         }
         swings
     }
@@ -133,9 +150,11 @@ mod tests {
 
     #[test]
     fn a_path_whose_round_trip_times_do_not_jump_is_not_asked() {
-        let mut swings = Swings::default();
-        assert!(!swings.jumped(0.1, 0.12, 0.001) && swings.jumped(0.1, 0.2, 0.001));
-        assert!(!swings.jumped(0.1, 0.2, 0.05), "two packets of four");
+        let mut swings = steady();
+        assert!(!swings.jumped(0.1, 0.12, 0.001, 10.0) && swings.jumped(0.1, 0.2, 0.001, 10.0));
+        assert!(!swings.jumped(0.1, 0.2, 0.05, 10.0), "two packets of four");
+        assert!(!swings.jumped(0.1, 0.2, 0.001, 20.0), "the window has doubled");
+        assert!(swings.jumped(0.2, 0.1, 0.001, 20.0), "which makes no queue shorter");
         for cwnd in [10.0, 8.0, 6.0] {
             assert_eq!(swings.saw_long(at(1), 0.2, cwnd), None);
         }
@@ -148,7 +167,7 @@ mod tests {
         swings.saw_long(at(1), 0.2, 6.0);
         assert!(swings.is_known());
         for _ in 0..40 {
-            swings.jumped(0.1, 0.1, 0.01);
+            swings.jumped(0.1, 0.1, 0.01, 10.0);
         }
         assert_eq!((swings.is_known(), swings.base(0.2)), (false, None));
     }
