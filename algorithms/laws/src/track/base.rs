@@ -2,11 +2,11 @@
 //!
 //! The smallest round-trip time, until a cut refutes it: with a queue of its own a flow that sends a share c less has
 //! a round-trip time shorter by c, down to the base. Where less than half of that came, and less is delivered than before,
-//! the queue is not this flow's, or there is none: the round-trip time seen is the base now, and the window from before the
-//! cuts comes back. Where as much is delivered as before, a queue stands, and its fall is on the way: a window that grew
-//! fast shows late how long a queue it has made. A raised
-//! base is held for [`HELD`], then it is the smallest round-trip time since. It stays in doubt until a round-trip time
-//! as short as before, or a nearly empty window ([`super::Track`] asks for one), tells the truth.
+//! the queue is not this flow's, or there is none: the round-trip time seen is the base now, and the window from before
+//! the cuts comes back. Where as much is delivered as before, a queue stands, and its fall is on the way: a window that
+//! grew fast shows late how long a queue it has made. A raised base is held for [`HELD`], then it is the smallest
+//! round-trip time since. It stays in doubt until a round-trip time as short as before, or a nearly empty window
+//! ([`super::Track`] asks for one), tells the truth.
 
 use anole_model::{Dur, Time};
 

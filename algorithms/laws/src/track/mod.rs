@@ -16,11 +16,11 @@
 //! The queue is what the round-trip time exceeds the base by; one that rose further in a round trip than the window can
 //! have made it (the largest step) is a path that swings, and is judged when it stands. The base is a belief: where cuts
 //! have not shortened the round-trip time as they should have, what was taken for a queue is none of this flow's, and
-//! the base is raised (`base.rs`), unless as much is delivered as before: then a queue stands, which shows late. That is what follows a path that has become longer, ACKs that are late, batches, and
-//! flows that fill the buffer whatever this one does. A base in doubt, or one that a window which stays has not seen
-//! for so long, is proved every ten seconds, as BBR's, by an all but empty window. Where round-trip times jump again and
-//! again, a longer one that comes again under another window is
-//! the path's in another of its states, and CUBIC governs after each jump (`swings.rs`).
+//! the base is raised (`base.rs`), unless as much is delivered as before: then a queue stands, which shows late. That is
+//! what follows a path that has become longer, ACKs that are late, batches, and flows that fill the buffer whatever this
+//! one does. A base in doubt, or one that a window which stays has not seen for so long, is proved every ten seconds, as
+//! BBR's, by an all but empty window. Where round-trip times jump again and again, a longer one that comes again under
+//! another window is the path's in another of its states, and CUBIC governs after each jump (`swings.rs`).
 //!
 //! Where the rate stays as it is while the round-trip time moves, the flow has the path for itself (`alone.rs`). The window
 //! is then what the path holds without a queue, in whole packets; a loss leaves as much.

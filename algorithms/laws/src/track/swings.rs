@@ -11,8 +11,6 @@ use anole_model::{Dur, Time};
 const JUMP: f64 = 1.25;
 /// … if it is by the time of more packets than these: on a thin link one packet more in the queue is a long time.
 const JUMP_PACKETS: f64 = 2.0;
-/// … and, upwards, if the share by which it is longer exceeds the one by which the window grew: that is its queue.
-const OWN: f64 = 1.0;
 /// What a round trip leaves of the jumps counted …
 const FORGETS: f64 = 0.95;
 /// … and how many make a path that swings.
@@ -45,11 +43,11 @@ pub(super) struct Swings {
 
 impl Swings {
     /// Takes a round trip's time after that of the one before, the time that each of its packets takes, s, and the window,
-    /// bytes; true where it jumped.
+    /// bytes; true where it jumped. One that is longer by no more than the window grew is the window's queue.
     pub fn jumped(&mut self, last: f64, rtt: f64, packet_s: f64, cwnd: f64) -> bool {
         let grew = cwnd.max(self.windows.0) / self.windows.1.max(1.0) - 1.0;
         self.windows = (cwnd, self.windows.0);
-        let own = rtt > last && rtt / last - 1.0 <= OWN * grew;
+        let own = rtt > last && rtt / last - 1.0 <= grew;
         let jumped =
             !own && last.max(rtt) > JUMP * last.min(rtt) && (last - rtt).abs() > JUMP_PACKETS * packet_s;
         self.jumps = FORGETS * self.jumps + f64::from(u8::from(jumped));
