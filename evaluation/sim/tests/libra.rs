@@ -64,7 +64,7 @@ fn a_quarter_of_cubics_delay_at_nearly_its_throughput() {
 #[test]
 fn flows_share_with_each_other_and_with_cubic() {
     for (alg, alike, beside) in [("c-libra", 0.98, 0.98), ("b-libra", 0.96, 0.97)] {
-        let jain = |flows: &str| mean((1..=8).map(|seed| shared(flows, seed).jain_index.unwrap()));
+        let jain = |flows: &str| mean((1..=16).map(|seed| shared(flows, seed).jain_index.unwrap()));
         let two = jain(&flow(alg, "count = 2"));
         let cubic = jain(&(flow(alg, "") + &flow("cubic", "start_s = 0.5")));
         println!("{alg}: Jain's index {two:.3} with itself, {cubic:.3} beside CUBIC");
@@ -144,5 +144,16 @@ fn libra_comes_near_the_offline_ideal() {
         let rtt = figure(&libra, |f| f.rtt_mean_ms) / figure(&best, |f| f.rtt_mean_ms);
         println!("{alg}: {throughput:.3} of the ideal's throughput, {rtt:.3} of its round-trip time");
         assert!(throughput > 0.95 && rtt < 1.1, "{alg}: {throughput} {rtt}");
+    }
+}
+
+/// The policy multiplies the base rate in force, not the one of the cycle before.
+#[test]
+fn without_a_classic_law_a_long_link_fills() {
+    for (policy, least) in [("libra-rl", 0.95), ("libra", 0.5)] {
+        let flow = flow("cl-libra", &format!("policy = \"{policy}\""));
+        let used = mean((1..=2).map(|seed| shared(&flow, seed).links[0].utilization.unwrap()));
+        println!("cl-libra over {policy}: {used:.3} of a link of 100 ms");
+        assert!(used >= least, "{policy}: {used}");
     }
 }

@@ -1,7 +1,7 @@
 //! Exploration: the classic law drives from the base rate, while the policy watches and proposes.
 //!
-//! The ACKs that arrive meanwhile are of packets sent at the base rate of the cycle before, which was held for k round
-//! trips: that is what the policy sees. It is asked every half round trip.
+//! The policy is asked every half round trip, and multiplies the base rate. The ACKs that it sees are of packets sent at the
+//! base rate of the cycle before, which was held for k round trips: they tell of the path, not of the rate to go on from.
 //!
 //! Startup is an exploration without a policy or an end: it lasts while the classic law is in slow start.
 
@@ -24,8 +24,6 @@ pub(super) struct Exploration {
     pub began: Time,
     /// When the policy is asked next.
     asks: Time,
-    /// The rate whose ACKs arrive.
-    observed: Rate,
     /// The policy has proposed a rate in this exploration.
     fresh: bool,
 }
@@ -50,14 +48,10 @@ impl Libra {
 
     /// The exploration begins, at the base rate.
     pub(super) fn explore(&mut self, now: Time, out: &mut Commands) {
-        let observed = match self.stage {
-            Stage::Trial(trial) => trial.held(),
-            _ => self.base,
-        };
         self.resume_rule(now);
         self.monitor.forget();
         let asks = now + self.span() / QUESTIONS_PER_RTT;
-        self.stage = Stage::Exploration(Exploration { began: now, asks, observed, fresh: false });
+        self.stage = Stage::Exploration(Exploration { began: now, asks, fresh: false });
         self.drive(out);
     }
 
@@ -103,7 +97,7 @@ impl Libra {
         let over = lasted >= self.span().mul_f64(self.explore_rtts);
         if !over && now + slack >= exploration.asks {
             exploration.asks = now + self.span() / QUESTIONS_PER_RTT;
-            self.ask(now, exploration.observed);
+            self.ask(now);
             self.take_answer(now, &mut exploration);
         }
         self.stage = Stage::Exploration(exploration);
@@ -115,9 +109,9 @@ impl Libra {
     }
 
     /// Asks the policy; without an ACK its last proposal stays.
-    fn ask(&mut self, now: Time, observed: Rate) {
-        let cwnd = self.window_of(observed);
-        if let Some(seen) = self.monitor.observe(observed, cwnd)
+    fn ask(&mut self, now: Time) {
+        let cwnd = self.window_of(self.base);
+        if let Some(seen) = self.monitor.observe(self.base, cwnd)
             && seen.acks > 0
         {
             self.learned.ask(now, &seen);

@@ -36,11 +36,6 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// The rate held while ACKs return.
-    pub fn held(&self) -> Rate {
-        self.base.rate
-    }
-
     /// The best of the three; the base where a candidate could not be evaluated, or is no better.
     fn best(&self) -> Candidate {
         let (Some(base), Some(low), Some(high)) = (self.base.utility, self.low.utility, self.high.utility)
