@@ -11,7 +11,7 @@
 //!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast
 //! a cut without effect    the window from before it comes back, and CUBIC's governs for some round trips: 4, and twice
 //!                         as many each time, half as many again after a cut that had its effect; not beyond 8 in a row
-//!                         without a queue
+//!                         without a queue, nor once the base falls by a tenth
 //! ```
 //! The queue is what the round-trip time exceeds the base by; one that rose further in a round trip than the window can
 //! have made it (the largest step) is a path that swings, and is judged when it stands. The base is a belief: where cuts
@@ -94,7 +94,7 @@ const START_QUEUE: f64 = 0.5;
 const COMPETES: (u32, u32) = (4, 256);
 /// Round trips in a row without a queue, after which it does not govern any more: there is nobody who fills the buffer.
 const NOBODY: u32 = 8;
-/// A base that falls below this share of what it was is that of a path without the queue in which congestion was met.
+/// A base that falls below this share of what it was is that of a path without a queue that was taken for it.
 const GONE: f64 = 0.9;
 /// Round trips at the smallest window under a long queue, after which the queue cannot be this flow's.
 const AT_LEAST_ROUNDS: u32 = 3;
@@ -383,6 +383,15 @@ impl Track {
         self.competes = (self.competes.1, (2 * self.competes.1).min(COMPETES.1));
     }
 
+    /// What was taken for the path was others' queue, and it has gone: the congestion met under it, the competition, and
+    /// the jumps that its end made are of the past. Where the path swings that happens with every swing.
+    fn queue_has_gone(&mut self) {
+        (self.limit, self.competes.0) = (None, 0);
+        if !self.swings.is_swinging() {
+            (self.swings, self.last_rtt) = (Swings::default(), None);
+        }
+    }
+
     /// A step towards the target queue.
     fn adjust(&mut self, now: Time, rtt: f64) {
         // The window cannot have lengthened it by more.
@@ -520,7 +529,9 @@ impl Law for Track {
         }
         let before = self.base.secs();
         self.base.saw(now, rtt);
-        self.limit = self.limit.filter(|_| self.base.secs() >= GONE * before);
+        if self.base.secs() < GONE * before {
+            self.queue_has_gone();
+        }
         if self.proves(now, rtt) {
             return self.keep_bounds();
         }
