@@ -23,6 +23,8 @@
 //! Deviations from the paper:
 //! - an application that sends less than a rate allows says nothing about it: x_prev stays, as without ACKs; what a full
 //!   window kept from being sent counts as lost;
+//! - a window that lost more than half of its packets bounds the next x_prev by what got through of it: candidates of half of it
+//!   and more would flood the path for cycles;
 //! - a candidate lies between half and twice x_prev, so that a test harms nobody for long, and asks for at most twice
 //!   what the path ever delivered;
 //! - the classic law is told of what happens in every stage, since its filters would age otherwise; its rate counts in

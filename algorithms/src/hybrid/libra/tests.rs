@@ -125,8 +125,8 @@ fn the_best_of_three_is_the_next_base() {
         rates.iter().position(|rate| (rate - base).abs() < 0.02 * base)
     };
     assert_eq!(base_after([0, 0, 0]), Some(2));
-    let least = base_after([0, 20, 60]);
-    assert_eq!(least, Some(0));
+    assert_eq!(base_after([0, 10, 10]), Some(0));
+    assert_eq!(base_after([0, 20, 60]), None, "what got through of a flood");
 }
 
 #[test]

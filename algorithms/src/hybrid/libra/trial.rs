@@ -30,6 +30,8 @@ pub(super) struct Trial {
     base: Candidate,
     low: Candidate,
     high: Candidate,
+    /// What got through of a rate that flooded the path.
+    through: Option<Rate>,
     /// Length of the exploration, and of an evaluation interval.
     before: Dur,
     length: Dur,
@@ -85,21 +87,24 @@ impl Libra {
             .set(control::GAP_US, register_us(length / MAX_SAMPLES))
             .cwnd(self.cap(self.base.max(high.rate)));
         let base = candidate(self.base, Source::Previous);
-        self.stage = Stage::Trial(Trial { base, low, high, before, length });
+        self.stage = Stage::Trial(Trial { base, low, high, through: None, before, length });
     }
 
     /// A report during evaluation or exploitation.
     pub(super) fn on_trial(&mut self, now: Time, mut trial: Trial, window: &Window, out: &mut Commands) {
-        let judge = |candidate: &mut Candidate, length: Dur| {
+        let tested = match window.sent {
+            Sent::Exploring => Some((&mut trial.base, trial.before)),
+            Sent::Low => Some((&mut trial.low, trial.length)),
+            Sent::High => Some((&mut trial.high, trial.length)),
+            Sent::Since => None,
+        };
+        if let Some((candidate, length)) = tested {
             let min_rtt = self.monitor.recent_rtt().unwrap_or_default();
             let test = Test { rate: candidate.rate, length, min_rtt, mss: self.flow.mss };
             candidate.utility = window.utility(&test, &self.weights, &self.params);
-        };
-        match window.sent {
-            Sent::Exploring => judge(&mut trial.base, trial.before),
-            Sent::Low => judge(&mut trial.low, trial.length),
-            Sent::High => judge(&mut trial.high, trial.length),
-            Sent::Since => {}
+            if let Some(through) = window.through(&test) {
+                trial.through = Some(trial.through.map_or(through, |most| most.max(through)));
+            }
         }
         self.stage = Stage::Trial(trial);
         let over = match window.sent {
@@ -114,7 +119,7 @@ impl Libra {
     fn decide(&mut self, now: Time, trial: &Trial, out: &mut Commands) {
         self.telemetry.decisions += 1;
         let best = trial.best();
-        self.base = self.bounded(best.rate);
+        self.base = self.bounded(trial.through.map_or(best.rate, |through| best.rate.min(through)));
         self.account(now, best.source);
         self.explore(now, out);
     }

@@ -20,6 +20,9 @@ const LIMITED_SHARE: f64 = 0.6;
 /// … but the network if the round-trip time was this many times the smallest, and else the application.
 const QUEUE_RATIO: f64 = 1.5;
 
+/// No path loses more than this share by itself: where a window did, no rate is better than what got through.
+const FLOODED: f64 = 0.5;
+
 /// What a window's packets were to be sent at, and what is known of the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Test {
@@ -91,6 +94,11 @@ impl Window {
     fn loss(&self, mss: u32) -> Loss {
         let packets = self.acked / u64::from(mss.max(1));
         Loss { lost: self.lost, sent: self.lost.saturating_add(packets) }
+    }
+
+    /// What got through of a rate that flooded the path.
+    pub fn through(&self, test: &Test) -> Option<Rate> {
+        (self.loss(test.mss).share() > FLOODED).then(|| Rate::from_bytes_in(self.acked, test.length))
     }
 
     /// The share of the rate that was sent.
@@ -172,6 +180,13 @@ mod tests {
         assert!((utility(&queue, Preference::Default) - (earns - 900.0 * 8.0 * 0.1)).abs() < 15.0);
         assert!((utility(&queue, Preference::La1) - (earns - 1800.0 * 8.0 * 0.1)).abs() < 30.0);
         assert!((utility(&quiet, Preference::Th2) - 3.0 * earns).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_flood_tells_what_got_through_and_a_lossy_path_does_not() {
+        let through = |lost| seen(|_| 50.0, lost).through(&test(24.0)).map(Rate::mbps);
+        assert_eq!([through(0), through(24)], [None, None]);
+        assert!((through(25).unwrap() - 7.68).abs() < 1e-6, "24 packets in 25 ms");
     }
 
     #[test]
