@@ -30,7 +30,7 @@ pub(super) struct Trial {
     base: Candidate,
     low: Candidate,
     high: Candidate,
-    /// What got through of a rate that flooded the path.
+    /// The most that got through of rates that flooded the path.
     through: Option<Rate>,
     /// Length of the exploration, and of an evaluation interval.
     before: Dur,
