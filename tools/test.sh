@@ -24,7 +24,7 @@ step() { # NAME: ends the step before
     [ -z "$1" ] || printf '\n== %s (%d s)\n' "$1" "$SECONDS"
 }
 
-packages=""
+packages="" failed_log=""
 declare -A beside=() beside_began=()
 begin_beside() { # NAME COMMAND...: runs it in a process group of its own; end_beside waits for it and shows its output
     local name=$1
@@ -45,6 +45,7 @@ end_beside() { # NAME
     wait "${beside[$1]}" || status=$?
     unset "beside[$1]"
     cat "$out/$1.log"
+    [ $status = 0 ] || failed_log=$out/$1.log
     steps+=("$1 (beside the steps above)|$(($(cat "$out/$1.end" 2>/dev/null || echo $SECONDS) - beside_began[$1]))")
     return $status
 }
@@ -53,6 +54,7 @@ summary() {
     local status=$?
     for group in "${beside[@]}" $packages; do kill -- "-$group" 2>/dev/null || true; done
     [ $status = 0 ] || printf '\nFailed: %s\n' "$name"
+    [ -z "$failed_log" ] || tail -n 5 "$failed_log"
     step ""
     printf '\n%6s  %s\n' s step
     for line in "${steps[@]}"; do printf '%6d  %s\n' "${line##*|}" "${line%|*}"; done

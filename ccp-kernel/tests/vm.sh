@@ -227,7 +227,7 @@ if ! grep -q '^DONE' "$log"; then
     echo "The virtual machine did not come to its end; see $log"
     exit 1
 fi
-if grep -q '^FAIL' "$log"; then
+if tr -d '\r' <"$log" | grep '^FAIL'; then
     exit 1
 fi
 echo "every check passed"

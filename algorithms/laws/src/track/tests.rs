@@ -1,0 +1,141 @@
+use super::*;
+
+fn track(cwnd: u64) -> Track {
+    let mut track = Track::new(1000, 10_000, Params::default());
+    track.resume(Time::ZERO, Control::window(cwnd));
+    track
+}
+
+/// The window after rounds with these round-trip times, us; the first one is the base.
+fn after(track: &mut Track, rtts_us: &[u64], lost: u64) -> u64 {
+    for (round, &rtt_us) in rtts_us.iter().enumerate() {
+        let rtt = Some(Dur::from_micros(rtt_us));
+        let cwnd = track.control().cwnd;
+        let seen = Feedback {
+            acked: cwnd,
+            lost,
+            rtt,
+            min_rtt: rtt,
+            samples: 10,
+            in_flight: Some(cwnd),
+            ..Default::default()
+        };
+        track.on_feedback(Time::from_micros((round as u64 + 1) * 50_000), &seen);
+    }
+    track.control().cwnd
+}
+
+#[test]
+fn the_window_grows_ever_faster_while_no_queue_stands_and_is_cut_by_the_excess() {
+    let mut flow = track(200_000);
+    assert_eq!(after(&mut flow, &[50_000], 0), 200_500);
+    assert_eq!(after(&mut flow, &[50_000, 50_000], 0), 203_500);
+    // 80 ms where 50 and a target of 3 are wanted: more than an eighth, once it stands.
+    let grown = after(&mut flow, &[80_000], 0) as f64;
+    assert!(grown > 203_500.0, "{grown}");
+    let cut = after(&mut flow, &[80_000], 0) as f64;
+    assert!((cut / grown - 0.875).abs() < 1e-3, "{cut}");
+}
+
+#[test]
+fn a_path_that_became_longer_gives_the_window_back() {
+    let mut flow = track(200_000);
+    after(&mut flow, &[50_000], 0);
+    let longer = after(&mut flow, &[60_000; 12], 0);
+    assert!(longer > 190_000, "{longer}");
+}
+
+#[test]
+fn a_path_that_goes_as_forecast_gets_a_short_queue_and_the_window_stays() {
+    // 10 packets in 10 ms: half of a packet is 0.5 ms, 7 % of the base less than the least target.
+    let mut flow = track(10_000);
+    assert_eq!(after(&mut flow, &[10_000; 3], 0), 11_500);
+    after(&mut flow, &[10_500; 6], 0);
+    assert_eq!(after(&mut flow, &[10_500; 20], 0), after(&mut flow, &[10_500], 0));
+    // A queue that was short enough until then is cut.
+    let mut flow = track(10_000);
+    let grown = after(&mut flow, &[10_000, 12_500, 12_500, 12_500, 12_500, 12_500], 0);
+    let cut = after(&mut flow, &[12_500; 4], 0);
+    assert!(cut < grown, "{grown} {cut}");
+    // Before it is known to lose nothing the window goes on.
+    let mut flow = track(10_000);
+    let early = after(&mut flow, &[10_000, 10_000, 10_000, 10_500, 10_500, 10_500], 0);
+    let later = after(&mut flow, &[10_500], 0);
+    assert!(later > early, "{early} {later}");
+}
+
+#[test]
+fn a_loss_costs_what_it_costs_cubic_and_limits_what_follows() {
+    let mut flow = track(200_000);
+    after(&mut flow, &[50_000], 0);
+    let left = after(&mut flow, &[50_000], 1);
+    assert_eq!(left, 140_350);
+    let later = after(&mut flow, &[50_000; 3], 0);
+    assert!((left..200_500).contains(&later), "{later}");
+}
+
+#[test]
+fn beyond_what_the_path_carried_at_a_loss_a_steady_path_is_tried_by_half_packets() {
+    let mut flow = track(200_000);
+    after(&mut flow, &[50_000], 0);
+    after(&mut flow, &[50_000], 1);
+    let grown = after(&mut flow, &[50_000; 46], 0);
+    let further = after(&mut flow, &[50_000], 0);
+    assert!((200_000..250_000).contains(&grown) && further == grown + 500, "{grown} {further}");
+    // Where a round trip is not as forecast, as before.
+    let sudden = after(&mut flow, &[70_000, 50_000, 50_000], 0);
+    assert!(sudden > further + 1500, "{further} {sudden}");
+}
+
+/// The window, packets, and the round-trip time, ms, after so many rounds over a path of 1000 packets a second and 10 ms
+/// that carries nobody else.
+fn alone(flow: &mut Track, rounds: u64, lost: u64) -> (u64, f64) {
+    let mut rtt_ms = 10.0;
+    for round in 0..rounds {
+        let packets = flow.control().cwnd / 1000;
+        rtt_ms = f64::max(10.0, packets as f64);
+        let rtt = Dur::from_secs_f64(rtt_ms / 1e3);
+        let seen = Feedback {
+            acked: packets * 1000,
+            lost,
+            elapsed: rtt,
+            rtt: Some(rtt),
+            min_rtt: Some(rtt),
+            samples: 10,
+            in_flight: Some(packets * 1000),
+            ..Default::default()
+        };
+        flow.on_feedback(Time::from_micros((round + 1) * 50_000), &seen);
+    }
+    (flow.control().cwnd / 1000, rtt_ms)
+}
+
+#[test]
+fn a_flow_alone_keeps_what_the_path_holds_and_a_loss_leaves_as_much() {
+    let mut flow = track(16_000);
+    flow.take_over(16_000, Dur::from_millis(10));
+    let (window, rtt_ms) = alone(&mut flow, 200, 0);
+    assert!((10..=11).contains(&window) && rtt_ms <= 11.0, "{window} {rtt_ms}");
+    assert!(flow.alone_window().is_some());
+    let (window, _) = alone(&mut flow, 1, 1);
+    assert_eq!(window, 10);
+}
+
+#[test]
+fn the_smallest_windows_round_trip_time_is_the_paths() {
+    // 2 ms learnt at a larger capacity, 2.6 now: a queue of less than a packet.
+    let mut flow = track(2_000);
+    flow.take_over(2_000, Dur::from_millis(2));
+    after(&mut flow, &[2_600; 30], 0);
+    assert!(flow.base().unwrap() >= Dur::from_micros(2_600) && flow.control().cwnd >= 2_500);
+}
+
+#[test]
+fn a_window_out_of_use_stays() {
+    let mut flow = track(200_000);
+    let rtt = Some(Dur::from_millis(50));
+    let seen =
+        Feedback { acked: 1000, rtt, min_rtt: rtt, samples: 1, app_limited: true, ..Default::default() };
+    flow.on_feedback(Time::from_micros(50_000), &seen);
+    assert_eq!(flow.control().cwnd, 200_000);
+}
