@@ -132,13 +132,18 @@ impl Vivace {
         self.stage = Stage::Learning { ahead, higher: None, lower: None };
     }
 
+    /// A test tells nothing: both are repeated.
+    fn learn_again(&mut self) {
+        self.monitor.clear();
+        self.learn_at(self.base);
+    }
+
     /// An interval is over, whose outcome is known or not.
     fn judge(&mut self, outcome: Option<Outcome>) {
         let Some(outcome) = outcome else {
             return match self.stage {
                 Stage::Starting(_) => self.learn_at(self.pace.half()),
-                Stage::Learning { ahead: [HOLD, HOLD], .. } => self.learn_at(self.base),
-                Stage::Learning { .. } => {}
+                Stage::Learning { .. } => self.learn_again(),
             };
         };
         if let Some(rate) = outcome.overload() {
@@ -153,6 +158,8 @@ impl Vivace {
                     self.learn_at(best.carried());
                 }
             }
+            // A test would have been over before.
+            (Stage::Learning { ahead: [HOLD, HOLD], .. }, HOLD) => self.learn_again(),
             (Stage::Learning { higher, .. }, HIGHER) => *higher = Some(utility),
             (Stage::Learning { lower, .. }, LOWER) => *lower = Some(utility),
             _ => {}
@@ -297,6 +304,23 @@ mod tests {
         let mean = rates[rates.len() / 2..].iter().sum::<f64>() / (rates.len() / 2) as f64;
         assert!((mean / 20.0 - 1.0).abs() < 0.08 && queue_s < 0.03, "{mean} Mbps, {queue_s} s");
         assert!(!law.in_slow_start());
+    }
+
+    #[test]
+    fn tests_that_tell_nothing_are_repeated() {
+        let mut law = Vivace::new(FLOW, Params::default());
+        law.learn_at(Rate::from_mbps(20.0));
+        let begin = |law: &mut Vivace| {
+            law.begin(Time::ZERO);
+            matches!(law.stage, Stage::Learning { ahead: [HIGHER | LOWER, HOLD], .. })
+        };
+        assert!(begin(&mut law));
+        law.judge(None);
+        assert!(begin(&mut law));
+        // A test was forgotten: what follows the tests tells.
+        (0..2).for_each(|_| law.begin(Time::ZERO));
+        law.judge(Some(Outcome { rate: law.base, throughput: law.base, ..Outcome::default() }));
+        assert!(begin(&mut law));
     }
 
     #[test]
