@@ -150,7 +150,7 @@ impl Law for Illinois {
         } else if seen.congested() {
             self.window.decrease(now, 1.0 - self.steps.beta);
         }
-        if seen.acked > 0 && seen.uses(self.window.cwnd()) {
+        if seen.acked > 0 && !seen.timeout && seen.uses(self.window.cwnd()) {
             self.window.grow(seen.acked, self.steps.alpha);
         }
     }

@@ -167,6 +167,27 @@ mod tests {
         }
     }
 
+    /// Feedback that ends with a timeout tells of what was acknowledged before it too.
+    #[test]
+    fn a_timeout_leaves_the_least_window_whatever_was_acknowledged_before() {
+        let rtt = Some(Dur::from_millis(50));
+        for spec in ["c2tcp", "cubic", "illinois", "reno", "vegas", "westwood"] {
+            let mut law = build(find(spec).unwrap());
+            let seen = Feedback {
+                acked: 8000,
+                rtt,
+                min_rtt: rtt,
+                samples: 8,
+                in_flight: Some(2000),
+                ..Feedback::default()
+            };
+            law.on_feedback(Time::from_micros(50_000), &seen);
+            law.on_feedback(Time::from_micros(400_000), &Feedback { timeout: true, ..seen });
+            // Some bounds are two segments.
+            assert!(law.control().cwnd <= 2000, "{spec}: {}", law.control().cwnd);
+        }
+    }
+
     fn feedback() -> impl Strategy<Value = (u64, Feedback)> {
         let rtt = prop_oneof![6 => 1..2_000_000u64, 1 => Just(u64::MAX / 1000), 1 => Just(0)];
         let bytes = prop_oneof![6 => 0..100_000u64, 1 => any::<u64>()];

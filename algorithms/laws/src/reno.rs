@@ -149,7 +149,7 @@ impl Law for Reno {
         } else if seen.congested() {
             self.on_loss(now);
         }
-        if seen.acked > 0 && seen.uses(self.cwnd) {
+        if seen.acked > 0 && !seen.timeout && seen.uses(self.cwnd) {
             self.on_ack(seen.acked);
         }
     }

@@ -106,7 +106,7 @@ impl Law for Westwood {
         } else if seen.congested() {
             self.window.decrease(now, self.kept());
         }
-        if seen.acked > 0 && seen.uses(self.window.cwnd()) {
+        if seen.acked > 0 && !seen.timeout && seen.uses(self.window.cwnd()) {
             self.window.on_ack(seen.acked);
         }
     }

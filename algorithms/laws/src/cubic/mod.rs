@@ -349,7 +349,7 @@ impl Law for Cubic {
         } else if seen.congested() {
             self.on_loss(now);
         }
-        if seen.acked > 0 && used {
+        if seen.acked > 0 && !seen.timeout && used {
             self.on_ack(now, seen.acked);
         }
     }
