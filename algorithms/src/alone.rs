@@ -77,7 +77,7 @@ pub(crate) fn feedback(seen: &rate_hold::Report) -> Feedback {
         },
         delivery_rate: delivered,
         in_flight: Some(seen.inflight),
-        app_limited: false,
+        app_limited: seen.limited > 0,
         elapsed: Dur::from_micros(seen.elapsed_us),
     }
 }
@@ -116,7 +116,7 @@ mod tests {
             let first = alone.law.control();
             assert_eq!(out.program().map(|program| program.name), Some("rate-hold"));
             out.clear();
-            let values = [10_000, 0, 0, 50_000, 50_000, 50_000, 10, 0, 0, 0, 0, 0, 200_000, 10_000, 0];
+            let values = [10_000, 0, 0, 50_000, 50_000, 50_000, 10, 0, 0, 0, 0, 0, 200_000, 10_000, 0, 0];
             let report = Report { program: &rate_hold::PROGRAM, values: &values };
             alone.on_report(Time::from_micros(50_000), &report, &mut out);
             let asked = alone.law.control();

@@ -35,6 +35,7 @@
         (rate_in 0) # last delivery rate, bytes/s
         (volatile inflight 0) # bytes in flight at the last ACK
         (volatile marked 0) # packets marked by ECN in this window
+        (volatile limited true) # the application had nothing to send at any ACK of this window
     )
 )
 (when true
@@ -45,6 +46,7 @@
     (:= Report.rate_in Flow.rate_incoming)
     (:= Report.inflight Flow.bytes_in_flight)
     (:= Report.marked (+ Report.marked Ack.ecn_packets))
+    (:= Report.limited (&& Report.limited (== Flow.bytes_pending 0)))
     (:= grow (if (|| Flow.was_timeout (> (+ Ack.lost_pkts_sample Ack.ecn_packets) 0)) 0))
     (:= due_us interval_us)
     (:= due_us (if (&& (> report_loss reported_loss) (> (+ Report.lost Report.marked) 0)) 0))

@@ -26,7 +26,7 @@ pub struct Feedback {
     pub delivery_rate: Option<Rate>,
     /// Bytes in flight afterwards; `None` where the transport does not tell.
     pub in_flight: Option<u64>,
-    /// The application had too little to send: the window in force says nothing about the path.
+    /// The application had nothing more to send: delivery rates may be its own.
     pub app_limited: bool,
     /// The time that this covers, by the datapath's clock.
     pub elapsed: Dur,
@@ -34,12 +34,21 @@ pub struct Feedback {
 
 /// The window grows while at least half of it is in use (one over this), as in Linux during slow start.
 const IN_USE: u64 = 2;
+/// A flow of which nothing came back for so long, and for so many round trips, was idle (RFC 5681 §4.1: a timeout; RFC 6298 §2.4: a
+/// second at least).
+const IDLE: Dur = Dur::from_millis(1_000);
+const IDLE_RTTS: u64 = 4;
 
 impl Feedback {
     /// True when a window of `cwnd` bytes was in use, so that what came back tells about it (RFC 9438 §5.8).
     pub fn uses(&self, cwnd: u64) -> bool {
         let used = |left: u64| IN_USE.saturating_mul(left.saturating_add(self.acked)) >= cwnd;
-        !self.app_limited && self.in_flight.is_none_or(used)
+        self.in_flight.map_or(!self.app_limited, used)
+    }
+
+    /// True where so long nothing came back that the flow had been idle, or the path away: what it was like may be of the past.
+    pub fn after_idle(&self) -> bool {
+        self.elapsed > IDLE.max(self.rtt.unwrap_or(Dur::ZERO) * IDLE_RTTS)
     }
 
     /// The round-trip times sampled: their sums, or the latest alone where nobody sums up.
@@ -79,11 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_used_from_a_half_on_unless_the_application_had_nothing_to_send() {
+    fn a_window_is_used_from_a_half_on() {
         let seen = Feedback { acked: 1000, in_flight: Some(4000), ..Feedback::default() };
         assert!(seen.uses(10_000) && !seen.uses(10_001));
-        assert!(!Feedback { app_limited: true, ..seen }.uses(10_000));
-        assert!(Feedback { in_flight: None, ..seen }.uses(u64::MAX));
+        // The last of the data may fill it.
+        assert!(Feedback { app_limited: true, ..seen }.uses(10_000));
+        let unknown = Feedback { in_flight: None, ..seen };
+        assert!(unknown.uses(u64::MAX) && !Feedback { app_limited: true, ..unknown }.uses(1));
     }
 
     #[test]

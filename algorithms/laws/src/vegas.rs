@@ -93,6 +93,9 @@ impl Vegas {
 
 impl Law for Vegas {
     fn on_feedback(&mut self, now: Time, seen: &Feedback) {
+        if seen.after_idle() {
+            (self.base, self.round) = (None, Round::default());
+        }
         if let Some(rtt) = seen.min_rtt {
             self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
             self.round.least = Some(self.round.least.map_or(rtt, |least| least.min(rtt)));
@@ -173,6 +176,17 @@ mod tests {
         vegas.move_to(30_000);
         assert_eq!(round(&mut vegas, 200, 55_556, 0, false), 30_000);
         assert_eq!(round(&mut vegas, 300, 60_000, 0, false), 29_000);
+    }
+
+    #[test]
+    fn a_path_that_became_longer_while_the_flow_was_idle_has_no_queue() {
+        let mut vegas = vegas();
+        round(&mut vegas, 50, 50_000, 0, false);
+        let rtt = Some(Dur::from_millis(80));
+        let seen = Feedback { acked: 1000, rtt, min_rtt: rtt, samples: 1, ..Feedback::default() };
+        vegas
+            .on_feedback(Time::from_micros(5_000_000), &Feedback { elapsed: Dur::from_millis(4900), ..seen });
+        assert_eq!(vegas.base, rtt);
     }
 
     #[test]

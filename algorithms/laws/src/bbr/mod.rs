@@ -169,7 +169,8 @@ impl Bbr {
 
     /// The bandwidth-delay product, bytes.
     pub fn bdp(&self) -> u64 {
-        self.model.bdp()
+        let policed = self.policer.bandwidth().zip(self.model.min_rtt());
+        policed.map_or(self.model.bdp(), |(rate, rtt)| rate.bytes_in(rtt) as u64)
     }
 
     /// The smallest round-trip time, once one was measured.
@@ -186,10 +187,10 @@ impl Bbr {
         }
     }
 
-    /// The phase of the gain cycle, 0 to 7, while it runs.
+    /// The phase of the gain cycle, 0 to 7, while it runs: a policer is not probed.
     pub fn cycle_phase(&self) -> Option<u32> {
         match self.stage {
-            Stage::ProbeBw(cycle) => Some(cycle.phase()),
+            Stage::ProbeBw(cycle) if self.policer.bandwidth().is_none() => Some(cycle.phase()),
             _ => None,
         }
     }
@@ -217,7 +218,7 @@ impl Bbr {
     fn learn(&mut self, now: Time, seen: &Feedback, rtt: Dur) -> bool {
         self.timed_out = false;
         if let Some(least) = seen.min_rtt {
-            self.model.saw_rtt(now, least);
+            self.model.saw_rtt_after(now, least, seen.after_idle());
         }
         let rate = seen.delivery_rate.unwrap_or_else(|| Rate::from_bytes_in(seen.acked, seen.elapsed));
         if seen.app_limited || matches!(self.stage, Stage::ProbeRtt { .. }) || now < self.shadow_until {
@@ -245,7 +246,7 @@ impl Bbr {
                 Stage::ProbeRtt { until: None, filled: !matches!(self.stage, Stage::Startup(_)) }
             }
             Stage::Startup(plateau) if round_over => self.look_for_the_end(plateau),
-            Stage::Drain if in_flight <= self.model.bdp() => self.probe_bw(now),
+            Stage::Drain if in_flight <= self.bdp() => self.probe_bw(now),
             stage => stage,
         };
     }
@@ -269,7 +270,7 @@ impl Bbr {
 
     /// The window that the flow grows to, bytes; [`Law::control`] has the one in force.
     pub fn target_cwnd(&self) -> u64 {
-        let bdp = self.model.bdp() as f64;
+        let bdp = self.bdp() as f64;
         let least = self.least_cwnd();
         let initial = u64::from(self.flow.init_cwnd).max(least);
         match self.stage {
@@ -294,7 +295,7 @@ impl Bbr {
 
     fn gain(&self) -> f64 {
         match self.stage {
-            Stage::ProbeBw(cycle) => cycle.gain(),
+            Stage::ProbeBw(cycle) if self.policer.bandwidth().is_none() => cycle.gain(),
             _ => f64::from(self.gain_64()) / f64::from(UNITY_64),
         }
     }
@@ -322,7 +323,7 @@ impl Law for Bbr {
             }
         }
         let lost = seen.lost.saturating_mul(self.mss());
-        self.policer.take(now, self.model.round(), seen.acked, lost);
+        self.policer.take(now, self.model.round(), seen.acked, lost, seen.app_limited);
         self.take_window(now, seen, rtt);
         let (bdp, min_rtt) = (self.model.bdp(), self.model.min_rtt());
         if let (Stage::ProbeBw(cycle), Some(min_rtt)) = (&mut self.stage, min_rtt) {

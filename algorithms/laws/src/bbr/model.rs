@@ -133,6 +133,18 @@ impl Model {
         }
     }
 
+    /// The same; after idle a smallest round-trip time that is too old is this one, which is measured in an empty flight.
+    pub fn saw_rtt_after(&mut self, now: Time, rtt: Dur, idle: bool) {
+        let anew = idle && self.min_rtt_is_stale(now);
+        if anew {
+            self.begin_measuring();
+        }
+        self.saw_rtt(now, rtt);
+        if anew {
+            self.end_measuring(now);
+        }
+    }
+
     /// True when the smallest round-trip time is too old.
     pub fn min_rtt_is_stale(&self, now: Time) -> bool {
         let age = if self.cycles.is_some() { MIN_RTT_AGE_3 } else { MIN_RTT_AGE };

@@ -1,16 +1,16 @@
 //! Long-term bandwidth: a token-bucket policer delivers more than its rate for a while and then drops the excess, which
 //! the largest delivery rate of late overlooks (tcp_bbr.c, bbr_lt_bw_sampling).
 //!
-//! An interval begins with a loss and lasts 4 rounds or more. One in which a fifth was lost ends with the next loss and
-//! has a bandwidth; two in a row that agree within an eighth (or 4 kbit/s) show a policer, and for 48 rounds the flow
-//! paces at their mean.
+//! An interval begins with a loss and lasts 4 rounds or more. One in which a fifth of what was delivered was lost ends with the
+//! next loss and has a bandwidth; two in a row that agree within an eighth (or 4 kbit/s) show a policer, and for 48 rounds the flow
+//! paces at their mean. One in which the application had nothing to send tells nothing.
 
 use anole_model::{Dur, Rate, Time};
 
 /// Shortest interval, rounds (bbr_lt_intvl_min_rtts); four times as many without a policer's sign end it.
 const LEAST_ROUNDS: u64 = 4;
 const MOST_ROUNDS: u64 = 4 * LEAST_ROUNDS;
-/// Share of packets lost that marks a policer (bbr_lt_loss_thresh, 50/256).
+/// Packets lost over those delivered that mark a policer (bbr_lt_loss_thresh, 50/256).
 const LOSS_SHARE: f64 = 50.0 / 256.0;
 /// Two bandwidths agree within this share (bbr_lt_bw_ratio) or this difference (bbr_lt_bw_diff, 4 kbit/s).
 const RATIO: f64 = 1.0 / 8.0;
@@ -43,13 +43,16 @@ impl Policer {
         self.used.map(|(rate, _)| rate)
     }
 
-    /// Takes what was delivered and lost, bytes, in this round.
-    pub fn take(&mut self, now: Time, round: u64, delivered: u64, lost: u64) {
+    /// Takes what was delivered and lost, bytes, in this round; `limited` by the application or not.
+    pub fn take(&mut self, now: Time, round: u64, delivered: u64, lost: u64, limited: bool) {
         if let Some((_, since)) = self.used {
             if round.saturating_sub(since) >= USED_ROUNDS {
                 *self = Policer::default();
             }
             return;
+        }
+        if limited {
+            return self.reset();
         }
         let Some(interval) = &mut self.interval else {
             if lost > 0 {
@@ -64,8 +67,7 @@ impl Policer {
             *self = Policer::default();
         } else if lost > 0 && rounds >= LEAST_ROUNDS {
             let interval = *interval;
-            let sent = interval.delivered.saturating_add(interval.lost);
-            if interval.lost as f64 >= LOSS_SHARE * sent as f64 {
+            if interval.lost as f64 >= LOSS_SHARE * interval.delivered as f64 {
                 self.end(now, round, &interval);
             }
         }
@@ -102,7 +104,7 @@ mod tests {
     fn rounds(policer: &mut Policer, from: u64, n: u64, share: f64) -> u64 {
         for round in from..from + n {
             let now = Time::from_micros(round * 50_000);
-            policer.take(now, round, 50_000, (50_000.0 * share / (1.0 - share)) as u64);
+            policer.take(now, round, 50_000, (50_000.0 * share / (1.0 - share)) as u64, false);
         }
         from + n
     }

@@ -153,7 +153,7 @@ fn law_round(bench: &mut Bench, rtt_ms: u64, lost: u64) {
     bench.now += Dur::from_micros(rtt_us);
     bench.out.clear();
     let cwnd = bench.anole.track.control().cwnd;
-    let mut values = [0; 15];
+    let mut values = [0; rate_hold::PROGRAM.reports.len()];
     values[..7].copy_from_slice(&[cwnd, lost, 0, rtt_us, rtt_us, rtt_us, 100]);
     (values[12], values[13]) = (cwnd * 1_000_000 / rtt_us, cwnd);
     let report = Report { program: &rate_hold::PROGRAM, values: &values };

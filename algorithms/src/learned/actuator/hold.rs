@@ -122,7 +122,7 @@ mod tests {
     /// A path of 50 ms, with one sample of it.
     fn monitor() -> Monitor {
         let mut monitor = Monitor::new(FLOW.mss);
-        let values = [1000, 0, 0, 50_000, 50_000, 50_000, 1, 0, 3125, 0, 0, 3125 * 3125, 0, 0, 0];
+        let values = [1000, 0, 0, 50_000, 50_000, 50_000, 1, 0, 3125, 0, 0, 3125 * 3125, 0, 0, 0, 0];
         let report = Report { program: &rate_hold::PROGRAM, values: &values };
         let sample = Reader::new(report.program).read(Time::ZERO, &report).unwrap();
         monitor.add(Time::ZERO, &sample);

@@ -31,8 +31,6 @@ pub(super) struct Round {
     pub acked: u64,
     pub lost: u64,
     pub rate: Rate,
-    /// Feedback in which losses were found.
-    pub bursts: u32,
 }
 
 impl Round {
@@ -108,7 +106,7 @@ mod tests {
     #[test]
     fn a_loss_outside_probes_costs_three_tenths_but_not_what_the_round_brought() {
         let mut bounds = Bounds::default();
-        let round = Round { acked: 60_000, lost: 1, rate: Rate::from_mbps(8.0), bursts: 1 };
+        let round = Round { acked: 60_000, lost: 1, rate: Rate::from_mbps(8.0) };
         bounds.lost(&round, Rate::from_mbps(10.0), 100_000);
         assert_eq!(bounds.shortterm, Some((Rate::from_mbps(8.0), 70_000)));
         bounds.lost(&round, Rate::from_mbps(10.0), 100_000);

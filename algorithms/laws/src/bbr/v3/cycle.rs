@@ -43,6 +43,9 @@ pub(super) struct Cycle {
     /// In Up: rounds whose window reached the bound. In Down: rates and losses of the probe still come in.
     raises: u32,
     after_probe: bool,
+    /// The last probe lost too much, so that this one ends at the bound; the last one did, and tells whether the bound is safe.
+    too_high: bool,
+    precautionary: bool,
     /// In Up: the bandwidth when it began, or when it last went on.
     bandwidth: Rate,
 }
@@ -54,6 +57,8 @@ pub(super) struct Path {
     pub drained: bool,
     /// A probe has filled the path.
     pub full: bool,
+    /// The long-term bound holds the window.
+    pub held: bool,
     /// Packets of the bandwidth-delay product.
     pub bdp_packets: u64,
     /// The largest delivery rate.
@@ -72,6 +77,8 @@ impl Cycle {
             probe_at: now + wait,
             raises: 0,
             after_probe: false,
+            too_high: false,
+            precautionary: false,
             bandwidth: Rate::ZERO,
         }
     }
@@ -110,7 +117,7 @@ impl Cycle {
 
     /// Packets by which the long-term bound may grow in Up: 1, 2, 4, …
     pub fn next_raise(&mut self) -> Option<u64> {
-        (self.phase == Phase::Up).then(|| {
+        (self.phase == Phase::Up && !self.too_high).then(|| {
             let packets = 1 << self.raises;
             self.raises = (self.raises + 1).min(MOST_DOUBLINGS);
             packets
@@ -129,6 +136,7 @@ impl Cycle {
             Phase::Up | Phase::Refill => *self = Cycle::begin(now, random),
             Phase::Down | Phase::Cruise => self.after_probe = false,
         }
+        self.too_high = true;
     }
 
     fn enter(&mut self, now: Time, phase: Phase) {
@@ -140,13 +148,20 @@ impl Cycle {
         let due = now >= self.probe_at || self.since_probe >= path.bdp_packets.clamp(1, MOST_ROUNDS);
         let lasted = now.since(self.since);
         match self.phase {
+            Phase::Down if self.precautionary && self.after_probe && self.rounds > 0 => {
+                self.precautionary = false;
+                self.enter(now, Phase::Refill);
+            }
             Phase::Down | Phase::Cruise if due && self.rounds > 0 => self.enter(now, Phase::Refill),
             Phase::Down if path.drained => self.enter(now, Phase::Cruise),
             Phase::Refill if self.rounds > 0 => {
                 self.enter(now, Phase::Up);
                 self.bandwidth = path.bandwidth;
             }
-            Phase::Up if path.bandwidth > self.bandwidth * UP_GROWTH => {
+            Phase::Up if path.held && self.too_high => {
+                *self = Cycle { after_probe: true, precautionary: true, ..Cycle::begin(now, random) };
+            }
+            Phase::Up if path.held || path.bandwidth > self.bandwidth * UP_GROWTH => {
                 (self.since, self.bandwidth) = (now, path.bandwidth);
             }
             Phase::Up
@@ -175,7 +190,14 @@ mod tests {
         let mut seen = vec![(0, Phase::Down)];
         for ms in (50..6000).step_by(50) {
             cycle.round_over();
-            let path = Path { min_rtt: RTT, drained: true, full: true, bdp_packets, bandwidth: Rate::ZERO };
+            let path = Path {
+                min_rtt: RTT,
+                drained: true,
+                full: true,
+                held: false,
+                bdp_packets,
+                bandwidth: Rate::ZERO,
+            };
             cycle.advance(Time::from_micros(ms * 1000), &path, &mut random);
             if cycle.phase() != seen.last().unwrap().1 {
                 seen.push((ms, cycle.phase()));

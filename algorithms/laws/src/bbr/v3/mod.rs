@@ -9,20 +9,21 @@
 //!
 //! | state | pacing | window | until |
 //! |---|---|---|---|
-//! | Startup | 2.77 | 2 | bw grew by less than a quarter in three rounds; or a round lost 2 % in six places |
-//! | Drain | 0.5 | 2 | a bandwidth-delay product is in flight |
+//! | Startup | 2.77 | 2 | bw grew by less than a quarter in three rounds; or a round lost 2 %, and six packets |
+//! | Drain | 0.5 | 2 | a bandwidth-delay product is in flight; or three rounds |
 //! | Down | 0.9 | 2 | that, and 0.85 of the long-term bound; or the next probe is due |
 //! | Cruise | 1 | 2 | 2 to 3 s, or as many rounds as Reno would take to grow by a bandwidth-delay product (63 at most), since the probe |
 //! | Refill | 1 | 2 | a round; short-term bounds are forgotten |
-//! | Up | 1.25 | 2.25 | a round lost 2 %; or 1.25 products are in flight, after two rounds at least and four round-trip times at most, each time from when the bandwidth last grew by a fifth |
+//! | Up | 1.25 | 2.25 | a round lost 2 %; or 1.25 products are in flight, after two rounds at least and four round-trip times at most, each time from when the bandwidth last grew by a fifth or the long-term bound held the window; after a probe that lost 2 %, once that bound is reached |
 //! | ProbeRtt | 1 | 0.5 | 200 ms and a round after the flight was that small |
 //!
 //! (§5.3.1 to §5.3.4; gains §2.4, §5.6.) While Up is held by the long-term bound, the bound grows by 1, 2, 4, … packets per
-//! round.
+//! round. A probe that ended at the bound and lost nothing is followed by the next at once (§5.3.3.4, precautionary probing).
 //!
 //! Deviations: as [`super`]'s for rounds, recovery and application-limited samples; the smallest round-trip time is measured
 //! anew when it is five seconds old, and counts for five more (the two filters of §5.5.7); no allowance for aggregation or
-//! offload in the window; no ECN; loss rates are those of rounds, not of single packets' flights.
+//! offload in the window; no ECN; loss rates are those of rounds, not of single packets' flights, so that packets stand for the six
+//! places in which start-up has to lose; what is lost in Refill is a probe's.
 
 mod bounds;
 mod cycle;
@@ -61,7 +62,9 @@ const PROBE_RTT_CWND_GAIN: f64 = 0.5;
 /// in a lossy round (§5.3.1.3).
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
-const FULL_LOSSES: u32 = 6;
+const FULL_LOSSES: u64 = 6;
+/// The draining ends after more than so many rounds (§5.3.2).
+const DRAIN_ROUNDS: u64 = 3;
 /// The least window (MinPipeCwnd).
 const MIN_CWND_PACKETS: u64 = 4;
 /// How long the round-trip time is probed (ProbeRTTDuration), and rounds after that in which rates show it.
@@ -75,7 +78,10 @@ const LONGEST_RTT: Dur = Dur::from_millis(60_000);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     Startup(Plateau),
-    Drain,
+    /// Rounds so far.
+    Drain {
+        rounds: u64,
+    },
     ProbeBw(Cycle),
     /// Until when, once the flight is small; start-up was over.
     ProbeRtt {
@@ -142,13 +148,12 @@ impl Bbr3 {
     fn learn(&mut self, now: Time, seen: &Feedback, rtt: Dur) -> Option<Round> {
         let span = now.since(std::mem::replace(&mut self.last, now));
         self.round.lost = self.round.lost.saturating_add(seen.lost);
-        self.round.bursts = self.round.bursts.saturating_add(u32::from(seen.lost > 0));
         if seen.acked == 0 {
             return None;
         }
         self.timed_out = false;
         if let Some(least) = seen.min_rtt {
-            self.model.saw_rtt(now, least);
+            self.model.saw_rtt_after(now, least, seen.after_idle());
         }
         let rate = seen.delivery_rate.unwrap_or_else(|| Rate::from_bytes_in(seen.acked, span));
         if seen.app_limited || matches!(self.stage, Stage::ProbeRtt { .. }) || now < self.shadow_until {
@@ -164,19 +169,19 @@ impl Bbr3 {
     }
 
     /// What the losses of a round teach.
-    fn adapt(&mut self, now: Time, round: &Round, in_flight: u64) {
+    fn adapt(&mut self, now: Time, round: &Round, in_flight: u64, used: u64) {
         let lossy = round.is_lossy(self.mss());
         let bdp = self.model.bdp();
         match &mut self.stage {
-            Stage::Startup(_) if lossy && round.bursts >= FULL_LOSSES => {
+            Stage::Startup(_) if lossy && round.lost >= FULL_LOSSES => {
                 self.bounds.longterm = Some(bdp.max(round.acked));
-                self.stage = Stage::Drain;
+                self.stage = Stage::Drain { rounds: 0 };
             }
             Stage::Startup(plateau) => {
                 if let Some(next) = look_for_the_end(*plateau, self.model.bandwidth()) {
                     *plateau = next;
                 } else {
-                    self.stage = Stage::Drain;
+                    self.stage = Stage::Drain { rounds: 0 };
                 }
             }
             Stage::ProbeBw(cycle) if cycle.samples_probe() => {
@@ -185,7 +190,7 @@ impl Bbr3 {
                         .probe_failed(in_flight.saturating_add(round.lost * u64::from(self.flow.mss)), bdp);
                     cycle.probe_failed(now, &mut self.random);
                 } else if let Some(packets) = cycle.next_raise() {
-                    self.bounds.raise(self.window.cwnd().min(in_flight), packets * u64::from(self.flow.mss));
+                    self.bounds.raise(used, packets * u64::from(self.flow.mss));
                 }
                 cycle.round_over();
             }
@@ -195,11 +200,17 @@ impl Bbr3 {
                 }
                 cycle.round_over();
             }
-            Stage::Drain | Stage::ProbeRtt { .. } => {}
+            Stage::Drain { rounds } => {
+                *rounds += 1;
+                if round.lost > 0 {
+                    self.bounds.lost(round, self.model.bandwidth(), self.window.cwnd().max(bdp));
+                }
+            }
+            Stage::ProbeRtt { .. } => {}
         }
     }
 
-    fn next_stage(&mut self, now: Time, in_flight: u64, acked: u64, rtt: Dur) {
+    fn next_stage(&mut self, now: Time, in_flight: u64, acked: u64, held: bool, rtt: Dur) {
         self.stage = match self.stage {
             Stage::ProbeRtt { until: None, filled } if in_flight <= self.probe_rtt_cwnd() => {
                 Stage::ProbeRtt { until: Some(now + PROBE_RTT.max(rtt)), filled }
@@ -208,25 +219,32 @@ impl Bbr3 {
                 self.model.end_measuring(now);
                 self.shadow_until = now + rtt * SHADOW_ROUNDS;
                 self.bounds.shortterm = None;
-                if filled { self.probe_bw(now) } else { Stage::Startup(Plateau::default()) }
+                if filled {
+                    Stage::ProbeBw(Cycle::cruising(now, &mut self.random))
+                } else {
+                    Stage::Startup(Plateau::default())
+                }
             }
             Stage::ProbeRtt { .. } => self.stage,
             _ if self.model.min_rtt_is_stale(now) => {
                 self.model.begin_measuring();
                 Stage::ProbeRtt { until: None, filled: !matches!(self.stage, Stage::Startup(_)) }
             }
-            Stage::Drain if in_flight <= self.bdp(1.0) => self.probe_bw(now),
-            Stage::ProbeBw(cycle) => self.cycle(now, cycle, in_flight, acked),
+            Stage::Drain { rounds } if in_flight <= self.bdp(1.0) || rounds > DRAIN_ROUNDS => {
+                Stage::ProbeBw(Cycle::begin(now, &mut self.random))
+            }
+            Stage::ProbeBw(cycle) => self.cycle(now, cycle, in_flight, acked, held),
             stage => stage,
         };
     }
 
-    fn cycle(&mut self, now: Time, mut cycle: Cycle, in_flight: u64, acked: u64) -> Stage {
+    fn cycle(&mut self, now: Time, mut cycle: Cycle, in_flight: u64, acked: u64, held: bool) -> Stage {
         let bdp = self.bdp(1.0);
         let path = cycle::Path {
             min_rtt: self.model.min_rtt().unwrap_or(NOMINAL_RTT),
             drained: in_flight <= self.bounds.drained(bdp),
             full: in_flight.saturating_add(acked) as f64 >= cycle::UP_GAIN * bdp as f64,
+            held,
             bdp_packets: bdp / self.mss(),
             bandwidth: self.model.bandwidth(),
         };
@@ -241,10 +259,6 @@ impl Bbr3 {
         Stage::ProbeBw(cycle)
     }
 
-    fn probe_bw(&mut self, now: Time) -> Stage {
-        Stage::ProbeBw(Cycle::begin(now, &mut self.random))
-    }
-
     fn probe_rtt_cwnd(&self) -> u64 {
         self.bdp(PROBE_RTT_CWND_GAIN).max(MIN_CWND_PACKETS * self.mss())
     }
@@ -257,7 +271,7 @@ impl Bbr3 {
             _ if self.timed_out => self.mss(),
             Stage::Startup(_) if self.model.min_rtt().is_none() => initial,
             Stage::Startup(_) => self.bdp(CWND_GAIN).max(2 * initial),
-            Stage::Drain => self.bdp(CWND_GAIN).max(least),
+            Stage::Drain { .. } => self.bdp(CWND_GAIN).max(least),
             Stage::ProbeBw(cycle) => {
                 let bound = self.bounds.cwnd(cycle.phase() == Phase::Cruise);
                 self.bdp(cycle.cwnd_gain(CWND_GAIN)).min(bound).max(least)
@@ -278,7 +292,7 @@ impl Bbr3 {
     fn gain(&self) -> f64 {
         match self.stage {
             Stage::Startup(_) => STARTUP_GAIN,
-            Stage::Drain => DRAIN_GAIN,
+            Stage::Drain { .. } => DRAIN_GAIN,
             Stage::ProbeBw(cycle) => cycle.gain(),
             Stage::ProbeRtt { .. } => 1.0,
         }
@@ -302,11 +316,14 @@ impl Law for Bbr3 {
         }
         let rtt = seen.rtt.unwrap_or(Dur::ZERO).clamp(Dur::from_micros(1), LONGEST_RTT);
         let in_flight = seen.in_flight.unwrap_or(0);
+        // An ACK has just made room.
+        let used = self.window.cwnd().min(in_flight.saturating_add(seen.acked));
+        let held = self.bounds.longterm.is_some_and(|bound| used >= bound);
         if let Some(round) = self.learn(now, seen, rtt) {
-            self.adapt(now, &round, in_flight);
+            self.adapt(now, &round, in_flight, used);
         }
         if seen.acked > 0 {
-            self.next_stage(now, in_flight, seen.acked, rtt);
+            self.next_stage(now, in_flight, seen.acked, held, rtt);
         }
         if seen.timeout {
             self.timed_out = true;

@@ -37,7 +37,7 @@ impl Bench {
         for rate in [500_000, 1_000_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000] {
             bench.round(rate, 0, 150_000);
         }
-        assert_eq!(bench.law.stage, Stage::Drain);
+        assert!(matches!(bench.law.stage, Stage::Drain { .. }));
         bench.round(2_000_000, 0, 100_000);
         bench.round(2_000_000, 0, 100_000);
         bench.expect(Phase::Cruise);
@@ -127,6 +127,74 @@ fn the_round_trip_time_is_probed_with_half_a_product_after_five_seconds() {
         }
     }
     panic!("{:?}", bench.law.stage);
+}
+
+#[test]
+fn a_round_of_start_up_that_loses_six_packets_and_two_percent_ends_it() {
+    let mut bench = Bench::new();
+    bench.round(500_000, 0, 25_000);
+    bench.round(1_000_000, 5, 50_000);
+    assert!(bench.law.in_slow_start());
+    bench.round(2_000_000, 6, 150_000);
+    assert!(matches!(bench.law.stage, Stage::Drain { .. }));
+    assert_eq!(bench.law.bounds.longterm, Some(100_000));
+}
+
+#[test]
+fn a_queue_that_does_not_drain_is_left_after_three_rounds() {
+    let mut bench = Bench::cruising();
+    bench.law.stage = Stage::Drain { rounds: 0 };
+    for _ in 0..4 {
+        assert!(matches!(bench.law.stage, Stage::Drain { .. }));
+        bench.round(2_000_000, 0, 150_000);
+    }
+    bench.expect(Phase::Down);
+}
+
+/// A flow at the bound that a failed probe has set, as it begins the next one.
+fn held() -> Bench {
+    let mut bench = Bench::cruising();
+    bench.until(Phase::Up, 0);
+    bench.round(2_000_000, 5, 120_000);
+    bench.until(Phase::Up, 0);
+    bench.law.window.set(125_000);
+    bench
+}
+
+#[test]
+fn the_probe_after_one_that_failed_ends_at_the_bound_and_the_next_follows_at_once() {
+    let mut bench = held();
+    bench.round(2_000_000, 0, 125_000);
+    bench.expect(Phase::Down);
+    bench.round(2_000_000, 0, 100_000);
+    bench.expect(Phase::Refill);
+}
+
+#[test]
+fn a_probe_that_the_bound_holds_goes_on_and_raises_it_by_more_each_round() {
+    let mut bench = held();
+    bench.round(2_000_000, 0, 125_000);
+    bench.until(Phase::Up, 0);
+    let raised: Vec<u64> = (0..6)
+        .map(|_| {
+            let bound = bench.law.bounds.longterm.unwrap();
+            // An ACK has just made room.
+            bench.round(2_000_000, 0, bound - 10_000);
+            bench.expect(Phase::Up);
+            bench.law.bounds.longterm.unwrap() - bound
+        })
+        .collect();
+    assert_eq!(raised, [1000, 2000, 4000, 8000, 16_000, 32_000]);
+}
+
+#[test]
+fn after_idle_the_first_round_trip_time_counts_and_none_is_probed_for() {
+    let mut bench = Bench::cruising();
+    bench.now += Dur::from_millis(12_000);
+    let rtt = Some(Dur::from_millis(60));
+    let seen = Feedback { acked: 1000, rtt, min_rtt: rtt, in_flight: Some(9000), ..Feedback::default() };
+    bench.law.on_feedback(bench.now, &Feedback { elapsed: Dur::from_millis(12_000), ..seen });
+    assert!(matches!(bench.law.stage, Stage::ProbeBw(_)), "{:?}", bench.law.stage);
 }
 
 #[test]
