@@ -112,18 +112,13 @@ impl Allegro {
         self.stage = Stage::Deciding { order: [a, b, c, d], begun: 0, utilities: [None; TESTS] };
     }
 
-    /// A test tells nothing: all are repeated.
-    fn decide_again(&mut self) {
-        self.monitor.clear();
-        self.decide_at(self.base, self.epsilon);
-    }
-
     /// An interval is over, whose outcome is known or not.
     fn judge(&mut self, outcome: Option<Outcome>) {
         let Some(outcome) = outcome else {
             return match self.stage {
                 Stage::Starting(_) => self.decide_at(self.pace.half(), EPSILON.0),
-                Stage::Deciding { .. } => self.decide_again(),
+                Stage::Deciding { begun: TESTS, .. } => self.decide_at(self.base, self.epsilon),
+                Stage::Deciding { .. } => {}
                 Stage::Adjusting { .. } => self.decide_at(self.base, EPSILON.0),
             };
         };
@@ -142,8 +137,10 @@ impl Allegro {
                     self.decide_at(best.rate, EPSILON.0);
                 }
             }
-            // A test would have been over before.
-            Stage::Deciding { begun: TESTS, .. } if outcome.purpose == HOLD => self.decide_again(),
+            // Tests are over before it: one told nothing.
+            Stage::Deciding { begun: TESTS, .. } if outcome.purpose == HOLD => {
+                self.decide_at(self.base, self.epsilon);
+            }
             Stage::Deciding { order, utilities, .. } => {
                 let free = (0..TESTS).find(|&n| order[n] == outcome.purpose && utilities[n].is_none());
                 if let Some(n) = free {
@@ -292,8 +289,6 @@ mod tests {
         };
         assert!(begin(&mut law));
         law.judge(None);
-        assert!(begin(&mut law));
-        // A test was forgotten: what follows the tests tells.
         (1..=TESTS).for_each(|_| law.begin(Time::ZERO));
         law.judge(Some(outcome(100.0, HOLD, 0.0)));
         assert!(begin(&mut law) && law.epsilon == 0.02);

@@ -132,18 +132,13 @@ impl Vivace {
         self.stage = Stage::Learning { ahead, higher: None, lower: None };
     }
 
-    /// A test tells nothing: both are repeated.
-    fn learn_again(&mut self) {
-        self.monitor.clear();
-        self.learn_at(self.base);
-    }
-
     /// An interval is over, whose outcome is known or not.
     fn judge(&mut self, outcome: Option<Outcome>) {
         let Some(outcome) = outcome else {
             return match self.stage {
                 Stage::Starting(_) => self.learn_at(self.pace.half()),
-                Stage::Learning { .. } => self.learn_again(),
+                Stage::Learning { ahead: [HOLD, HOLD], .. } => self.learn_at(self.base),
+                Stage::Learning { .. } => {}
             };
         };
         if let Some(rate) = outcome.overload() {
@@ -158,8 +153,8 @@ impl Vivace {
                     self.learn_at(best.carried());
                 }
             }
-            // A test would have been over before.
-            (Stage::Learning { ahead: [HOLD, HOLD], .. }, HOLD) => self.learn_again(),
+            // Tests are over before it: one told nothing.
+            (Stage::Learning { ahead: [HOLD, HOLD], .. }, HOLD) => self.learn_at(self.base),
             (Stage::Learning { higher, .. }, HIGHER) => *higher = Some(utility),
             (Stage::Learning { lower, .. }, LOWER) => *lower = Some(utility),
             _ => {}
@@ -316,8 +311,6 @@ mod tests {
         };
         assert!(begin(&mut law));
         law.judge(None);
-        assert!(begin(&mut law));
-        // A test was forgotten: what follows the tests tells.
         (0..2).for_each(|_| law.begin(Time::ZERO));
         law.judge(Some(Outcome { rate: law.base, throughput: law.base, ..Outcome::default() }));
         assert!(begin(&mut law));

@@ -115,6 +115,11 @@ impl Cycle {
         }
     }
 
+    /// With this round all of a probe has been heard, and rates are a cycle older.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Down && self.rounds == 0
+    }
+
     /// Packets by which the long-term bound may grow in Up: 1, 2, 4, …
     pub fn next_raise(&mut self) -> Option<u64> {
         (self.phase == Phase::Up && !self.too_high).then(|| {

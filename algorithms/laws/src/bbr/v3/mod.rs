@@ -172,6 +172,9 @@ impl Bbr3 {
     fn adapt(&mut self, now: Time, round: &Round, in_flight: u64, used: u64) {
         let lossy = round.is_lossy(self.mss());
         let bdp = self.model.bdp();
+        if matches!(self.stage, Stage::ProbeBw(cycle) if cycle.is_over()) {
+            self.model.next_cycle();
+        }
         match &mut self.stage {
             Stage::Startup(_) if lossy && round.lost >= FULL_LOSSES => {
                 self.bounds.longterm = Some(bdp.max(round.acked));
@@ -248,11 +251,7 @@ impl Bbr3 {
             bdp_packets: bdp / self.mss(),
             bandwidth: self.model.bandwidth(),
         };
-        let before = cycle.phase();
         cycle.advance(now, &path, &mut self.random);
-        if before == Phase::Down && cycle.phase() != Phase::Down {
-            self.model.next_cycle();
-        }
         if cycle.phase() == Phase::Refill {
             self.bounds.shortterm = None;
         }
