@@ -110,3 +110,27 @@ fn four_flows_of_a_shipped_policy_share() {
         }
     }
 }
+
+/// The flow over 50 Mbps and what else there is, from `from_s` on: throughput, Mbps, and the share lost.
+fn alone(alg: &str, from_s: f64, to_s: f64, link: &str, flow: &str) -> (f64, f64) {
+    let text = format!(
+        "name = \"alone\"\nduration_s = {to_s:?}\nwarmup_s = {from_s:?}\n[[link]]\nname = \"b\"\ncapacity_mbps = 50.0\n{link}\n\
+         [[flow]]\nalg = \"{alg}\"\nack_jitter_us = 200\n{flow}\n"
+    );
+    let scenario = Scenario::parse(&text, "alone", &[], &mut |_| Err(String::new())).unwrap();
+    let plans = plan(&scenario, &Choice::default(), &shipped(), 1).unwrap();
+    let result = run(&scenario, plans, 1, AgentScript::default(), &mut |_| ());
+    let flow = &result.flows[0];
+    println!("{alg}: {:.1} Mbps, {:.4} lost", flow.throughput_mbps.unwrap(), flow.loss_rate.unwrap());
+    (flow.throughput_mbps.unwrap(), flow.loss_rate.unwrap())
+}
+
+/// An application that is limited for 20 s and then is not: what it left unused of the window is no bandwidth.
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    let link = "one_way_delay_ms = 25\nbuffer_bdp = 1.0";
+    for alg in ["antelope"] {
+        let (mbps, loss) = alone(alg, 20.0, 26.0, link, "app_mbps = 10\napp_until_s = 20");
+        assert!(mbps > 40.0 && loss < 0.05, "{alg}: {mbps} {loss}");
+    }
+}
