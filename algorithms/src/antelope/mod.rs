@@ -14,8 +14,8 @@
 //! - [`selector`]: units and choice together, for these arms or for laws of somebody else (the agent's `--switch linux`).
 //!
 //! Deviations from the paper:
-//! - nothing is switched while the algorithm that governs is in slow start: the next would go on from a window that has
-//!   not found the path's capacity;
+//! - nothing is switched during the slow start of a flow that begins, or begins again after a timeout: the next would go
+//!   on from a window that has not found the path's capacity;
 //! - the two round trips after a switch are not judged, since their ACKs are still of packets of the one before;
 //! - a model predicts the mean reward of the round trips that follow, not of the next 20 ACKs, which were sent
 //!   before it could be heeded (`training/antelope.py`).

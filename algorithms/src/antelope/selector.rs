@@ -50,7 +50,7 @@ pub struct Stretch {
 pub struct Decision {
     /// What the unit showed.
     pub judgement: Judgement,
-    /// Whether something was recommended after it: not in slow start, nor soon after a switch.
+    /// Whether something was recommended after it: not in slow start, unless it is a later one, nor soon after a switch.
     pub judged: bool,
     /// The law that is to govern instead.
     pub switch_to: Option<usize>,
@@ -66,6 +66,8 @@ pub struct Selector {
     offered: Vec<usize>,
     /// What was recommended last, and how often in a row.
     recommended: (usize, u32),
+    /// The slow start of a flow that begins, or that begins again after a timeout, is over.
+    started: bool,
     /// Units are judged from here on.
     judged_from: Time,
 }
@@ -105,6 +107,7 @@ impl Selector {
             first,
             offered: (0..ARMS.len()).collect(),
             recommended: (first.unwrap_or(DEFAULT_ARM), 0),
+            started: false,
             judged_from: Time::ZERO,
         }
     }
@@ -156,10 +159,11 @@ impl Selector {
     ) -> Option<Decision> {
         // Another place is no law's.
         let arm = *ARMS.get(flow.arm)?;
+        self.started = !flow.starting || (self.started && !seen.timeout);
         let (unit, reward) = self.units.add(seen, pacing)?;
         let judgement =
             Judgement { at_s: now.as_secs_f64(), arm, unit, reward, srtt_ms: 1e3 * flow.srtt.as_secs_f64() };
-        let judged = !flow.starting && now >= self.judged_from;
+        let judged = self.started && now >= self.judged_from;
         let switch_to = if judged { self.recommend(&unit, flow.arm) } else { None };
         if !judged {
             self.recommended.1 = 0;
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_recommended_in_slow_start_nor_soon_after_a_switch() {
+    fn nothing_is_recommended_in_the_first_slow_start_nor_soon_after_a_switch() {
         let mut selector = Selector::of("antelope", &build(&[("explore", 1.0)]), &[BBR]).unwrap();
         let at = |ms: u64| Time::ZERO + Dur::from_millis(ms);
         let starting = Governed { starting: true, ..under(CUBIC) };
@@ -270,6 +274,8 @@ mod tests {
         assert_eq!(take(100, &under(CUBIC)), (true, Some(BBR)));
         assert_eq!(take(199, &under(CUBIC)), (false, None));
         assert_eq!(take(200, &under(CUBIC)), (true, Some(BBR)));
+        // A law that takes its window back to a packet, as C2TCP does, is no flow that begins.
+        assert_eq!(take(250, &starting), (true, Some(BBR)));
     }
 
     #[test]
