@@ -117,7 +117,7 @@ impl Learned {
         let due = deadline(now, self.interval());
         self.policy.observe(&seen);
         if self.actuator.is_starting() {
-            self.actuator.step_up(out);
+            self.actuator.step_up(self.ceiling(), &self.monitor, out);
         } else if self.guard.policy_is_wanted() && !self.is_probing() {
             self.policy.ask(now, due);
             self.asked = Some((seen, due));

@@ -129,7 +129,7 @@ fn alone(alg: &str, from_s: f64, to_s: f64, link: &str, flow: &str) -> (f64, f64
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
     let link = "one_way_delay_ms = 25\nbuffer_bdp = 1.0";
-    for alg in ["antelope"] {
+    for alg in ["orca", "antelope"] {
         let (mbps, loss) = alone(alg, 20.0, 26.0, link, "app_mbps = 10\napp_until_s = 20");
         assert!(mbps > 40.0 && loss < 0.05, "{alg}: {mbps} {loss}");
     }
