@@ -133,4 +133,9 @@ fn a_window_that_is_not_used_does_not_grow() {
         let (mbps, loss) = alone(alg, 20.0, 26.0, link, "app_mbps = 10\napp_until_s = 20");
         assert!(mbps > 40.0 && loss < 0.05, "{alg}: {mbps} {loss}");
     }
+    // The same after a loss, on 8 Mbps that become 50: the clock of CUBIC stands still.
+    let link = "one_way_delay_ms = 25\nbuffer_packets = 200\n[[change]]\nat_s = 0.01\ncapacity_mbps = 8\n\
+                [[change]]\nat_s = 8\ncapacity_mbps = 50";
+    let (mbps, loss) = alone("spine-cubic", 25.0, 27.0, link, "app_mbps = 10\napp_until_s = 25");
+    assert!(mbps > 10.0 && loss == 0.0, "{mbps} {loss}");
 }
