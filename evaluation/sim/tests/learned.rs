@@ -139,3 +139,11 @@ fn a_window_that_is_not_used_does_not_grow() {
     let (mbps, loss) = alone("spine-cubic", 25.0, 27.0, link, "app_mbps = 10\napp_until_s = 25");
     assert!(mbps > 10.0 && loss == 0.0, "{mbps} {loss}");
 }
+
+/// Round-trip time from 20 to 120 ms: the smallest one of the flow is none of the path's any more.
+#[test]
+fn a_path_that_becomes_longer_is_used() {
+    let link = "one_way_delay_ms = 10\nbuffer_bdp = 4\n[[change]]\nat_s = 15\none_way_delay_ms = 60";
+    let (mbps, _) = alone("sage", 30.0, 40.0, link, "");
+    assert!(mbps > 25.0, "{mbps} Mbps");
+}
