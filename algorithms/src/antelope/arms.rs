@@ -20,6 +20,8 @@ const PACING: (f64, f64) = (2.0, 1.2);
 pub(super) const STARTING_REPORTS: u64 = 8;
 /// What a report leaves of the smoothed round-trip time (RFC 6298: 1 − 1/8).
 const SRTT_KEEPS: f64 = 7.0 / 8.0;
+/// A smoothed round-trip time of more than this many of those that come is an outage's.
+const FORGETS: u64 = 2;
 /// Growth of window and rate within a round trip of a switch, at most.
 const HANDOVER_GROWTH: f64 = 1.25;
 
@@ -91,8 +93,11 @@ impl Arms {
 
     /// Takes what happened since the last report.
     pub fn feed(&mut self, now: Time, seen: &Feedback) {
-        if let Some(rtt) = seen.rtts().mean_rtt().filter(|rtt| !rtt.is_zero()) {
-            self.srtt = Some(self.srtt.map_or(rtt, |srtt| {
+        if let Some(mean) = seen.rtts().mean_rtt().filter(|rtt| !rtt.is_zero()) {
+            let last = seen.rtt.filter(|&last| !last.is_zero() && last * FORGETS < mean);
+            let rtt = last.unwrap_or(mean);
+            let before = self.srtt.filter(|&srtt| rtt * FORGETS >= srtt);
+            self.srtt = Some(before.map_or(rtt, |srtt| {
                 Dur::from_secs_f64(SRTT_KEEPS * srtt.as_secs_f64() + (1.0 - SRTT_KEEPS) * rtt.as_secs_f64())
             }));
         }

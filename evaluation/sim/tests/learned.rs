@@ -147,3 +147,16 @@ fn a_path_that_becomes_longer_is_used() {
     let (mbps, _) = alone("sage", 30.0, 40.0, link, "");
     assert!(mbps > 25.0, "{mbps} Mbps");
 }
+
+/// Two seconds without capacity; the ten seconds after them count.
+#[test]
+fn the_round_trip_time_of_an_outage_holds_nobody() {
+    let link = "one_way_delay_ms = 25\nbuffer_bdp = 1\n[[change]]\nat_s = 15\ncapacity_mbps = 0.001\n\
+                [[change]]\nat_s = 17\ncapacity_mbps = 50";
+    let outages =
+        [("libra-rl", 26.0), ("spine", 27.5), ("sage", 41.0), ("spine-cubic", 23.0), ("antelope", 35.0)];
+    for (alg, least) in outages {
+        let (mbps, _) = alone(alg, 17.0, 27.0, link, "");
+        assert!(mbps > least, "{alg}: {mbps} Mbps");
+    }
+}
