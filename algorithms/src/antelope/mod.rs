@@ -86,6 +86,8 @@ pub struct Judgement {
     pub at_s: f64,
     /// The algorithm that governed.
     pub arm: &'static str,
+    /// Whether something was recommended after it: not in slow start, unless it is a later one, nor soon after a switch.
+    pub judged: bool,
     /// Its statistics.
     #[serde(flatten)]
     pub unit: DataUnit,
@@ -155,7 +157,7 @@ impl Antelope {
         let flow = Governed { arm: self.arms.current(), starting: self.arms.in_slow_start(), srtt };
         let Some(decision) = self.selector.feed(now, seen, pacing, &flow) else { return };
         self.telemetry.decisions += 1;
-        self.telemetry.inferences += u64::from(decision.judged);
+        self.telemetry.inferences += u64::from(decision.judgement.judged);
         self.judgement = Some(decision.judgement);
         if let Some(next) = decision.switch_to {
             self.arms.switch(now, next);

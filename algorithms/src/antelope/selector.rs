@@ -50,8 +50,6 @@ pub struct Stretch {
 pub struct Decision {
     /// What the unit showed.
     pub judgement: Judgement,
-    /// Whether something was recommended after it: not in slow start, unless it is a later one, nor soon after a switch.
-    pub judged: bool,
     /// The law that is to govern instead.
     pub switch_to: Option<usize>,
 }
@@ -161,14 +159,14 @@ impl Selector {
         let arm = *ARMS.get(flow.arm)?;
         self.started = !flow.starting || (self.started && !seen.timeout);
         let (unit, reward) = self.units.add(seen, pacing)?;
-        let judgement =
-            Judgement { at_s: now.as_secs_f64(), arm, unit, reward, srtt_ms: 1e3 * flow.srtt.as_secs_f64() };
         let judged = self.started && now >= self.judged_from;
+        let (at_s, srtt_ms) = (now.as_secs_f64(), 1e3 * flow.srtt.as_secs_f64());
+        let judgement = Judgement { at_s, arm, judged, unit, reward, srtt_ms };
         let switch_to = if judged { self.recommend(&unit, flow.arm) } else { None };
         if !judged {
             self.recommended.1 = 0;
         }
-        Some(Decision { judgement, judged, switch_to })
+        Some(Decision { judgement, switch_to })
     }
 
     fn recommend(&mut self, unit: &DataUnit, current: usize) -> Option<usize> {
@@ -268,7 +266,7 @@ mod tests {
             if ms == 100 {
                 selector.switched(at(ms), RTT);
             }
-            (decision.judged, decision.switch_to)
+            (decision.judgement.judged, decision.switch_to)
         };
         assert_eq!(take(50, &starting), (false, None));
         assert_eq!(take(100, &under(CUBIC)), (true, Some(BBR)));
