@@ -23,9 +23,9 @@ pub struct Records {
 pub struct Served([u64; ARMS.len()]);
 
 impl Served {
-    /// One more.
+    /// One more. A unit after which nothing was recommended says no more than where the flow began.
     pub fn note(&mut self, unit: &Judgement) {
-        if let Some(arm) = ARMS.iter().position(|arm| *arm == unit.arm) {
+        if let Some(arm) = ARMS.iter().position(|arm| unit.judged && *arm == unit.arm) {
             self.0[arm] += 1;
         }
     }
@@ -65,5 +65,28 @@ impl Records {
     /// What went wrong, if anything did.
     pub fn error(&self) -> Option<&str> {
         self.flows.error().or(self.units.error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_algorithms::DataUnit;
+
+    #[test]
+    fn a_law_that_nobody_chose_serves_nobody() {
+        let unit = |arm, judged| Judgement {
+            at_s: 0.0,
+            arm: ARMS[arm],
+            judged,
+            unit: DataUnit::default(),
+            reward: 0.0,
+            srtt_ms: 50.0,
+        };
+        let mut served = Served::default();
+        (0..9).for_each(|_| served.note(&unit(2, false)));
+        assert_eq!(served.longest(), None);
+        served.note(&unit(0, true));
+        assert_eq!(served.longest(), Some(0));
     }
 }

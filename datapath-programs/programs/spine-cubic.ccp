@@ -7,8 +7,8 @@
 #   on a loss, once per (2 - beta) round trips:  w_max = Cwnd, less (1 - beta)/2 of it when below the last w_max;
 #                          Cwnd *= beta;  K = cbrt((w_max - Cwnd) / (C * mss))
 # A round-trip time of twice the smallest ends slow start. An agent that sets `ssthresh` to the window when the program
-# begins leaves slow start out: w_max is that window. The window grows while it is in use, as in the
-# program cubic. It has no estimate of Reno's window: C is what the policy has for short paths.
+# begins leaves slow start out: w_max is that window. The window grows while it is in use, and t stands still while it is
+# not, as in the program cubic (RFC 9438 section 5.8). It has no estimate of Reno's window: C is what the policy has for short paths.
 #
 # The cube root is Newton's, one step per ACK, from the last K: k -= (k - a/k^2)/3, where a is the third power.
 # A round trip of ACKs without growth follows a decrease, and ten steps suffice from any start.
@@ -25,6 +25,7 @@
     (w_max 0) # window before the last decrease, bytes; state of the program
     (drop 0) # what the decrease took of it, bytes; state of the program
     (k_ms 4000) # time from the decrease to w_max, ms; state of the program
+    (seen_us 0) # the ACK before, us; state of the program
     (epoch_us 0) # the last decrease, us; state of the program
     (recovered_us 0) # losses before this time belong to the decrease already made, us; state of the program
     (base_us 2000000000) # smallest round-trip time so far, us; state of the program
@@ -58,6 +59,18 @@
     (:= Report.rtt_us Flow.rtt_sample_us)
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
     (:= base_us (min base_us Flow.rtt_sample_us))
+    (fallthrough)
+)
+(when (> used Cwnd)
+    (:= seen_us (+ seen_us Report.rtt_us))
+    (fallthrough)
+)
+(when (> epoch_us 0)
+    (:= epoch_us (+ epoch_us (- (max Ack.now seen_us) seen_us)))
+    (fallthrough)
+)
+(when true
+    (:= seen_us Ack.now)
     (fallthrough)
 )
 (when (|| (&& (> ssthresh Cwnd) (> Report.rtt_us (* 2 base_us))) (&& (== epoch_us 0) (> (+ Cwnd 1) ssthresh)))

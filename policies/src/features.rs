@@ -116,7 +116,7 @@ impl Features {
             Signal::CwndPackets => seen.cwnd as f64 / packet,
             Signal::CwndMbps => seen.cwnd as f64 * 8.0 / MBPS / seen.min_rtt.as_secs_f64().max(1e-6),
             Signal::InflightPackets => seen.inflight as f64 / packet,
-            Signal::BdpPackets => self.max_delivery * MBPS / 8.0 * seen.min_rtt.as_secs_f64() / packet,
+            Signal::BdpPackets => self.max_delivery * MBPS / 8.0 * seen.min_rtt_10s.as_secs_f64() / packet,
             Signal::QueuedPackets => seen.delivery_rate.bytes_in(seen.rtt - seen.min_rtt_10s) / packet,
             Signal::Acks => seen.acks as f64,
             Signal::LostPackets => seen.lost as f64,

@@ -71,7 +71,7 @@ impl Flow {
         self.metrics.reports += 1;
         let decision = self.selector.take(now, &stretch, &Governed { arm, starting, srtt })?;
         self.metrics.telemetry.decisions += 1;
-        self.metrics.telemetry.inferences += u64::from(decision.judged);
+        self.metrics.telemetry.inferences += u64::from(decision.judgement.judged);
         self.served.note(&decision.judgement);
         records.unit(self.number, &decision.judgement);
         decision.switch_to

@@ -18,6 +18,8 @@ pub struct MiniHost {
     pub flows: Vec<FlowId>,
     /// Datagrams of the agent that the runtime refused.
     pub refused: u64,
+    /// Packets that the next ACK tells the loss of.
+    pub lost_packets: u32,
     socket: UnixDatagram,
     agent: PathBuf,
     start: Instant,
@@ -40,6 +42,7 @@ impl MiniHost {
             datapath: Datapath::new(Bounds::DEFAULT, Dur::from_millis(500)),
             flows: Vec::new(),
             refused: 0,
+            lost_packets: 0,
             socket,
             agent: agent.to_path_buf(),
             start: Instant::now(),
@@ -93,6 +96,7 @@ impl MiniHost {
     pub fn ack(&mut self) {
         let sample = AckSample {
             bytes_acked: MSS,
+            lost_packets: std::mem::take(&mut self.lost_packets),
             packets_acked: 1,
             rtt_us: 20_000,
             rate_outgoing: 1_000_000,

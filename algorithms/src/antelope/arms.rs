@@ -1,7 +1,8 @@
 //! The algorithms that are chosen from: each a law, one of which governs.
 //!
 //! All are told of what happens, since their filters would age otherwise. At a switch the new one goes on from the
-//! window and the rate in force, and for a round trip neither grows beyond 1.25 times that.
+//! window and the rate in force, and for a round trip neither grows beyond 1.25 times that. Of a rate it is told no more
+//! than was delivered in the last two round trips: a window that an application leaves unused is no bandwidth.
 
 use crate::{BuildError, FlowInfo};
 use anole_laws::{Control, Feedback, Law};
@@ -19,6 +20,8 @@ const PACING: (f64, f64) = (2.0, 1.2);
 pub(super) const STARTING_REPORTS: u64 = 8;
 /// What a report leaves of the smoothed round-trip time (RFC 6298: 1 − 1/8).
 const SRTT_KEEPS: f64 = 7.0 / 8.0;
+/// A smoothed round-trip time of more than this many of those that come is an outage's.
+const FORGETS: u64 = 2;
 /// Growth of window and rate within a round trip of a switch, at most.
 const HANDOVER_GROWTH: f64 = 1.25;
 
@@ -42,6 +45,9 @@ pub(super) struct Arms {
     current: usize,
     srtt: Option<Dur>,
     handover: Option<Handover>,
+    /// Largest delivery rates of this round trip and of the one before.
+    delivered: [Rate; 2],
+    round_ends: Time,
 }
 
 impl Arms {
@@ -53,7 +59,15 @@ impl Arms {
             Ok((spec.build)(flow.of_law(seed), &BTreeMap::new())?)
         };
         let laws = ARMS.into_iter().map(build).collect::<Result<_, BuildError>>()?;
-        Ok(Arms { mss: flow.mss, laws, current: first.min(ARMS.len() - 1), srtt: None, handover: None })
+        Ok(Arms {
+            mss: flow.mss,
+            laws,
+            current: first.min(ARMS.len() - 1),
+            srtt: None,
+            handover: None,
+            delivered: [Rate::ZERO; 2],
+            round_ends: Time::ZERO,
+        })
     }
 
     /// The one that governs.
@@ -79,11 +93,19 @@ impl Arms {
 
     /// Takes what happened since the last report.
     pub fn feed(&mut self, now: Time, seen: &Feedback) {
-        if let Some(rtt) = seen.rtts().mean_rtt().filter(|rtt| !rtt.is_zero()) {
-            self.srtt = Some(self.srtt.map_or(rtt, |srtt| {
+        if let Some(mean) = seen.rtts().mean_rtt().filter(|rtt| !rtt.is_zero()) {
+            let last = seen.rtt.filter(|&last| !last.is_zero() && last * FORGETS < mean);
+            let rtt = last.unwrap_or(mean);
+            let before = self.srtt.filter(|&srtt| rtt * FORGETS >= srtt);
+            self.srtt = Some(before.map_or(rtt, |srtt| {
                 Dur::from_secs_f64(SRTT_KEEPS * srtt.as_secs_f64() + (1.0 - SRTT_KEEPS) * rtt.as_secs_f64())
             }));
         }
+        if now >= self.round_ends {
+            self.delivered = [Rate::ZERO, self.delivered[0]];
+            self.round_ends = now + self.srtt.unwrap_or(Dur::ZERO);
+        }
+        self.delivered[0] = self.delivered[0].max(seen.delivery_rate.unwrap_or(Rate::ZERO));
         self.laws.iter_mut().for_each(|law| law.on_feedback(now, seen));
         self.handover = self.handover.filter(|handover| now < handover.until && !seen.timeout);
     }
@@ -92,8 +114,9 @@ impl Arms {
     pub fn switch(&mut self, now: Time, to: usize) {
         let from = self.in_force();
         let rtt = self.srtt.unwrap_or(Dur::ZERO);
-        let carried = Rate::from_bytes_in(u64::from(from.cwnd), rtt);
-        let rate = from.rate.map(|rate| if rtt.is_zero() { rate } else { rate.min(carried) });
+        let carried = Some(Rate::from_bytes_in(u64::from(from.cwnd), rtt)).filter(|_| !rtt.is_zero());
+        let delivered = Some(self.delivered[0].max(self.delivered[1])).filter(|rate| *rate > Rate::ZERO);
+        let rate = from.rate.map(|rate| carried.into_iter().chain(delivered).fold(rate, Rate::min));
         self.current = to.min(ARMS.len() - 1);
         self.laws[self.current].resume(now, Control { cwnd: u64::from(from.cwnd), rate });
         self.handover = Some(Handover { until: now + rtt, from });

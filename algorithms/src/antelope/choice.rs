@@ -83,11 +83,14 @@ fn best(models: &Boosters, unit: &DataUnit, current: usize, offered: &[usize]) -
 /// Rein's rules: CUBIC; BBR where the buffer is small; Westwood where losses come without a queue, as on Wi-Fi.
 ///
 /// Rein is told what network it is on; here the flow finds out. A buffer is small where losses come while the
-/// queue is at most half the smallest round-trip time, and losses without a queue where it is at most a tenth.
+/// queue is at most half the smallest round-trip time, and losses without a queue where it is at most a tenth, and at
+/// most half of the largest one that the flow has seen: a buffer of less than a tenth is full at losses too.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rein {
     /// Data units with losses: all, those with a short queue, those with none.
     lossy: [f64; 3],
+    /// The largest queue so far, of the smallest round-trip time.
+    largest_queue: f64,
 }
 
 /// What a data unit leaves of the counts before it.
@@ -103,9 +106,11 @@ impl Rein {
 
     /// The first rule that holds and names one of those `offered`.
     fn recommend(&mut self, unit: &DataUnit, offered: &[usize]) -> Option<usize> {
+        let queue = (unit.rtt_ms - unit.delay_min_ms) / unit.delay_min_ms.max(f64::MIN_POSITIVE);
+        self.largest_queue = self.largest_queue.max(queue);
         if unit.lost > 0.0 {
-            let queue = (unit.rtt_ms - unit.delay_min_ms) / unit.delay_min_ms.max(f64::MIN_POSITIVE);
-            let seen = [1.0, f64::from(queue <= SHORT_QUEUE), f64::from(queue <= NO_QUEUE)];
+            let no_queue = NO_QUEUE.min(self.largest_queue / 2.0);
+            let seen = [1.0, f64::from(queue <= SHORT_QUEUE), f64::from(queue <= no_queue)];
             self.lossy.iter_mut().zip(seen).for_each(|(count, seen)| *count = *count * REIN_MEMORY + seen);
         }
         let [all, short, none] = self.lossy;
@@ -156,7 +161,9 @@ mod tests {
         };
         assert_eq!(after(&[unit(30.0, 1.0); 20]), "cubic");
         assert_eq!(after(&[unit(14.0, 2.0); 20]), "bbr");
-        assert_eq!(after(&[unit(10.5, 1.0); 20]), "westwood");
+        let (queued, unqueued) = (unit(12.0, 0.0), unit(10.5, 1.0));
+        assert_eq!(after(&[[queued, unqueued]; 20].concat()), "westwood");
+        assert_eq!(after(&[unqueued; 20]), "bbr", "a buffer of a twentieth, full at every loss");
         assert_eq!(after(&[unit(10.5, 1.0), unit(10.5, 0.0)]), "cubic", "one loss says nothing");
     }
 

@@ -14,8 +14,8 @@
 //! - [`selector`]: units and choice together, for these arms or for laws of somebody else (the agent's `--switch linux`).
 //!
 //! Deviations from the paper:
-//! - nothing is switched while the algorithm that governs is in slow start: the next would go on from a window that has
-//!   not found the path's capacity;
+//! - nothing is switched during the slow start of a flow that begins, or begins again after a timeout: the next would go
+//!   on from a window that has not found the path's capacity;
 //! - the two round trips after a switch are not judged, since their ACKs are still of packets of the one before;
 //! - a model predicts the mean reward of the round trips that follow, not of the next 20 ACKs, which were sent
 //!   before it could be heeded (`training/antelope.py`).
@@ -86,6 +86,8 @@ pub struct Judgement {
     pub at_s: f64,
     /// The algorithm that governed.
     pub arm: &'static str,
+    /// Whether something was recommended after it: not in slow start, unless it is a later one, nor soon after a switch.
+    pub judged: bool,
     /// Its statistics.
     #[serde(flatten)]
     pub unit: DataUnit,
@@ -155,7 +157,7 @@ impl Antelope {
         let flow = Governed { arm: self.arms.current(), starting: self.arms.in_slow_start(), srtt };
         let Some(decision) = self.selector.feed(now, seen, pacing, &flow) else { return };
         self.telemetry.decisions += 1;
-        self.telemetry.inferences += u64::from(decision.judged);
+        self.telemetry.inferences += u64::from(decision.judgement.judged);
         self.judgement = Some(decision.judgement);
         if let Some(next) = decision.switch_to {
             self.arms.switch(now, next);

@@ -50,8 +50,6 @@ pub struct Stretch {
 pub struct Decision {
     /// What the unit showed.
     pub judgement: Judgement,
-    /// Whether something was recommended after it: not in slow start, nor soon after a switch.
-    pub judged: bool,
     /// The law that is to govern instead.
     pub switch_to: Option<usize>,
 }
@@ -66,6 +64,8 @@ pub struct Selector {
     offered: Vec<usize>,
     /// What was recommended last, and how often in a row.
     recommended: (usize, u32),
+    /// The slow start of a flow that begins, or that begins again after a timeout, is over.
+    started: bool,
     /// Units are judged from here on.
     judged_from: Time,
 }
@@ -105,6 +105,7 @@ impl Selector {
             first,
             offered: (0..ARMS.len()).collect(),
             recommended: (first.unwrap_or(DEFAULT_ARM), 0),
+            started: false,
             judged_from: Time::ZERO,
         }
     }
@@ -156,15 +157,16 @@ impl Selector {
     ) -> Option<Decision> {
         // Another place is no law's.
         let arm = *ARMS.get(flow.arm)?;
+        self.started = !flow.starting || (self.started && !seen.timeout);
         let (unit, reward) = self.units.add(seen, pacing)?;
-        let judgement =
-            Judgement { at_s: now.as_secs_f64(), arm, unit, reward, srtt_ms: 1e3 * flow.srtt.as_secs_f64() };
-        let judged = !flow.starting && now >= self.judged_from;
+        let judged = self.started && now >= self.judged_from;
+        let (at_s, srtt_ms) = (now.as_secs_f64(), 1e3 * flow.srtt.as_secs_f64());
+        let judgement = Judgement { at_s, arm, judged, unit, reward, srtt_ms };
         let switch_to = if judged { self.recommend(&unit, flow.arm) } else { None };
         if !judged {
             self.recommended.1 = 0;
         }
-        Some(Decision { judgement, judged, switch_to })
+        Some(Decision { judgement, switch_to })
     }
 
     fn recommend(&mut self, unit: &DataUnit, current: usize) -> Option<usize> {
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_recommended_in_slow_start_nor_soon_after_a_switch() {
+    fn nothing_is_recommended_in_the_first_slow_start_nor_soon_after_a_switch() {
         let mut selector = Selector::of("antelope", &build(&[("explore", 1.0)]), &[BBR]).unwrap();
         let at = |ms: u64| Time::ZERO + Dur::from_millis(ms);
         let starting = Governed { starting: true, ..under(CUBIC) };
@@ -264,12 +266,14 @@ mod tests {
             if ms == 100 {
                 selector.switched(at(ms), RTT);
             }
-            (decision.judged, decision.switch_to)
+            (decision.judgement.judged, decision.switch_to)
         };
         assert_eq!(take(50, &starting), (false, None));
         assert_eq!(take(100, &under(CUBIC)), (true, Some(BBR)));
         assert_eq!(take(199, &under(CUBIC)), (false, None));
         assert_eq!(take(200, &under(CUBIC)), (true, Some(BBR)));
+        // A law that takes its window back to a packet, as C2TCP does, is no flow that begins.
+        assert_eq!(take(250, &starting), (true, Some(BBR)));
     }
 
     #[test]

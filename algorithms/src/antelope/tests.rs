@@ -57,6 +57,36 @@ fn a_switch_carries_window_and_rate_over() {
 }
 
 #[test]
+fn a_switch_carries_no_rate_that_was_not_delivered() {
+    let mut arms = Arms::build(FLOW, 1, DEFAULT_ARM).unwrap();
+    let mut now = Time::ZERO;
+    for n in 0..400 {
+        now += Dur::from_millis(10);
+        // 16 Mbps grow the window; then the application sends 2 of them.
+        let mbps = if n < 200 { 16.0 } else { 2.0 };
+        let delivery_rate = Some(Rate::from_mbps(mbps));
+        arms.feed(now, &Feedback { delivery_rate, ..acks(10, RTT, u64::from(n == 150)) });
+    }
+    assert!(arms.in_force().rate.unwrap().mbps() > 8.0, "{:?}", arms.in_force());
+    arms.switch(now, 0);
+    let rate = arms.in_force().rate.unwrap().mbps();
+    assert!(rate <= 2.0 * 2.89, "{rate} Mbps"); // BBR's largest gain
+}
+
+#[test]
+fn an_outage_is_forgotten_with_the_first_sample_after_it() {
+    let mut arms = Arms::build(FLOW, 1, DEFAULT_ARM).unwrap();
+    for (n, rtt_ms) in [50, 4000, 50].into_iter().enumerate() {
+        arms.feed(Time::from_micros(n as u64), &acks(10, Dur::from_millis(rtt_ms), 0));
+    }
+    assert_eq!(arms.srtt(), Some(RTT));
+    // Both in one report.
+    let late = acks(10, Dur::from_millis(4000), 0);
+    arms.feed(Time::from_micros(3), &Feedback { rtt: Some(RTT), ..late });
+    assert_eq!(arms.srtt(), Some(RTT));
+}
+
+#[test]
 fn a_switch_takes_two_recommendations_in_a_row_and_no_slow_start() {
     // Losses with a short queue: Rein wants BBR.
     let mut antelope = antelope(Choice::Rein(Rein::default()));

@@ -117,7 +117,7 @@ impl Learned {
         let due = deadline(now, self.interval());
         self.policy.observe(&seen);
         if self.actuator.is_starting() {
-            self.actuator.step_up(out);
+            self.actuator.step_up(self.ceiling(), &self.monitor, out);
         } else if self.guard.policy_is_wanted() && !self.is_probing() {
             self.policy.ask(now, due);
             self.asked = Some((seen, due));
@@ -168,7 +168,9 @@ impl Learned {
             let (_, in_force) = self.actuator.in_force(&self.monitor);
             let delivered = self.monitor.delivery_rate();
             let fits = delivered.bytes_in(self.monitor.recent_rtt().unwrap_or(FIRST_INTERVAL)) * CUT;
-            self.yield_to_rule(now, in_force.min(fits as u64), sample.timeout, out);
+            // In an outage nothing is delivered, which says nothing of the path: the rule takes its own decrease.
+            let cwnd = if sample.timeout { in_force } else { in_force.min(fits as u64) };
+            self.yield_to_rule(now, cwnd, sample.timeout, out);
         } else if self.ruled {
             if self.guard.rule_governs() {
                 self.actuator.follow_rule(now, sample, &self.monitor, out);
@@ -211,6 +213,10 @@ impl Learned {
         }
         if self.ruled || self.actuator.is_starting() {
             wait = wait.min(self.srtt());
+        }
+        if self.guard.is_silent() {
+            // The smoothed round-trip time may be that of an outage: the first ACK after it is told at once.
+            wait = SHORTEST;
         }
         if let Some(ends) = self.probe.as_ref().and_then(ProbeRtt::ends) {
             wait = wait.min(ends.since(now));

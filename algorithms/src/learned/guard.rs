@@ -75,6 +75,11 @@ impl Guard {
         self.held_until.is_some() || self.absent >= MAX_ABSENT
     }
 
+    /// True while nothing is acknowledged after a timeout.
+    pub fn is_silent(&self) -> bool {
+        self.held_until.is_some() && self.silent
+    }
+
     /// True while answers count.
     pub fn policy_is_wanted(&self) -> bool {
         self.held_until.is_none()
@@ -186,8 +191,8 @@ mod tests {
     fn after_a_timeout_the_hold_begins_with_the_next_acknowledgement() {
         let mut guard = Guard::new(true);
         assert!(guard.judge(at(0), 10, 0, true, SRTT));
-        assert!(!guard.judge(at(3000), 2, 0, true, SRTT));
-        assert!(!guard.judge(at(6000), 0, 2, false, SRTT));
+        assert!(!guard.judge(at(3000), 2, 0, true, SRTT) && guard.is_silent());
+        assert!(!guard.judge(at(6000), 0, 2, false, SRTT) && !guard.is_silent());
         assert!(!guard.judge(at(6399), 0, 10, false, SRTT) && guard.rule_governs());
         assert!(!guard.judge(at(6400), 0, 10, false, SRTT) && !guard.rule_governs());
     }

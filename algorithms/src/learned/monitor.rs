@@ -139,7 +139,12 @@ impl Monitor {
         self.short.advance(now, SHORT);
         let [n, t, y, tt, ty, yy] = sample.sums;
         if sample.has_rtt() {
-            self.saw_rtt(n, y / n * UNIT_S, yy / n * UNIT_S * UNIT_S, sample.min_rtt_us);
+            let (mean, last) = (y / n * UNIT_S, sample.rtt_us as f64 * 1e-6);
+            // An outage and its end in one report: the mean is the outage's.
+            let outlasted = last > 0.0 && last * (FORGETS as f64) < mean;
+            let (mean, square) =
+                if outlasted { (last, last * last) } else { (mean, yy / n * UNIT_S * UNIT_S) };
+            self.saw_rtt(n, mean, square, sample.min_rtt_us);
         }
         // The sums of a report count time from the report before it.
         let origin = self.elapsed.as_secs_f64() / UNIT_S;
@@ -282,6 +287,11 @@ mod tests {
             monitor.add(Time::ZERO, &sample([(0, rtt)].into_iter(), 100_000));
         }
         assert_eq!(monitor.srtt(), Some(Dur::from_millis(52)));
+        // Both in one report.
+        let mut monitor = Monitor::new(1000);
+        monitor.add(Time::ZERO, &sample([(0, 50_000)].into_iter(), 100_000));
+        monitor.add(Time::ZERO, &sample([(0, 4_000_000), (1000, 52_000)].into_iter(), 100_000));
+        assert!(monitor.srtt().unwrap() <= Dur::from_millis(52), "{monitor:?}");
     }
 
     #[test]

@@ -110,3 +110,53 @@ fn four_flows_of_a_shipped_policy_share() {
         }
     }
 }
+
+/// The flow over 50 Mbps and what else there is, from `from_s` on: throughput, Mbps, and the share lost.
+fn alone(alg: &str, from_s: f64, to_s: f64, link: &str, flow: &str) -> (f64, f64) {
+    let text = format!(
+        "name = \"alone\"\nduration_s = {to_s:?}\nwarmup_s = {from_s:?}\n[[link]]\nname = \"b\"\ncapacity_mbps = 50.0\n{link}\n\
+         [[flow]]\nalg = \"{alg}\"\nack_jitter_us = 200\n{flow}\n"
+    );
+    let scenario = Scenario::parse(&text, "alone", &[], &mut |_| Err(String::new())).unwrap();
+    let plans = plan(&scenario, &Choice::default(), &shipped(), 1).unwrap();
+    let result = run(&scenario, plans, 1, AgentScript::default(), &mut |_| ());
+    let flow = &result.flows[0];
+    println!("{alg}: {:.1} Mbps, {:.4} lost", flow.throughput_mbps.unwrap(), flow.loss_rate.unwrap());
+    (flow.throughput_mbps.unwrap(), flow.loss_rate.unwrap())
+}
+
+/// An application that is limited for 20 s and then is not: what it left unused of the window is no bandwidth.
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    let link = "one_way_delay_ms = 25\nbuffer_bdp = 1.0";
+    for alg in ["orca", "antelope"] {
+        let (mbps, loss) = alone(alg, 20.0, 26.0, link, "app_mbps = 10\napp_until_s = 20");
+        assert!(mbps > 40.0 && loss < 0.05, "{alg}: {mbps} {loss}");
+    }
+    // The same after a loss, on 8 Mbps that become 50: the clock of CUBIC stands still.
+    let link = "one_way_delay_ms = 25\nbuffer_packets = 200\n[[change]]\nat_s = 0.01\ncapacity_mbps = 8\n\
+                [[change]]\nat_s = 8\ncapacity_mbps = 50";
+    let (mbps, loss) = alone("spine-cubic", 25.0, 27.0, link, "app_mbps = 10\napp_until_s = 25");
+    assert!(mbps > 10.0 && loss == 0.0, "{mbps} {loss}");
+}
+
+/// Round-trip time from 20 to 120 ms: the smallest one of the flow is none of the path's any more.
+#[test]
+fn a_path_that_becomes_longer_is_used() {
+    let link = "one_way_delay_ms = 10\nbuffer_bdp = 4\n[[change]]\nat_s = 15\none_way_delay_ms = 60";
+    let (mbps, _) = alone("sage", 30.0, 40.0, link, "");
+    assert!(mbps > 25.0, "{mbps} Mbps");
+}
+
+/// Two seconds without capacity; the ten seconds after them count.
+#[test]
+fn the_round_trip_time_of_an_outage_holds_nobody() {
+    let link = "one_way_delay_ms = 25\nbuffer_bdp = 1\n[[change]]\nat_s = 15\ncapacity_mbps = 0.001\n\
+                [[change]]\nat_s = 17\ncapacity_mbps = 50";
+    let outages =
+        [("libra-rl", 26.0), ("spine", 27.5), ("sage", 41.0), ("spine-cubic", 23.0), ("antelope", 35.0)];
+    for (alg, least) in outages {
+        let (mbps, _) = alone(alg, 17.0, 27.0, link, "");
+        assert!(mbps > least, "{alg}: {mbps} Mbps");
+    }
+}

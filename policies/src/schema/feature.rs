@@ -98,7 +98,7 @@ pub enum Signal {
     CwndMbps,
     /// Packets in flight.
     InflightPackets,
-    /// Packets that the largest delivery rate brings in the smallest round-trip time.
+    /// Packets that the largest delivery rate brings in the smallest round-trip time of the last five to ten seconds.
     BdpPackets,
     /// Packets of the flow that wait in the queue: what is delivered in the part of the interval's round-trip time that is
     /// beyond the smallest one of the last five to ten seconds (Vegas' difference).

@@ -63,8 +63,8 @@ pub(super) trait Actuator: Send {
         false
     }
 
-    /// At each decision during start-up.
-    fn step_up(&mut self, _out: &mut Commands) {}
+    /// At each decision during start-up, to a rate of `ceiling` at most.
+    fn step_up(&mut self, _ceiling: Rate, _monitor: &Monitor, _out: &mut Commands) {}
 
     /// The sending rate and the window, bytes, in force.
     fn in_force(&self, monitor: &Monitor) -> (Rate, u64);

@@ -2,7 +2,7 @@
 //!
 //! Abbasloo et al., *Classic Meets Modern: A Pragmatic Learning-Based Congestion Control for the Internet*,
 //! SIGCOMM 2020, and its released code. Until the first loss the window grows by a tenth at each decision,
-//! on top of slow start, and the policy only watches. CUBIC alone is the rule.
+//! on top of slow start, while it is in use, and the policy only watches. CUBIC alone is the rule.
 //!
 //! Deviations: start-up also ends when the round-trip time has doubled, since a window of two
 //! bandwidth-delay products has found the path's rate, whatever the size of its buffer; a window that the
@@ -31,6 +31,8 @@ pub(in crate::learned) struct Orca {
     starting: bool,
     /// In force at the last report or command, bytes.
     cwnd: u32,
+    /// More than half of the window was in flight at the last report.
+    used: bool,
     growth: Growth,
 }
 
@@ -39,7 +41,12 @@ impl Orca {
     pub fn new(flow: FlowInfo, rebase: bool) -> Orca {
         let cwnd = Bounds::DEFAULT.cwnd(u64::from(flow.init_cwnd), flow.mss);
         let (reader, growth) = (Reader::new(&orca::PROGRAM), Growth::new(flow, CubicParams::default()));
-        Orca { flow, reader, rebase, starting: true, cwnd, growth }
+        Orca { flow, reader, rebase, starting: true, cwnd, used: true, growth }
+    }
+
+    /// The window that sends at `ceiling`, bytes.
+    fn highest(ceiling: Rate, monitor: &Monitor) -> f64 {
+        ceiling.bytes_in(monitor.srtt().unwrap_or(FIRST_INTERVAL))
     }
 
     fn begin(&mut self, epoch: Epoch, out: &mut Commands) {
@@ -74,6 +81,7 @@ impl Actuator for Orca {
     fn on_report(&mut self, now: Time, sample: &Sample, monitor: &Monitor, out: &mut Commands) {
         let cwnd = sample.cwnd.unwrap_or(0);
         self.cwnd = Bounds::DEFAULT.cwnd(cwnd, self.flow.mss);
+        self.used = sample.inflight.saturating_add(u64::from(self.flow.mss)) >= cwnd / 2;
         let grown = Grown {
             lost: sample.lost,
             timeout: sample.timeout,
@@ -98,9 +106,12 @@ impl Actuator for Orca {
         self.starting
     }
 
-    fn step_up(&mut self, out: &mut Commands) {
-        self.cwnd = Bounds::DEFAULT.cwnd((f64::from(self.cwnd) * STEP_UP) as u64, self.flow.mss);
-        out.cwnd(self.cwnd);
+    fn step_up(&mut self, ceiling: Rate, monitor: &Monitor, out: &mut Commands) {
+        let stepped = (f64::from(self.cwnd) * STEP_UP).min(Orca::highest(ceiling, monitor)) as u64;
+        if self.used && stepped > u64::from(self.cwnd) {
+            self.cwnd = Bounds::DEFAULT.cwnd(stepped, self.flow.mss);
+            out.cwnd(self.cwnd);
+        }
     }
 
     fn in_force(&self, monitor: &Monitor) -> (Rate, u64) {
@@ -111,8 +122,7 @@ impl Actuator for Orca {
 
     fn apply(&mut self, decision: &Decision, ceiling: Rate, monitor: &Monitor, out: &mut Commands) {
         let Decision::Cwnd(bytes) = *decision else { return };
-        let highest = ceiling.bytes_in(monitor.srtt().unwrap_or(FIRST_INTERVAL));
-        self.cwnd = Bounds::DEFAULT.cwnd(bytes.min(highest) as u64, self.flow.mss);
+        self.cwnd = Bounds::DEFAULT.cwnd(bytes.min(Orca::highest(ceiling, monitor)) as u64, self.flow.mss);
         if self.rebase {
             let epoch = self.growth.restart(u64::from(self.cwnd));
             self.begin(epoch, out);
@@ -151,8 +161,14 @@ mod tests {
 
     fn report(orca: &mut Orca, lost: u64, cwnd: u64) -> Commands {
         let mut out = Commands::default();
-        let sample =
-            Sample { lost, cwnd: Some(cwnd), rtt_us: 50_000, min_rtt_us: 50_000, ..Sample::default() };
+        let sample = Sample {
+            lost,
+            cwnd: Some(cwnd),
+            inflight: cwnd,
+            rtt_us: 50_000,
+            min_rtt_us: 50_000,
+            ..Sample::default()
+        };
         orca.on_report(Time::from_micros(1_000_000), &sample, &Monitor::new(FLOW.mss), &mut out);
         out
     }
@@ -161,11 +177,27 @@ mod tests {
     fn start_up_steps_up_until_the_first_loss_and_cubic_takes_the_decrease() {
         let (mut orca, mut out) = (Orca::new(FLOW, false), Commands::default());
         report(&mut orca, 0, 20_000);
-        orca.step_up(&mut out);
+        orca.step_up(Rate::from_bytes_per_s(1e9), &Monitor::new(FLOW.mss), &mut out);
         assert_eq!((field(&out, "Cwnd"), orca.is_starting()), (Some(22_000), true));
         let out = report(&mut orca, 1, 100_000);
         assert_eq!((field(&out, "Cwnd"), field(&out, "fresh")), (Some(70_000), Some(1)));
         assert!(!orca.is_starting());
+    }
+
+    #[test]
+    fn start_up_steps_neither_beyond_what_is_used_nor_beyond_the_ceiling() {
+        let stepped = |inflight, ceiling| {
+            let (mut orca, mut out) = (Orca::new(FLOW, false), Commands::default());
+            let monitor = Monitor::new(FLOW.mss);
+            let sample = Sample { cwnd: Some(20_000), inflight, ..Sample::default() };
+            orca.on_report(Time::ZERO, &sample, &monitor, &mut Commands::default());
+            orca.step_up(Rate::from_bytes_in(ceiling, FIRST_INTERVAL), &monitor, &mut out);
+            field(&out, "Cwnd")
+        };
+        assert_eq!(stepped(9_000, 40_000), Some(22_000));
+        assert_eq!(stepped(8_000, 40_000), None);
+        assert_eq!(stepped(20_000, 21_000), Some(21_000));
+        assert_eq!(stepped(20_000, 10_000), None);
     }
 
     #[test]
