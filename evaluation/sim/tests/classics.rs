@@ -26,7 +26,7 @@ const CLAIMS: &[Claim] = &[
     Claim { law: "c2tcp", fills: (0.95, 40.0), shallow: (0.005, 0.85), dropped_ms: 60.0 },
     Claim { law: "copa", fills: (0.97, 3.0), shallow: (0.005, 0.95), dropped_ms: 10.0 },
     Claim { law: "illinois", fills: (0.97, 100.0), shallow: (0.005, 0.85), dropped_ms: 400.0 },
-    Claim { law: "vivace", fills: (0.85, 5.0), shallow: (0.01, 0.85), dropped_ms: 200.0 },
+    Claim { law: "vivace", fills: (0.85, 5.0), shallow: (0.01, 0.85), dropped_ms: 60.0 },
     Claim { law: "westwood", fills: (0.95, 70.0), shallow: (0.005, 0.85), dropped_ms: 330.0 },
 ];
 

@@ -17,7 +17,7 @@
 //!
 //! Deviations: steps upwards are 5 % at most; otherwise as [`super::vivace`]'s.
 
-use super::monitor::{Monitor, Outcome};
+use super::monitor::{Monitor, Outcome, PAST};
 use super::{Climb, Pace, REPORTS_PER_RTT};
 use crate::{Control, Feedback, FlowStart, Law, LawSpec, params};
 use anole_model::{Rate, Time};
@@ -105,6 +105,7 @@ impl Allegro {
 
     /// Tests around this rate come next.
     fn decide_at(&mut self, rate: Rate, epsilon: f64) {
+        self.monitor.outdate();
         self.base = self.pace.set(rate);
         self.epsilon = epsilon.min(EPSILON.1);
         let mut pair = || if self.random.random_range(0..2) == 0 { [HIGHER, LOWER] } else { [LOWER, HIGHER] };
@@ -112,13 +113,13 @@ impl Allegro {
         self.stage = Stage::Deciding { order: [a, b, c, d], begun: 0, utilities: [None; TESTS] };
     }
 
-    /// An interval is over, whose outcome is known or not.
-    fn judge(&mut self, outcome: Option<Outcome>) {
+    /// An interval of this purpose is over, whose outcome is known or not.
+    fn judge(&mut self, purpose: u8, outcome: Option<Outcome>) {
         let Some(outcome) = outcome else {
             return match self.stage {
+                _ if purpose == PAST => {}
                 Stage::Starting(_) => self.decide_at(self.pace.half(), EPSILON.0),
-                Stage::Deciding { begun: TESTS, .. } => self.decide_at(self.base, self.epsilon),
-                Stage::Deciding { .. } => {}
+                Stage::Deciding { .. } => self.decide_at(self.base, self.epsilon),
                 Stage::Adjusting { .. } => self.decide_at(self.base, EPSILON.0),
             };
         };
@@ -127,22 +128,20 @@ impl Allegro {
             return self.decide_at(rate, EPSILON.0);
         }
         match &mut self.stage {
-            Stage::Starting(climb) if outcome.purpose == CLIMB => {
+            Stage::Starting(climb) if purpose == CLIMB => {
                 if let Some(best) = climb.judge(outcome, utility(&outcome)) {
                     self.decide_at(best.carried(), EPSILON.0);
                 }
             }
-            Stage::Adjusting { climb, .. } if outcome.purpose == CLIMB => {
+            Stage::Adjusting { climb, .. } if purpose == CLIMB => {
                 if let Some(best) = climb.judge(outcome, utility(&outcome)) {
                     self.decide_at(best.rate, EPSILON.0);
                 }
             }
-            // Tests are over before it: one told nothing.
-            Stage::Deciding { begun: TESTS, .. } if outcome.purpose == HOLD => {
-                self.decide_at(self.base, self.epsilon);
-            }
+            // Tests are over before it: one was forgotten.
+            Stage::Deciding { .. } if purpose == HOLD => self.decide_at(self.base, self.epsilon),
             Stage::Deciding { order, utilities, .. } => {
-                let free = (0..TESTS).find(|&n| order[n] == outcome.purpose && utilities[n].is_none());
+                let free = (0..TESTS).find(|&n| order[n] == purpose && utilities[n].is_none());
                 if let Some(n) = free {
                     utilities[n] = Some(utility(&outcome));
                 }
@@ -212,8 +211,8 @@ impl Law for Allegro {
             self.decide_at(self.pace.half(), EPSILON.0);
         }
         self.monitor.take(now, self.pace.rtt(), seen);
-        while let Some(outcome) = self.monitor.next(self.pace.flow.mss) {
-            self.judge(outcome);
+        while let Some((purpose, outcome)) = self.monitor.next(self.pace.flow.mss) {
+            self.judge(purpose, outcome);
         }
         if self.monitor.is_over(now) {
             self.begin(now);
@@ -244,14 +243,14 @@ mod tests {
 
     const FLOW: FlowStart = FlowStart { mss: 1000, init_cwnd: 10_000, seed: 1 };
 
-    fn outcome(mbps: f64, purpose: u8, loss: f64) -> Outcome {
+    fn outcome(mbps: f64, loss: f64) -> Outcome {
         let throughput = Rate::from_mbps(mbps * (1.0 - loss));
-        Outcome { rate: Rate::from_mbps(mbps), purpose, throughput, loss, slope: 0.0 }
+        Outcome { rate: Rate::from_mbps(mbps), throughput, loss, slope: 0.0 }
     }
 
     #[test]
     fn the_utility_tolerates_five_percent_of_loss() {
-        let u = |loss| utility(&outcome(100.0, CLIMB, loss));
+        let u = |loss| utility(&outcome(100.0, loss));
         assert!((u(0.0) - 99.33).abs() < 0.01, "{}", u(0.0));
         assert!((u(0.05) - (95.0 / 2.0 - 5.0)).abs() < 1e-9);
         assert!(u(0.02) > 91.0 && u(0.1) < 0.0);
@@ -264,7 +263,8 @@ mod tests {
         let Stage::Deciding { order, .. } = law.stage else { panic!() };
         for (n, purpose) in order.into_iter().enumerate() {
             let (higher, lower) = pairs[n / 2];
-            law.judge(Some(outcome(if purpose == HIGHER { higher } else { lower }, purpose, 0.0)));
+            let mbps = if purpose == HIGHER { higher } else { lower };
+            law.judge(purpose, Some(outcome(mbps, 0.0)));
         }
         law
     }
@@ -288,9 +288,11 @@ mod tests {
             matches!(law.stage, Stage::Deciding { begun: 1, .. })
         };
         assert!(begin(&mut law));
-        law.judge(None);
-        (1..=TESTS).for_each(|_| law.begin(Time::ZERO));
-        law.judge(Some(outcome(100.0, HOLD, 0.0)));
+        law.judge(PAST, None);
+        assert!(!begin(&mut law));
+        law.judge(LOWER, None);
+        assert!(begin(&mut law));
+        law.judge(HOLD, Some(outcome(100.0, 0.0)));
         assert!(begin(&mut law) && law.epsilon == 0.02);
     }
 
@@ -306,8 +308,8 @@ mod tests {
             .collect();
         let expected = [101.0 * 1.01, 101.0 * 1.01 * 1.02, 101.0 * 1.01 * 1.02 * 1.03];
         assert!(rates.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{rates:?}");
-        law.judge(Some(outcome(rates[0], CLIMB, 0.0)));
-        law.judge(Some(outcome(rates[1], CLIMB, 0.2)));
+        law.judge(CLIMB, Some(outcome(rates[0], 0.0)));
+        law.judge(CLIMB, Some(outcome(rates[1], 0.2)));
         assert!((law.base.mbps() - rates[0]).abs() < 1e-6 && matches!(law.stage, Stage::Deciding { .. }));
     }
 }

@@ -19,13 +19,14 @@ const SIGNIFICANT: f64 = 2.0;
 /// The largest slope over arrival time that is told from 1.
 const STEEPEST: f64 = 0.95;
 
+/// The purpose of an interval whose outcome nobody waits for any more.
+pub(super) const PAST: u8 = u8::MAX;
+
 /// What became of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     /// The rate that was asked for.
     pub rate: Rate,
-    /// What the flow used the interval for.
-    pub purpose: u8,
     /// What came back, over the time in which it did.
     pub throughput: Rate,
     /// Share of the packets lost.
@@ -83,6 +84,11 @@ impl Monitor {
         self.intervals.is_empty()
     }
 
+    /// What intervals so far were for is of the past.
+    pub fn outdate(&mut self) {
+        self.intervals.iter_mut().for_each(|interval| interval.purpose = PAST);
+    }
+
     /// Forgets all intervals.
     pub fn clear(&mut self) {
         self.intervals.clear();
@@ -106,14 +112,14 @@ impl Monitor {
         }
     }
 
-    /// The next interval of which all has been heard. `None` inside: nothing came back of it, or it was not used.
-    pub fn next(&mut self, mss: u32) -> Option<Option<Outcome>> {
+    /// The next interval of which all has been heard, by its purpose. `None` inside: nothing came back of it, or it was not used.
+    pub fn next(&mut self, mss: u32) -> Option<(u8, Option<Outcome>)> {
         let (_, sent) = self.last?;
         let first = self.intervals.front()?;
         if sent < first.until {
             return None;
         }
-        self.intervals.pop_front().map(|interval| interval.outcome(mss))
+        self.intervals.pop_front().map(|interval| (interval.purpose, interval.outcome(mss)))
     }
 }
 
@@ -132,8 +138,7 @@ impl Interval {
         let used = self.lost > 0 || slope > 0.0 || self.acked as f64 >= USED * asked;
         let (first, last) = self.heard?;
         let throughput = Rate::from_bytes_in(self.acked, last.since(first));
-        let (rate, purpose) = (self.rate, self.purpose);
-        (loss.is_finite() && used).then_some(Outcome { rate, purpose, throughput, loss, slope })
+        (loss.is_finite() && used).then_some(Outcome { rate: self.rate, throughput, loss, slope })
     }
 }
 
@@ -174,12 +179,15 @@ mod tests {
         // Slope 0.1 over arrivals is 1/9 over what was sent.
         hear(&mut monitor, 1051, 1101, 1, 96);
         hear(&mut monitor, 1101, 1152, 0, 0);
-        let first = monitor.next(1000).unwrap().unwrap();
-        assert_eq!((first.purpose, first.loss), (1, 0.1));
+        let (purpose, first) = monitor.next(1000).unwrap();
+        let first = first.unwrap();
+        assert_eq!((purpose, first.loss), (1, 0.1));
         assert!((first.throughput.mbps() - 72.0).abs() < 1e-6, "{first:?}");
         assert!((first.slope - 0.096 / 0.904).abs() < 1e-3, "{first:?}");
-        let second = monitor.next(1000).unwrap().unwrap();
-        assert_eq!((second.purpose, second.loss, second.slope), (2, 0.0, 0.0));
+        monitor.outdate();
+        let (purpose, second) = monitor.next(1000).unwrap();
+        let second = second.unwrap();
+        assert_eq!((purpose, second.loss, second.slope), (PAST, 0.0, 0.0));
         assert!(monitor.next(1000).is_none() && monitor.is_over(at(1100)));
     }
 
@@ -188,6 +196,6 @@ mod tests {
         let mut monitor = Monitor::default();
         monitor.begin(at(1000), Rate::from_mbps(200.0), 1, RTT);
         hear(&mut monitor, 1040, 1101, 0, 0);
-        assert_eq!(monitor.next(1000), Some(None));
+        assert_eq!(monitor.next(1000), Some((1, None)));
     }
 }

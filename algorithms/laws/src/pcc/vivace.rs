@@ -17,7 +17,7 @@
 //! lost, the rate falls to what comes back at once, as it does at the end of starting; a timeout halves the rate; the window
 //! is twice rate times round-trip time.
 
-use super::monitor::{Monitor, Outcome};
+use super::monitor::{Monitor, Outcome, PAST};
 use super::{Climb, Pace, REPORTS_PER_RTT};
 use crate::{Control, Feedback, FlowStart, Law, LawSpec, parameters};
 use anole_model::{Rate, Time};
@@ -127,18 +127,19 @@ impl Vivace {
 
     /// A pair of tests around this rate comes next.
     fn learn_at(&mut self, rate: Rate) {
+        self.monitor.outdate();
         self.base = self.pace.set(rate);
         let ahead = if self.random.random_range(0..2) == 0 { [HIGHER, LOWER] } else { [LOWER, HIGHER] };
         self.stage = Stage::Learning { ahead, higher: None, lower: None };
     }
 
-    /// An interval is over, whose outcome is known or not.
-    fn judge(&mut self, outcome: Option<Outcome>) {
+    /// An interval of this purpose is over, whose outcome is known or not.
+    fn judge(&mut self, purpose: u8, outcome: Option<Outcome>) {
         let Some(outcome) = outcome else {
             return match self.stage {
+                _ if purpose == PAST => {}
                 Stage::Starting(_) => self.learn_at(self.pace.half()),
-                Stage::Learning { ahead: [HOLD, HOLD], .. } => self.learn_at(self.base),
-                Stage::Learning { .. } => {}
+                Stage::Learning { .. } => self.learn_at(self.base),
             };
         };
         if let Some(rate) = outcome.overload() {
@@ -147,14 +148,14 @@ impl Vivace {
             return self.learn_at(rate);
         }
         let utility = self.utility(&outcome);
-        match (&mut self.stage, outcome.purpose) {
+        match (&mut self.stage, purpose) {
             (Stage::Starting(climb), STARTING) => {
                 if let Some(best) = climb.judge(outcome, utility) {
                     self.learn_at(best.carried());
                 }
             }
-            // Tests are over before it: one told nothing.
-            (Stage::Learning { ahead: [HOLD, HOLD], .. }, HOLD) => self.learn_at(self.base),
+            // Tests are over before it: one was forgotten.
+            (Stage::Learning { .. }, HOLD) => self.learn_at(self.base),
             (Stage::Learning { higher, .. }, HIGHER) => *higher = Some(utility),
             (Stage::Learning { lower, .. }, LOWER) => *lower = Some(utility),
             _ => {}
@@ -203,8 +204,8 @@ impl Law for Vivace {
             self.learn_at(self.pace.half());
         }
         self.monitor.take(now, self.pace.rtt(), seen);
-        while let Some(outcome) = self.monitor.next(self.pace.flow.mss) {
-            self.judge(outcome);
+        while let Some((purpose, outcome)) = self.monitor.next(self.pace.flow.mss) {
+            self.judge(purpose, outcome);
         }
         if self.monitor.is_over(now) {
             self.begin(now);
@@ -310,9 +311,11 @@ mod tests {
             matches!(law.stage, Stage::Learning { ahead: [HIGHER | LOWER, HOLD], .. })
         };
         assert!(begin(&mut law));
-        law.judge(None);
-        (0..2).for_each(|_| law.begin(Time::ZERO));
-        law.judge(Some(Outcome { rate: law.base, throughput: law.base, ..Outcome::default() }));
+        law.judge(PAST, None);
+        assert!(!begin(&mut law));
+        law.judge(HIGHER, None);
+        assert!(begin(&mut law));
+        law.judge(HOLD, Some(Outcome { rate: law.base, throughput: law.base, ..Outcome::default() }));
         assert!(begin(&mut law));
     }
 
