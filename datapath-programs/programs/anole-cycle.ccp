@@ -122,7 +122,7 @@
 )
 (when (|| Flow.was_timeout (> next end))
     (:= Report.window (+ (* 4 cycle) phase))
-    (:= Report.elapsed_us (- (max Micros since_us) since_us))
+    (:= Report.elapsed_us (+ Report.elapsed_us (- (max Micros since_us) since_us)))
     (:= since_us Micros)
     (:= phase (min 2 (+ phase 1)))
     (:= begin_us (+ begin_us window_us))

@@ -109,7 +109,7 @@
 )
 (when (|| Flow.was_timeout (> next end))
     (:= Report.window (+ (* 4 cycle) phase))
-    (:= Report.elapsed_us (- (max next since_us) since_us))
+    (:= Report.elapsed_us (+ Report.elapsed_us (- (max next since_us) since_us)))
     (:= since_us next)
     (:= begin_us (+ begin_us window_us))
     (:= begin_us (if (== phase 0) before_us))

@@ -64,7 +64,7 @@
     (fallthrough)
 )
 (when (|| Flow.was_timeout (|| (> Micros interval_us) (> Report.ended before)))
-    (:= Report.elapsed_us Micros)
+    (:= Report.elapsed_us (+ Report.elapsed_us Micros))
     (:= Report.cwnd Cwnd)
     (:= sample_us (- (max sample_us Micros) Micros))
     (:= flown flight)

@@ -26,7 +26,7 @@ pub struct Feedback {
     pub delivery_rate: Option<Rate>,
     /// Bytes in flight afterwards; `None` where the transport does not tell.
     pub in_flight: Option<u64>,
-    /// The application had nothing more to send: delivery rates may be its own.
+    /// The application had too little to send: neither the window in force nor the delivery rate says anything about the path.
     pub app_limited: bool,
     /// The time that this covers, by the datapath's clock.
     pub elapsed: Dur,
@@ -43,7 +43,7 @@ impl Feedback {
     /// True when a window of `cwnd` bytes was in use, so that what came back tells about it (RFC 9438 §5.8).
     pub fn uses(&self, cwnd: u64) -> bool {
         let used = |left: u64| IN_USE.saturating_mul(left.saturating_add(self.acked)) >= cwnd;
-        self.in_flight.map_or(!self.app_limited, used)
+        !self.app_limited && self.in_flight.is_none_or(used)
     }
 
     /// True where so long nothing came back that the flow had been idle, or the path away: what it was like may be of the past.
@@ -88,13 +88,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_used_from_a_half_on() {
+    fn a_window_is_used_from_a_half_on_unless_the_application_had_nothing_to_send() {
         let seen = Feedback { acked: 1000, in_flight: Some(4000), ..Feedback::default() };
         assert!(seen.uses(10_000) && !seen.uses(10_001));
-        // The last of the data may fill it.
-        assert!(Feedback { app_limited: true, ..seen }.uses(10_000));
-        let unknown = Feedback { in_flight: None, ..seen };
-        assert!(unknown.uses(u64::MAX) && !Feedback { app_limited: true, ..unknown }.uses(1));
+        assert!(!Feedback { app_limited: true, ..seen }.uses(10_000));
+        assert!(Feedback { in_flight: None, ..seen }.uses(u64::MAX));
     }
 
     #[test]
