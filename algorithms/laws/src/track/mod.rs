@@ -497,6 +497,11 @@ impl Track {
         self.forecast.forget();
     }
 
+    /// True when nothing as short as the base has been seen for ten seconds.
+    pub fn base_is_old(&self, now: Time) -> bool {
+        self.base.is_old(now, DOUBT)
+    }
+
     /// Whether a proof has just ended.
     pub fn proved(&mut self) -> bool {
         std::mem::take(&mut self.proved)

@@ -21,7 +21,11 @@ impl Anole {
     ) {
         let after = window.rtt.map_or(window.late_rtt, |(_, min)| min.min(window.late_rtt));
         if drain.reason == Reason::Confirm {
-            self.path.confirm_min_rtt(now, after);
+            // Nobody else's queue is left by a tenth of the rate.
+            match self.path.share.is_alone() {
+                true => self.path.reset_min_rtt(now, after),
+                false => self.path.confirm_min_rtt(now, after),
+            }
             self.path.own_loss.prove(now, self.rate);
         }
         match self.drain_due(now, after) {

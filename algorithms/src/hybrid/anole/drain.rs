@@ -32,6 +32,8 @@ const CONFIRM_SHARE: f64 = 0.1;
 const LEAST_DRAINED: f64 = 0.3;
 /// A drain never lasts longer than this, round trips: what it was computed from may be wrong.
 const LONGEST_DRAIN_RTTS: u64 = 2;
+/// Nor than so many smallest round-trip times: that one may be of an outage.
+const LONGEST_DRAIN_BASES: u64 = 8;
 /// A flow yields for no more than this many of the queues that it tolerates: a burst of others is no share.
 const MOST_BACKOFF: f64 = 3.0;
 /// Loss counts as passed through the bottleneck up to one packet in this many acknowledged.
@@ -104,8 +106,9 @@ impl Anole {
     pub(super) fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
         let target = self.path.min_rtt() + self.target_queue().target;
         let needed = (drain.before - target).mul_f64(1.0 / (1.0 - share).max(LEAST_DRAINED));
-        let span =
-            needed.max(self.path.min_rtt()).min(drain.before.max(self.path.min_rtt()) * LONGEST_DRAIN_RTTS);
+        let base = self.path.min_rtt();
+        let longest = (drain.before.max(base) * LONGEST_DRAIN_RTTS).min(base * LONGEST_DRAIN_BASES);
+        let span = needed.max(base).min(longest);
         self.enter(Stage::Drain(drain));
         self.hold(self.rate * share, span, out);
     }

@@ -97,6 +97,8 @@ const CAP_GAIN: f64 = 2.0;
 const ADOPTED_PACKETS: u32 = 64;
 /// The smallest rate, packets per round trip: fewer give no feedback.
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
+/// What a timeout leaves of the rate and the window where nothing arrives any more.
+const LEFT_BY_TIMEOUT: f64 = 0.5;
 /// Reports in a row of a program that should have ended, after which it is changed once more.
 const LOST_AFTER_REPORTS: u32 = 4;
 
@@ -284,12 +286,16 @@ impl Anole {
         }
     }
 
-    /// A timeout says that nothing arrives any more, unless something did.
+    /// A timeout says that nothing arrives any more, unless something did: slow start, then, up to half of what was in force.
     fn on_timeout(&mut self, now: Time, window: &MonitorInterval, out: &mut Commands) {
-        let factor = if window.acked == 0 { 0.5 } else { 1.0 };
         self.climbs = 0;
         self.verdict = None;
-        self.apply(now, Choice { rate: self.rate * factor, source: Source::Previous, climb: false });
+        if window.acked == 0 {
+            let cwnd = self.cap(self.rate, LEFT_BY_TIMEOUT);
+            self.set_rate(now, self.rate * LEFT_BY_TIMEOUT, Source::Previous);
+            return self.ramp(ramp::SLOW_START, cwnd, out);
+        }
+        self.apply(now, Choice { rate: self.rate, source: Source::Previous, climb: false });
         self.enter_probing(out);
     }
 

@@ -12,6 +12,8 @@ const RECENT: f64 = 0.85;
 const AGED: (f64, f64) = (0.97, 0.99);
 /// Packets with an empty queue below which nothing is known of the path's own loss.
 const KNOWN: f64 = 20.0;
+/// Packets lost by the path itself, from which on it is known to lose: they fade with age.
+const LEAST_LOST: f64 = 0.5;
 /// The path is never taken to lose more than this by itself: above it links are called broken.
 const MAX_OWN_LOSS: f64 = 0.1;
 /// A path may lose this much though it has lost nothing so far; more has to be proved …
@@ -76,6 +78,11 @@ impl OwnLoss {
         if self.needs_proof() {
             self.proved = Some((now, rate));
         }
+    }
+
+    /// True when the path is known to lose by itself.
+    pub fn is_known(&self) -> bool {
+        self.own.sent >= KNOWN && self.own.lost >= LEAST_LOST
     }
 
     /// There was a queue where none was seen.

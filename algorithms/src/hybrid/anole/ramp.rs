@@ -14,7 +14,7 @@ use super::params::AnoleParams;
 use super::path::Path;
 use super::target_queue::TargetQueue;
 use super::{Anole, Stage};
-use anole_model::{Dur, Rate, Time};
+use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::ramp::{self, control};
 use anole_programs::{Commands, Program};
 
@@ -23,9 +23,11 @@ const LOSS_LIMIT: f64 = 0.1;
 /// Losses below this many packets in one report never end a ramp.
 const LOSS_PACKETS: u64 = 8;
 /// Growth per round trip of slow start.
-const SLOW_START: f64 = 1.0;
+pub(super) const SLOW_START: f64 = 1.0;
 /// What is left of what arrives when slow start ends among flows that fill the buffer: CUBIC's β (RFC 9438).
 const CUT: f64 = 0.7;
+/// The least window that a timeout leaves, packets.
+const LEAST_PACKETS: u64 = 4;
 /// Reports without growth that end a ramp (BBR's full-pipe count).
 const PLATEAU_REPORTS: u32 = 3;
 /// Growth per report, relative to the growth asked for, below which the delivery rate has levelled off
@@ -213,6 +215,11 @@ impl Anole {
         self.learned.ask(now, &observation);
         if over {
             out.clear();
+            if seen.timeout > 0 && (seen.acked == 0 || ramp.is_slow_start()) {
+                // The path was away; that it is full nothing tells.
+                let cwnd = (seen.cwnd / 2).max(LEAST_PACKETS * u64::from(self.flow.mss));
+                return self.ramp(SLOW_START, Bounds::DEFAULT.cwnd(cwnd, self.flow.mss), out);
+            }
             self.leave_ramp(now, &ramp, Dur::from_micros(seen.rtt_us), out);
         }
     }

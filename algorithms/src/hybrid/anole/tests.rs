@@ -434,14 +434,33 @@ fn a_lost_report_of_the_high_window_ends_the_evaluation_with_what_is_known() {
 }
 
 #[test]
-fn a_timeout_halves_the_rate_only_when_nothing_arrived() {
+fn a_timeout_halves_the_rate_and_starts_over_only_when_nothing_arrived() {
     for (acked, factor) in [(0, 0.5), (500_000, 1.0)] {
         let mut bench = Bench::probing(scale(1.1));
         bench.window(quiet(2));
         bench.window(Seen { timeout: true, acked, ..quiet(0) });
-        assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+        assert_eq!(matches!(bench.anole.stage, Stage::Ramp(_)), acked == 0);
         assert!((bench.anole.rate.mbps() - RATE_MBPS * factor).abs() < 0.01, "{}", bench.anole.rate);
     }
+}
+
+#[test]
+fn slow_start_goes_on_from_half_its_window_after_a_timeout() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.anole.ramp(super::ramp::SLOW_START, 80_000, &mut bench.out);
+    let values = [9000, 20, 1, 50_000, 50_000, 50_000, 0, 100_000];
+    bench.out.clear();
+    let report = Report { program: &ramp_program::PROGRAM, values: &values };
+    bench.anole.on_report(bench.now, &report, &mut bench.out);
+    assert!(matches!(bench.anole.stage, Stage::Ramp(_)));
+    assert_eq!(bench.field("Cwnd"), Some(50_000));
+}
+
+#[test]
+fn a_drain_is_no_longer_than_eight_smallest_round_trip_times() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.anole.enter_drain(Reason::Overload, 0.5, Dur::from_millis(1200), &mut bench.out);
+    assert!(bench.field("hold_us").is_some_and(|us| us <= 8 * 50_000), "{:?}", bench.field("hold_us"));
 }
 
 #[test]

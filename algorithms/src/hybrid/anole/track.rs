@@ -72,13 +72,14 @@ impl Anole {
         if self.is_own_loss(now, &seen) {
             seen.lost = 0;
         }
-        if self.path.own_loss.needs_proof() {
+        if self.path.own_loss.needs_proof() || self.may_be_longer(now, report.lost, &seen) {
             self.track.seek_proof(now, self.path.srtt());
         }
         self.track.on_feedback(now, &seen);
         if self.track.proved() {
             let rate = Rate::from_bytes_in(self.track.control().cwnd, self.path.srtt());
             self.path.own_loss.prove(now, rate);
+            self.path.reset_min_rtt(now, self.track.base().unwrap_or(self.path.min_rtt()));
         }
         if self.track.tried() == Some(true) {
             return self.leave_track(now, out);
@@ -98,6 +99,15 @@ impl Anole {
         self.path.own_loss.saw(now, self.rate, loss, empty.then_some(loss));
         let few = (self.track.control().cwnd as f64) < FEWEST * f64::from(self.flow.mss);
         empty && !few && self.path.own_loss.recent_excess().is_none()
+    }
+
+    /// True where a path that loses by itself may have become longer: what is lost there looks like congestion, whose cuts end
+    /// the search for a longer base.
+    fn may_be_longer(&self, now: Time, lost: u64, seen: &Feedback) -> bool {
+        lost > 0
+            && self.path.own_loss.is_known()
+            && self.track.base_is_old(now)
+            && seen.min_rtt.is_some_and(|rtt| rtt > self.short_rtt())
     }
 
     fn follow_track(&mut self, now: Time, rtt: Dur, out: &mut Commands) {
