@@ -347,10 +347,11 @@ impl Flow {
 
     /// The fallback from where the agent left off. A flow whose application has too little to send says nothing about the
     /// path: it goes on with what was in use, or ten packets (RFC 6928), and slow start up to the old window. After a timeout
-    /// that the agent did not answer it goes on as if it had governed then.
+    /// that the agent did not answer, or at one, it goes on as if it had governed then.
     fn resumed_fallback(&self, now: Time, sample: &AckSample) -> Cubic {
         let (mss, rtt) = (self.config.create.mss, Dur::from_micros(self.srtt_us));
-        if let Some(limit) = self.loss_window {
+        let fired = sample.was_timeout.then(|| LossWindow::begin(self.loss_window, sample, mss));
+        if let Some(limit) = fired.or(self.loss_window) {
             let mut cubic = Cubic::resumed(mss, limit.flight.min(self.asked.cwnd), rtt);
             cubic.on_timeout(now);
             cubic.observe(u64::from(limit.window), 0);
