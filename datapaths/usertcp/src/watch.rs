@@ -105,10 +105,11 @@ impl Watch {
         let Some(ack) = segment.acknowledges else { return };
         let Some(governed) = &mut self.governed else {
             if segment.syn {
-                self.begin(now, ack, segment.mss.unwrap_or(DEFAULT_MSS));
+                self.begin(now, ack, segment);
             }
             return;
         };
+        governed.board.on_window(now, ack, segment.window);
         let acked = governed.board.on_ack(now, ack, &segment.selective);
         if acked != Acked::default() {
             let sample = governed.sample(now, &acked);
@@ -117,9 +118,9 @@ impl Watch {
     }
 
     /// The peer has answered the SYN, whose sequence number was the one before `first`.
-    fn begin(&mut self, now: Instant, first: u32, mss: u16) {
+    fn begin(&mut self, now: Instant, first: u32, answer: &Segment) {
         let Some((sent, _)) = self.syn.filter(|&(_, isn)| isn.wrapping_add(1) == first) else { return };
-        let mss = self.own_mss.min(u32::from(mss)).max(1);
+        let mss = self.own_mss.min(u32::from(answer.mss.unwrap_or(DEFAULT_MSS))).max(1);
         let init_cwnd = (INITIAL_WINDOW_PACKETS * mss).min(INITIAL_WINDOW_BYTES.max(2 * mss));
         let spec = FlowOptions {
             algorithm: self.governance.algorithm,
@@ -130,10 +131,12 @@ impl Watch {
         };
         let flow = self.governance.host.open(now, &spec);
         let rtt = now.saturating_duration_since(sent);
+        let mut board = Scoreboard::new(now, first);
+        board.on_window(now, first, answer.window);
         let mut governed = Governed {
             control: flow.control(),
             flow,
-            board: Scoreboard::new(now, first),
+            board,
             pacer: Pacer::new(now, mss),
             rates: RateSample::default(),
             mss,
