@@ -253,3 +253,27 @@ fn what_goes_again_once_the_window_is_open_is_no_timeout() {
     assert_eq!(board.on_sent(start + MS * 2001, sequence(0), MSS), Sent::Again);
     assert!(matches!(board.on_sent(start + MS * 3100, sequence(0), MSS), Sent::Timeout(2)));
 }
+
+#[test]
+fn a_peer_that_tells_of_every_second_segment_alone_is_heard_up_to_a_bound() {
+    let start = Instant::now();
+    let mut board = Scoreboard::new(start, BASE);
+    let segments = 60_000;
+    for i in 0..segments {
+        board.on_sent(start, sequence(i * 1000), MSS);
+    }
+    let mut bytes = 0;
+    // Each is told of twice; what was not heard changes nothing.
+    for i in (1..segments).step_by(2).flat_map(|i| [i, i]) {
+        let block = Some((sequence(i * 1000), sequence(i * 1000 + 1000)));
+        bytes += board.on_ack(start + MS, sequence(0), &[block, None, None]).bytes;
+    }
+    assert_eq!((board.sacked.len(), u64::from(bytes)), (MAX_RANGES, 1000 * MAX_RANGES as u64));
+    // Next to one that is known, it is heard.
+    let next = Some((sequence(0), sequence(1000)));
+    assert_eq!(board.on_ack(start + MS, sequence(0), &[next, None, None]).bytes, MSS);
+    let rest = board.on_ack(start + MS, sequence(segments * 1000), &[None; 3]);
+    assert_eq!(u64::from(bytes + MSS + rest.bytes), segments * 1000);
+    assert_eq!((board.lost_packets(), board.packets.bytes_in_flight(), board.sacked.len()), (0, 0, 0));
+    assert_eq!(board.arrived_packets, segments);
+}
