@@ -30,7 +30,7 @@
 //! pacing agent may be a loose cap. CREATE is sent again every 250 ms with the current window, so that
 //! an agent that was restarted adopts the flow. The program does not run meanwhile. Where the host knows that the agent
 //! is a new one, or that it has forgotten its flows, it says so ([`Mail::announce`]): CREATE then goes out with the next
-//! ACK, and the program goes on until the answer.
+//! ACK, and the program goes on until the answer, without reports: its number means nothing to the new agent.
 //!
 //! After a retransmission timeout the window is the loss window, whatever the program asks for, until the agent sets a
 //! window or a rate (`loss_window.rs`).
@@ -296,7 +296,12 @@ impl Flow {
         }
         let (config, stats) = (&self.config, &mut self.stats);
         let (waiting, unheard) = (&mut self.waiting_since, &mut self.unheard_since);
+        let is_new = self.is_new;
         let report = |uid, values: &[u64]| {
+            // The number is another agent's, or one that this agent has given anew.
+            if is_new {
+                return false;
+            }
             let mut buffer = [0; MAX_MEASURE_BYTES];
             let sent = out.send(wire::measure(&mut buffer, config.sid, uid, values));
             stats.reports += u64::from(sent.is_ok());
