@@ -53,7 +53,7 @@ impl Aimd {
     fn set_cwnd(&mut self, bytes: f64) {
         let bounds = Bounds::DEFAULT;
         let least = f64::from(bounds.min_cwnd_packets) * f64::from(self.flow.mss);
-        self.cwnd = bytes.clamp(least, f64::from(bounds.max_cwnd_bytes));
+        self.cwnd = bytes.min(f64::from(bounds.max_cwnd_bytes)).max(least);
     }
 }
 

@@ -50,3 +50,12 @@ fn it_goes_on_from_anothers_window_and_keeps_two_segments() {
     }
     assert_eq!(law.control(), Control::window(2_000));
 }
+
+#[test]
+fn segments_larger_than_the_largest_window_allows_panic_nowhere() {
+    for mss in [65_535, (1 << 29) + 1, u32::MAX] {
+        let mut law = Aimd::new(FlowStart { mss, ..FLOW }, Params::default());
+        assert_eq!(law.control(), Control::window(2 * u64::from(mss)));
+        round(&mut law, 50, 1);
+    }
+}

@@ -33,6 +33,9 @@
 // Bytes of an algorithm's name with its closing NUL.
 #define ANOLE_ALGORITHM_NAME_BYTES 64
 
+// Largest segment that a connection may have, bytes: that of IP. An agent takes no larger one either.
+#define ANOLE_MAX_MSS 65535
+
 // Stands for a number that the transport does not know.
 #define ANOLE_UNKNOWN UINT32_MAX
 
@@ -139,7 +142,7 @@ struct anole_config {
 struct anole_flow_info {
     // Initial window, bytes.
     uint32_t init_cwnd;
-    // Largest segment, bytes; not 0.
+    // Largest segment, bytes: 1 to ANOLE_MAX_MSS.
     uint32_t mss;
     // IPv4 address of the sender.
     uint32_t src_ip;
@@ -251,7 +254,7 @@ enum anole_status anole_invoke(struct anole_datapath *datapath,
 enum anole_status anole_read_msg(struct anole_datapath *datapath, const uint8_t *datagram, size_t bytes);
 
 // The largest segment of a connection has changed (path-MTU discovery); `set_cwnd` is called if the smallest window is
-// now larger than the window.
+// now larger than the window. `mss` is 1 to ANOLE_MAX_MSS.
 enum anole_status anole_set_mss(struct anole_datapath *datapath,
                                 uint32_t connection,
                                 uint32_t mss);

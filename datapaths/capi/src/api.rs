@@ -9,8 +9,8 @@ use crate::callbacks::Callbacks;
 use crate::handle::AnoleDatapath;
 use crate::table::{Options, Table};
 use crate::types::{
-    ANOLE_ABI_VERSION, ANOLE_UNKNOWN, AnoleConfig, AnoleConnectionInfo, AnoleFlowInfo, AnolePrimitives,
-    AnoleStatus,
+    ANOLE_ABI_VERSION, ANOLE_MAX_MSS, ANOLE_UNKNOWN, AnoleConfig, AnoleConnectionInfo, AnoleFlowInfo,
+    AnolePrimitives, AnoleStatus,
 };
 use anole::{InProcess, Settings};
 use anole_datapath::AckSample;
@@ -164,14 +164,14 @@ pub unsafe extern "C" fn anole_read_msg(
 }
 
 /// The largest segment of a connection has changed (path-MTU discovery); `set_cwnd` is called if the smallest window is
-/// now larger than the window.
+/// now larger than the window. `mss` is 1 to ANOLE_MAX_MSS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anole_set_mss(
     datapath: *mut AnoleDatapath,
     connection: u32,
     mss: u32,
 ) -> AnoleStatus {
-    if mss == 0 {
+    if !is_segment(mss) {
         return AnoleStatus::Argument;
     }
     with(datapath, |table| table.set_mss(connection, mss))
@@ -238,10 +238,14 @@ fn in_process(name: &CStr, bounds: Bounds) -> Result<InProcess, AnoleStatus> {
     InProcess::new(Settings { algorithm, bounds, ..Settings::default() }).map_err(|_| AnoleStatus::Algorithm)
 }
 
+fn is_segment(mss: u32) -> bool {
+    (1..=ANOLE_MAX_MSS).contains(&mss)
+}
+
 fn create(info: &AnoleFlowInfo) -> Option<CreateMessage> {
     let name = info.alg.map(|byte| byte as u8);
     let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
-    (info.mss > 0).then_some(CreateMessage {
+    is_segment(info.mss).then_some(CreateMessage {
         init_cwnd: info.init_cwnd,
         mss: info.mss,
         src_ip: info.src_ip,

@@ -10,6 +10,9 @@ pub const ANOLE_ABI_VERSION: u32 = 1;
 /// Bytes of an algorithm's name with its closing NUL.
 pub const ANOLE_ALGORITHM_NAME_BYTES: usize = 64;
 
+/// Largest segment that a connection may have, bytes: that of IP. An agent takes no larger one either.
+pub const ANOLE_MAX_MSS: u32 = 65535;
+
 /// Stands for a number that the transport does not know.
 pub const ANOLE_UNKNOWN: u32 = u32::MAX;
 
@@ -123,7 +126,7 @@ pub struct AnoleConfig {
 pub struct AnoleFlowInfo {
     /// Initial window, bytes.
     pub init_cwnd: u32,
-    /// Largest segment, bytes; not 0.
+    /// Largest segment, bytes: 1 to ANOLE_MAX_MSS.
     pub mss: u32,
     /// IPv4 address of the sender.
     pub src_ip: u32,

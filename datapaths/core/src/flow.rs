@@ -30,7 +30,7 @@
 //! pacing agent may be a loose cap. CREATE is sent again every 250 ms with the current window, so that
 //! an agent that was restarted adopts the flow. The program does not run meanwhile. Where the host knows that the agent
 //! is a new one, or that it has forgotten its flows, it says so ([`Mail::announce`]): CREATE then goes out with the next
-//! ACK, and the program goes on until the answer.
+//! ACK, and the program goes on until the answer, without reports: its number means nothing to the new agent.
 //!
 //! After a retransmission timeout the window is the loss window, whatever the program asks for, until the agent sets a
 //! window or a rate (`loss_window.rs`).
@@ -296,7 +296,12 @@ impl Flow {
         }
         let (config, stats) = (&self.config, &mut self.stats);
         let (waiting, unheard) = (&mut self.waiting_since, &mut self.unheard_since);
+        let is_new = self.is_new;
         let report = |uid, values: &[u64]| {
+            // The number is another agent's, or one that this agent has given anew.
+            if is_new {
+                return false;
+            }
             let mut buffer = [0; MAX_MEASURE_BYTES];
             let sent = out.send(wire::measure(&mut buffer, config.sid, uid, values));
             stats.reports += u64::from(sent.is_ok());
@@ -347,10 +352,11 @@ impl Flow {
 
     /// The fallback from where the agent left off. A flow whose application has too little to send says nothing about the
     /// path: it goes on with what was in use, or ten packets (RFC 6928), and slow start up to the old window. After a timeout
-    /// that the agent did not answer it goes on as if it had governed then.
+    /// that the agent did not answer, or at one, it goes on as if it had governed then.
     fn resumed_fallback(&self, now: Time, sample: &AckSample) -> Cubic {
         let (mss, rtt) = (self.config.create.mss, Dur::from_micros(self.srtt_us));
-        if let Some(limit) = self.loss_window {
+        let fired = sample.was_timeout.then(|| LossWindow::begin(self.loss_window, sample, mss));
+        if let Some(limit) = fired.or(self.loss_window) {
             let mut cubic = Cubic::resumed(mss, limit.flight.min(self.asked.cwnd), rtt);
             cubic.on_timeout(now);
             cubic.observe(u64::from(limit.window), 0);

@@ -18,6 +18,8 @@ pub(crate) struct Segment {
     pub mss: Option<u16>,
     /// The next byte expected of the other side.
     pub acknowledges: Option<u32>,
+    /// What the sender of this may be sent, in its own scale; 0 is nothing in every scale.
+    pub window: u16,
     /// SACK blocks in the option's order (RFC 2018), each from its first byte to the one behind its last.
     pub selective: [Option<(u32, u32)>; 3],
 }
@@ -55,6 +57,7 @@ fn parse_tcp(bytes: &[u8]) -> Option<Segment> {
         syn: packet.syn(),
         mss: options.max_segment_size,
         acknowledges: packet.ack().then(|| packet.ack_number().0 as u32),
+        window: packet.window_len(),
         selective: options.sack_ranges,
     })
 }

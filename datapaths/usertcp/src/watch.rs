@@ -86,13 +86,7 @@ impl Watch {
         let Some(governed) = self.governed.as_mut().filter(|_| segment.bytes > 0) else { return };
         governed.pacer.spend(segment.bytes);
         if let Sent::Timeout(lost) = governed.board.on_sent(now, segment.sequence, segment.bytes) {
-            // What was sent just now is not in flight as the timer fired.
-            let sample = AckSample {
-                lost_packets: lost,
-                was_timeout: true,
-                bytes_in_flight: Some(0),
-                ..AckSample::default()
-            };
+            let sample = governed.timeout(lost);
             self.tell(now, sample);
         }
     }
@@ -105,10 +99,11 @@ impl Watch {
         let Some(ack) = segment.acknowledges else { return };
         let Some(governed) = &mut self.governed else {
             if segment.syn {
-                self.begin(now, ack, segment.mss.unwrap_or(DEFAULT_MSS));
+                self.begin(now, ack, segment);
             }
             return;
         };
+        governed.board.on_window(now, ack, segment.window);
         let acked = governed.board.on_ack(now, ack, &segment.selective);
         if acked != Acked::default() {
             let sample = governed.sample(now, &acked);
@@ -117,9 +112,9 @@ impl Watch {
     }
 
     /// The peer has answered the SYN, whose sequence number was the one before `first`.
-    fn begin(&mut self, now: Instant, first: u32, mss: u16) {
+    fn begin(&mut self, now: Instant, first: u32, answer: &Segment) {
         let Some((sent, _)) = self.syn.filter(|&(_, isn)| isn.wrapping_add(1) == first) else { return };
-        let mss = self.own_mss.min(u32::from(mss)).max(1);
+        let mss = self.own_mss.min(u32::from(answer.mss.unwrap_or(DEFAULT_MSS))).max(1);
         let init_cwnd = (INITIAL_WINDOW_PACKETS * mss).min(INITIAL_WINDOW_BYTES.max(2 * mss));
         let spec = FlowOptions {
             algorithm: self.governance.algorithm,
@@ -130,10 +125,12 @@ impl Watch {
         };
         let flow = self.governance.host.open(now, &spec);
         let rtt = now.saturating_duration_since(sent);
+        let mut board = Scoreboard::new(now, first);
+        board.on_window(now, first, answer.window);
         let mut governed = Governed {
             control: flow.control(),
             flow,
-            board: Scoreboard::new(now, first),
+            board,
             pacer: Pacer::new(now, mss),
             rates: RateSample::default(),
             mss,
@@ -243,9 +240,68 @@ impl Governed {
         }
     }
 
+    /// What was sent just now is not in flight as the timer fires, and the rates are those of the last arrival.
+    fn timeout(&self, lost: u32) -> AckSample {
+        AckSample {
+            lost_packets: lost,
+            was_timeout: true,
+            rate_outgoing: self.rates.outgoing,
+            rate_incoming: self.rates.incoming,
+            bytes_in_flight: Some(0),
+            ..AckSample::default()
+        }
+    }
+
     fn pace(&mut self, now: Instant) {
         let by_window = PACING_GAIN * f64::from(self.control.cwnd) / self.srtt.as_secs_f64().max(1e-6);
         let rate = if self.control.rate == 0 { by_window } else { f64::from(self.control.rate) };
         self.pacer.set_rate(now, Some(rate.max(1.0)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_datapath_host::HostOptions;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_timeout_tells_the_rates_of_the_last_arrival() {
+        let host = Arc::new(Host::detached(HostOptions::default()));
+        let (local, remote) = (SocketAddr::from(([192, 0, 2, 1], 1)), SocketAddr::from(([192, 0, 2, 2], 2)));
+        let governance = Governance { host, algorithm: AlgorithmName::NONE };
+        let mut watch = Watch::new(governance, local, remote, 1000);
+        let segment = |ports, sequence, bytes, acknowledges| Segment {
+            ports,
+            sequence,
+            bytes,
+            syn: acknowledges == Some(0) || sequence == u32::MAX,
+            mss: Some(1000),
+            acknowledges,
+            window: 60_000,
+            selective: [None; 3],
+        };
+        let (out, back) = ((1, 2), (2, 1));
+        let start = Instant::now();
+        watch.on_sent(start, &segment(out, u32::MAX, 0, None));
+        watch.on_received(start + MS * 20, &segment(back, 0, 0, Some(0)));
+        for i in 0..5 {
+            watch.on_sent(start + MS * (20 + i), &segment(out, 1000 * i, 1000, Some(1)));
+        }
+        for i in 1..5 {
+            watch.on_received(start + MS * (40 + i), &segment(back, 1, 0, Some(1000 * i)));
+        }
+        let governed = watch.governed.as_ref().unwrap();
+        assert!(governed.rates.outgoing > 0 && governed.rates.incoming > 0, "{:?}", governed.rates);
+        let told = governed.timeout(1);
+        assert_eq!(
+            (told.rate_outgoing, told.rate_incoming),
+            (governed.rates.outgoing, governed.rates.incoming)
+        );
+        watch.on_sent(start + MS * 2000, &segment(out, 4000, 1000, Some(1)));
+        let read = watch.read();
+        // The fallback: the bounds keep two packets.
+        assert_eq!((read.lost_packets, read.cwnd_bytes), (1, 2000));
     }
 }

@@ -31,6 +31,8 @@ const SOCKET_BYTES: usize = 8 << 20;
 pub struct StackSockets {
     senders: Vec<OwnedFd>,
     receiver: OwnedFd,
+    /// Those at whose other end nobody is any more, the receiver's last. They stay readable for ever.
+    gone: Vec<bool>,
     watches: Vec<DataWatch>,
     buffer: Vec<u8>,
 }
@@ -52,7 +54,7 @@ impl StackSockets {
         let (receiver, receiving_stack) = pair()?;
         let (watches, buffer) = (vec![DataWatch::default(); flows], vec![0; MAX_PACKET_BYTES]);
         let ends = StackEnds { senders: stacks, receiver: receiving_stack };
-        Ok((StackSockets { senders, receiver, watches, buffer }, ends))
+        Ok((StackSockets { senders, receiver, gone: vec![false; flows + 1], watches, buffer }, ends))
     }
 
     /// The round trips of a flow, in order.
@@ -76,16 +78,24 @@ fn pair() -> Result<(OwnedFd, OwnedFd), EmulatorError> {
 
 impl Wire for StackSockets {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.senders.iter().chain([&self.receiver]).map(AsFd::as_fd).collect()
+        let ends = self.senders.iter().chain([&self.receiver]).zip(&self.gone);
+        ends.filter(|(_, gone)| !**gone).map(|(end, _)| end.as_fd()).collect()
     }
 
     fn receive(&mut self, now: &dyn Fn() -> Time, arrivals: &mut Vec<Arrival>) {
-        let StackSockets { senders, receiver, watches, buffer } = self;
+        let StackSockets { senders, receiver, gone, watches, buffer } = self;
         let ends = senders.iter().enumerate().map(|(flow, end)| (end, Some(flow)));
-        for (end, sends) in ends.chain([(&*receiver, None)]) {
-            for _ in 0..MAX_BATCH {
-                // A stack that is gone sends nothing.
-                let Ok(length @ 1..) = recv(end.as_raw_fd(), buffer, MsgFlags::empty()) else { break };
+        for ((end, sends), gone) in ends.chain([(&*receiver, None)]).zip(gone) {
+            for _ in 0..if *gone { 0 } else { MAX_BATCH } {
+                let length = match recv(end.as_raw_fd(), buffer, MsgFlags::empty()) {
+                    Ok(length @ 1..) => length,
+                    Err(nix::Error::EAGAIN | nix::Error::EINTR) => break,
+                    // A stack that is gone sends nothing more.
+                    Ok(0) | Err(_) => {
+                        *gone = true;
+                        break;
+                    }
+                };
                 let packet = &buffer[..length];
                 let Some(header) = watch::parse(packet) else { continue };
                 let at = now();
@@ -123,5 +133,42 @@ impl Wire for StackSockets {
 
     fn size(&self, data: &[u8]) -> u32 {
         data.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    /// How many ends there are to wait for, and how many have something.
+    fn waits(wire: &StackSockets) -> (usize, i32) {
+        let mut fds: Vec<PollFd<'_>> =
+            wire.fds().into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let ready = poll(&mut fds, PollTimeout::ZERO).unwrap();
+        (fds.len(), ready)
+    }
+
+    #[test]
+    fn an_end_whose_stack_is_gone_wakes_nobody() {
+        let (mut wire, mut ends) = StackSockets::open(2).unwrap();
+        let mut arrivals = Vec::new();
+        let mut receive = |wire: &mut StackSockets| wire.receive(&|| Time::ZERO, &mut arrivals);
+        receive(&mut wire);
+        assert_eq!(waits(&wire), (3, 0));
+        // What a stack said last is taken first.
+        let last = ends.senders.remove(0);
+        send(last.as_raw_fd(), &[0; 3], MsgFlags::empty()).unwrap();
+        drop(last);
+        assert_eq!(waits(&wire), (3, 1));
+        receive(&mut wire);
+        assert_eq!(waits(&wire), (2, 0));
+        assert!(!wire.deliver(Time::ZERO, 0, Direction::Reverse, &[0; 3]).unwrap());
+        send(ends.senders[0].as_raw_fd(), &[0; 3], MsgFlags::empty()).unwrap();
+        assert_eq!(waits(&wire), (2, 1));
+        receive(&mut wire);
+        drop(ends);
+        receive(&mut wire);
+        assert_eq!(waits(&wire), (0, 0));
     }
 }

@@ -56,8 +56,12 @@ static void connections(void) {
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_connection_start(NULL, NULL, &info, &id));
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_connection_start(datapath, NULL, NULL, &id));
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_connection_start(datapath, NULL, &info, NULL));
-    info.mss = 0;
-    CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_connection_start(datapath, NULL, &info, &id));
+    const uint32_t no_segments[] = { 0, ANOLE_MAX_MSS + 1, (1u << 29) + 1, UINT32_MAX };
+    for (size_t i = 0; i < sizeof no_segments / sizeof no_segments[0]; i++) {
+        info.mss = no_segments[i];
+        CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_connection_start(datapath, NULL, &info, &id));
+        CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_set_mss(datapath, 1, info.mss));
+    }
     info = flow_info();
     memset(info.alg, 'a', sizeof info.alg);
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_connection_start(datapath, NULL, &info, &id));
@@ -68,7 +72,6 @@ static void connections(void) {
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_ready(NULL));
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_invoke(NULL, 1, &ack));
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_invoke(datapath, 1, NULL));
-    CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_set_mss(datapath, 1, 0));
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_connection_info(datapath, 1, NULL));
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_read_msg(datapath, NULL, 0));
     CHECK_STATUS(ANOLE_STATUS_ARGUMENT, anole_read_msg(datapath, install, SIZE_MAX));

@@ -202,3 +202,78 @@ fn three_later_arrivals_tell_a_loss_and_the_last_arrival_a_round_trip() {
     assert_eq!((acked.bytes, acked.packets, acked.rtt, acked.lost), (1000, 1, None, 0));
     assert_eq!((board.lost_packets(), board.delivered_bytes()), (1, 6000));
 }
+
+/// Five seconds of probes, as smoltcp sends them; what the peer makes of the last one.
+fn probed(taken: u64) -> (Scoreboard, Instant) {
+    let start = Instant::now();
+    let mut board = Scoreboard::new(start, BASE);
+    for i in 0..4 {
+        board.on_sent(start + MS * i, sequence(u64::from(i) * 1000), MSS);
+    }
+    let mut now = start + MS * 50;
+    board.on_window(now, sequence(4000), 0);
+    assert_eq!(board.on_ack(now, sequence(4000), &[None; 3]).bytes, 4000);
+    for _ in 0..5 {
+        now += MS * 1000;
+        assert_eq!(board.on_sent(now, sequence(4000), 1), Sent::Probe);
+        board.on_window(now, sequence(4000), 0);
+        assert_eq!(board.on_ack(now, sequence(4000), &[None; 3]), Acked::default());
+    }
+    // An old ACK tells no window.
+    board.on_window(now, sequence(3000), 9);
+    assert!(board.closed);
+    now += MS * 1000;
+    board.on_window(now, sequence(4000 + taken), 100);
+    let acked = board.on_ack(now, sequence(4000 + taken), &[None; 3]);
+    assert_eq!((u64::from(acked.bytes), acked.lost), (taken, 0));
+    (board, now)
+}
+
+#[test]
+fn a_probe_of_a_closed_window_is_no_transmission() {
+    for taken in [0, 1] {
+        let (mut board, now) = probed(taken);
+        assert_eq!((board.sent_packets, board.sent_bytes, board.lost_packets()), (4, 4000, 0));
+        assert_eq!((board.packets.bytes_in_flight(), board.delivered_bytes()), (0, 4000 + taken));
+        assert_eq!(board.on_sent(now, sequence(4000 + taken), MSS), Sent::New);
+        let acked = board.on_ack(now + MS * 50, sequence(5000 + taken), &[None; 3]);
+        assert_eq!((acked.bytes, acked.packets, acked.rtt), (1000, 1, Some(MS * 50)));
+    }
+}
+
+#[test]
+fn what_goes_again_once_the_window_is_open_is_no_timeout() {
+    let start = Instant::now();
+    let mut board = Scoreboard::new(start, BASE);
+    board.on_sent(start, sequence(0), MSS);
+    // The peer takes back what it had allowed, and allows it again later.
+    board.on_window(start + MS, sequence(0), 0);
+    assert_eq!(board.on_sent(start + MS * 1500, sequence(0), 1), Sent::Probe);
+    board.on_window(start + MS * 2000, sequence(0), 5000);
+    assert_eq!(board.on_sent(start + MS * 2001, sequence(0), MSS), Sent::Again);
+    assert!(matches!(board.on_sent(start + MS * 3100, sequence(0), MSS), Sent::Timeout(2)));
+}
+
+#[test]
+fn a_peer_that_tells_of_every_second_segment_alone_is_heard_up_to_a_bound() {
+    let start = Instant::now();
+    let mut board = Scoreboard::new(start, BASE);
+    let segments = 60_000;
+    for i in 0..segments {
+        board.on_sent(start, sequence(i * 1000), MSS);
+    }
+    let mut bytes = 0;
+    // Each is told of twice; what was not heard changes nothing.
+    for i in (1..segments).step_by(2).flat_map(|i| [i, i]) {
+        let block = Some((sequence(i * 1000), sequence(i * 1000 + 1000)));
+        bytes += board.on_ack(start + MS, sequence(0), &[block, None, None]).bytes;
+    }
+    assert_eq!((board.sacked.len(), u64::from(bytes)), (MAX_RANGES, 1000 * MAX_RANGES as u64));
+    // Next to one that is known, it is heard.
+    let next = Some((sequence(0), sequence(1000)));
+    assert_eq!(board.on_ack(start + MS, sequence(0), &[next, None, None]).bytes, MSS);
+    let rest = board.on_ack(start + MS, sequence(segments * 1000), &[None; 3]);
+    assert_eq!(u64::from(bytes + MSS + rest.bytes), segments * 1000);
+    assert_eq!((board.lost_packets(), board.packets.bytes_in_flight(), board.sacked.len()), (0, 0, 0));
+    assert_eq!(board.arrived_packets, segments);
+}

@@ -46,6 +46,27 @@ fn marks_are_a_loss_per_round_trip_unless_the_program_reads_them() {
 }
 
 #[test]
+fn a_new_agent_gets_no_report_of_the_old_one_s_program() {
+    let mut run = Run::start(false);
+    run.change(&summer(BYTES_ACKED), 20_000, 0);
+    run.acks(3);
+    run.flow.announce_next();
+    run.acks(5);
+    assert_eq!((run.reported(), run.flow.stats().reports), (3 * u64::from(MSS), 3));
+    assert_eq!((run.wire.creates().len(), run.flow.governor()), (2, Governor::Agent));
+    // One that goes on with the program hears all of it.
+    run.update(&[]);
+    run.acks(1);
+    assert_eq!((run.reported(), run.flow.stats().reports), (9 * u64::from(MSS), 4));
+    // One that does not answer is lost as any other.
+    run.flow.announce_next();
+    run.acks(1);
+    let waited = patience(&mut run);
+    assert!(waited.abs_diff(500) <= 12, "{waited} ms");
+    assert_eq!(run.flow.stats().reports, 4);
+}
+
+#[test]
 fn a_report_that_is_refused_is_in_the_next() {
     let mut run = Run::start(false);
     run.change(&summer(BYTES_ACKED), 20_000, 0);

@@ -72,6 +72,20 @@ fn an_agent_lost_after_a_timeout_leaves_slow_start_up_to_cubic_s_share_of_the_fl
 }
 
 #[test]
+fn an_agent_found_lost_at_a_timeout_leaves_the_same() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 1 << 30, 800_000);
+    run.acks(12);
+    run.now += TIMEOUT;
+    timeout(&mut run);
+    assert_eq!((run.flow.governor(), run.flow.control().cwnd), (Governor::Fallback, 2 * MSS));
+    run.acks(19);
+    assert_eq!(run.flow.control().cwnd, 20 * MSS, "slow start");
+    run.acks(10);
+    assert!((21_000..22_000).contains(&run.flow.control().cwnd), "{:?}", run.flow.control());
+}
+
+#[test]
 fn a_clock_that_goes_back_fires_no_timer() {
     let mut run = Run::start(false);
     run.change(&reporter(1), 70_000, 0);
