@@ -25,8 +25,9 @@ pub(super) struct Model {
     passed: Dur,
     min_rtt: Option<Dur>,
     min_rtt_at: Time,
-    /// In version 3, the smallest round-trip time until the last measurement: it counts for as long again.
-    before: Option<Dur>,
+    /// In version 3, the smallest round-trip time until the last measurement, and when it was seen last: it counts for as long as in
+    /// version 1.
+    before: Option<(Dur, Time)>,
     /// While the round-trip time is measured anew: true, and the smallest sample of that time.
     measuring: (bool, Option<Dur>),
 }
@@ -85,7 +86,7 @@ impl Model {
 
     /// The smallest round-trip time, once one was measured.
     pub fn min_rtt(&self) -> Option<Dur> {
-        self.min_rtt.map(|rtt| self.before.map_or(rtt, |before| before.min(rtt)))
+        self.min_rtt.map(|rtt| self.before.map_or(rtt, |(before, _)| before.min(rtt)))
     }
 
     /// The bandwidth-delay product, bytes.
@@ -124,6 +125,7 @@ impl Model {
         if rtt.is_zero() || rtt > LONGEST_RTT {
             return;
         }
+        self.before = self.before.filter(|(_, seen)| now.since(*seen) <= MIN_RTT_AGE);
         if let (true, fresh) = &mut self.measuring {
             *fresh = Some(fresh.map_or(rtt, |known| known.min(rtt)));
         }
@@ -159,7 +161,7 @@ impl Model {
     /// Ends it: the smallest sample since stands for the path, if there was one.
     pub fn end_measuring(&mut self, now: Time) {
         if self.cycles.is_some() {
-            self.before = self.min_rtt;
+            self.before = self.min_rtt.map(|rtt| (rtt, self.min_rtt_at));
         }
         self.min_rtt = self.measuring.1.or(self.min_rtt);
         self.min_rtt_at = now;
@@ -207,6 +209,9 @@ mod tests {
             })
             .collect();
         assert_eq!(seen, [50, 50, 60, 60]);
+        // Samples as short as the last measurement renew that one alone.
+        model.saw_rtt(Time::from_micros(10_000_001), Dur::from_millis(80));
+        assert_eq!(model.min_rtt(), Some(Dur::from_millis(80)));
     }
 
     #[test]
