@@ -47,6 +47,11 @@ impl RuleSlot {
         self.law.control().cwnd
     }
 
+    /// True if it paces at a rate of its own, and its window is a bound on what is in flight.
+    pub fn paces(&self) -> bool {
+        self.law.control().rate.is_some()
+    }
+
     /// Goes on from another rate and the window that carries it.
     pub fn resume(&mut self, now: Time, rate: Rate, cwnd: u64) {
         self.law.resume(now, Control { cwnd, rate: Some(rate) });

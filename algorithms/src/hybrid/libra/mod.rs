@@ -29,6 +29,8 @@
 //!   what the path ever delivered;
 //! - the classic law is told of what happens in every stage, since its filters would age otherwise; its rate counts in
 //!   the exploration only;
+//! - losses that the classic law's reduced rate did not cause are not told to it: the candidates and the base rate fill the
+//!   queue as well, and it would be cut for one loss after the other before its rate is in force again;
 //! - the classic law goes on undisturbed while x_prev is near its own rate: what it remembers of its last decreases is what
 //!   makes flows alike;
 //! - stages are as long as on a path of 10 ms where the path is shorter.
@@ -51,7 +53,7 @@ use exploration::Exploration;
 use params::LibraParams;
 pub use params::utility;
 use trial::Trial;
-use window::Window;
+use window::{Sent, Window};
 
 const SUMMARY: &str =
     "Each cycle the best of a classic law's rate, a policy's and the last one, by their utilities";
@@ -174,6 +176,8 @@ struct Libra {
     cycle: u32,
     /// Whose rate the base is, and since when.
     source: (Source, Time),
+    /// When the classic law was told of a loss, until an exploration has passed at the rate that it was cut to.
+    cut: Option<Time>,
     /// Reports in a row of a cycle that should have ended.
     ignored: u32,
     telemetry: Telemetry,
@@ -195,6 +199,7 @@ impl Libra {
             stage: Stage::Startup,
             cycle: 0,
             source: (Source::Classic, Time::ZERO),
+            cut: None,
             ignored: 0,
             telemetry: Telemetry::default(),
         }
@@ -254,14 +259,35 @@ impl Libra {
             .set(control::CYCLE, self.cycle);
     }
 
+    /// The losses of a report that the classic law answers for. After the first its rate is cut, but it is in force again
+    /// with the next exploration only: until the ACKs of that one, what is lost was sent at other rates. One that paces
+    /// takes losses for what they are of any rate.
+    fn losses_of_rule(&mut self, now: Time, lost: u64, window: &Window) -> u64 {
+        let explored_since = |cut: Time| match &self.stage {
+            Stage::Trial(trial) => {
+                window.cycle == self.cycle && window.sent == Sent::Exploring && trial.explored_since(cut)
+            }
+            Stage::Startup | Stage::Exploration(_) => false,
+        };
+        if self.stage == Stage::Startup || self.rule.as_ref().is_none_or(RuleSlot::paces) {
+            return lost;
+        }
+        if self.cut.is_none_or(explored_since) {
+            self.cut = (lost > 0).then_some(now);
+            return lost;
+        }
+        0
+    }
+
     /// Tells the classic law what happened since the last report.
-    fn feed(&mut self, now: Time, sample: &Sample) {
+    fn feed(&mut self, now: Time, sample: &Sample, window: &Window) {
+        let lost = self.losses_of_rule(now, sample.lost, window);
         let delivery_rate = Some(sample.rate_in).filter(|&rate| rate > 0);
         let delivery_rate = delivery_rate.map(|rate| Rate::from_bytes_per_s(rate as f64));
         let rtt = |us: u64| (1..=window::LONGEST_RTT_US).contains(&us).then(|| Dur::from_micros(us));
         let seen = Feedback {
             acked: sample.acked,
-            lost: sample.lost,
+            lost,
             timeout: sample.timeout,
             rtt: rtt(sample.rtt_us),
             min_rtt: rtt(sample.min_rtt_us),
@@ -313,7 +339,7 @@ impl Algorithm for Libra {
         let Some(sample) = self.reader.read(now, report) else { return };
         let Some(window) = Window::read(report.values) else { return };
         self.monitor.add(now, &sample);
-        self.feed(now, &sample);
+        self.feed(now, &sample, &window);
         if window.cycle != self.cycle {
             return self.ignore(now, out);
         }

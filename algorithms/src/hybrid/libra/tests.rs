@@ -129,6 +129,29 @@ fn the_best_of_three_is_the_next_base() {
     assert_eq!(base_after([0, 20, 60]), None, "what got through of a flood");
 }
 
+/// A loss counts again when it is of packets that were sent after the cut.
+#[test]
+fn the_classic_law_is_cut_once_for_a_queue_that_its_rate_did_not_cause() {
+    let mut bench = Bench::new("none", Some("cubic"));
+    let cwnd = |bench: &Bench| bench.libra.rule.as_ref().unwrap().cwnd();
+    bench.explore();
+    bench.trial([0, 0, 0]);
+    let first = cwnd(&bench);
+    bench.report(3, 25_000, 1, RTT_US / 4);
+    let cut = cwnd(&bench);
+    assert!(cut < first, "{cut} of {first}");
+    bench.explore();
+    for window in 0..2 {
+        bench.report(window, 100_000, 5, RTT_US / 2);
+        assert!(cwnd(&bench) >= cut, "window {window}: {} of {cut}", cwnd(&bench));
+    }
+    bench.report(2, 100_000, 5, RTT_US / 2);
+    bench.explore();
+    let before = cwnd(&bench);
+    bench.report(0, 100_000, 5, RTT_US / 2);
+    assert!((cwnd(&bench) as f64) < 0.8 * before as f64, "{} of {before}", cwnd(&bench));
+}
+
 #[test]
 fn without_the_acks_of_a_candidate_the_base_stays() {
     let mut bench = Bench::new("fault:high", Some("cubic"));
