@@ -105,6 +105,9 @@ const CAP_GAIN: f64 = 2.0;
 const SLOW_START_GAIN: f64 = 2.0;
 /// The smallest rate, packets per round trip: fewer give no feedback.
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
+/// Of so many round trips the delivery rate is that of their ACKs: the policy is asked after half a one, less what a report
+/// may be early, and the datapath's rate would span packets of the candidates.
+const DELIVERY_RTTS: f64 = 0.4;
 /// No rate exceeds this many times what the path has delivered: what slow start asks for.
 const MAX_OVER_DELIVERED: f64 = 2.0;
 /// Shorter round trips are taken for this long: the agent would spend more on reports than the hosts on the traffic.
@@ -193,7 +196,7 @@ impl Libra {
             rule,
             learned,
             reader: Reader::new(&libra_cycle::PROGRAM),
-            monitor: Monitor::new(flow.mss),
+            monitor: Monitor::new(flow.mss).with_enough_rtts(DELIVERY_RTTS),
             base: Rate::from_bytes_in(u64::from(flow.init_cwnd), UNKNOWN_RTT),
             proposed: None,
             stage: Stage::Startup,
