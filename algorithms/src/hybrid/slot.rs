@@ -42,6 +42,16 @@ impl RuleSlot {
         self.law.in_slow_start()
     }
 
+    /// True while it grows exponentially, or drains what that has queued.
+    pub fn is_starting(&self) -> bool {
+        self.law.is_starting()
+    }
+
+    /// The rate that it takes the path to have.
+    pub fn cruising_rate(&self, srtt: Dur) -> Rate {
+        self.law.cruising_rate().unwrap_or_else(|| self.rate(srtt))
+    }
+
     /// The window that it proposes, bytes.
     pub fn cwnd(&self) -> u64 {
         self.law.control().cwnd

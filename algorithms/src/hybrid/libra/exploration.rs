@@ -3,7 +3,7 @@
 //! The policy is asked every half round trip, and multiplies the base rate. The ACKs that it sees are of packets sent at the
 //! base rate of the cycle before, which was held for k round trips: they tell of the path, not of the rate to go on from.
 //!
-//! Startup is an exploration without a policy or an end: it lasts while the classic law is in slow start.
+//! Startup is an exploration without a policy or an end: it lasts while the classic law is in slow start, or drains what that has queued.
 
 use super::super::slot::Proposal;
 use super::{Libra, REPORTS_PER_RTT, SLOW_START_GAIN, Stage, register_us};
@@ -29,15 +29,15 @@ pub(super) struct Exploration {
 }
 
 impl Libra {
-    /// A report during slow start.
+    /// A report while the classic law starts.
     pub(super) fn start_up(&mut self, now: Time, out: &mut Commands) {
         let over = match &self.rule {
-            Some(rule) => !rule.in_slow_start(),
+            Some(rule) => !rule.is_starting(),
             None => true,
         };
         if over && self.monitor.srtt().is_some() {
             let first = Rate::from_bytes_in(u64::from(self.flow.init_cwnd), self.srtt());
-            self.base = self.rule.as_ref().map_or(first, |rule| rule.rate(self.srtt()));
+            self.base = self.rule.as_ref().map_or(first, |rule| rule.cruising_rate(self.srtt()));
             // What was delivered so far is what a rate is bounded by.
             let _ = self.monitor.observe(self.base, self.window_of(self.base));
             self.base = self.bounded(self.base);

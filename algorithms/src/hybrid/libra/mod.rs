@@ -152,7 +152,7 @@ enum Source {
 /// What the flow does now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// The classic law is in slow start; without one, no round-trip time is known yet.
+    /// The classic law is in slow start, or drains what that has queued; without one, no round-trip time is known yet.
     Startup,
     /// The classic law drives.
     Exploration(Exploration),

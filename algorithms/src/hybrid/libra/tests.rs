@@ -14,13 +14,19 @@ struct Bench {
 }
 
 impl Bench {
-    /// A flow that has left slow start, on its first exploration.
-    fn new(policy: &str, classic: Option<&str>) -> Bench {
+    /// A flow that begins.
+    fn starting(policy: &str, classic: Option<&str>) -> Bench {
         let rule = classic.map(|name| RuleSlot::build(name, FLOW, 1).unwrap());
         let learned = LearnedSlot::build(policy, &crate::learned::Shipped, 1).unwrap();
         let libra = Libra::new(FLOW, LibraParams::default(), rule, learned);
         let mut bench = Bench { libra, now: Time::ZERO, out: Commands::default() };
         bench.libra.start(bench.now, &mut bench.out);
+        bench
+    }
+
+    /// A flow that has left slow start, on its first exploration.
+    fn new(policy: &str, classic: Option<&str>) -> Bench {
+        let mut bench = Bench::starting(policy, classic);
         for lost in [0, 0, 0, 0, 1] {
             if bench.libra.stage == Stage::Startup {
                 bench.report(3, 25_000, lost, RTT_US / 4);
@@ -98,6 +104,18 @@ fn the_lower_rate_is_tried_first_and_the_base_is_held_behind_both() {
         assert_eq!(hold, bench.libra.base.bytes_per_s().round() as u32, "{policy}");
         assert_eq!(bench.told(RATE), 0);
     }
+}
+
+#[test]
+fn over_bbr_the_first_base_is_its_bandwidth_and_not_what_drains_the_queue_of_start_up() {
+    let mut bench = Bench::starting("none", Some("bbr"));
+    for _ in 0..40 {
+        if bench.libra.stage == Stage::Startup {
+            bench.report(3, 25_000, 0, RTT_US / 4);
+        }
+    }
+    assert!(matches!(bench.libra.stage, Stage::Exploration(_)));
+    assert_eq!(bench.libra.base, Rate::from_bytes_per_s(2e6 * 0.99));
 }
 
 #[test]
