@@ -5,7 +5,7 @@
 //!
 //! Startup is an exploration without a policy or an end: it lasts while the classic law is in slow start, or drains what that has queued.
 
-use super::super::slot::Proposal;
+use super::super::slot::{Proposal, RuleSlot};
 use super::{Libra, REPORTS_PER_RTT, SLOW_START_GAIN, Stage, register_us};
 use anole_model::{Bounds, Rate, Time};
 use anole_programs::Commands;
@@ -17,6 +17,10 @@ use std::task::Poll;
 const QUESTIONS_PER_RTT: u64 = 2;
 /// A report is early by the jitter of its way; a stage does not go on for this part of a round trip.
 const EARLY: u64 = 16;
+
+/// Of the queue that a base rate leaves, the window that a classic law without a rate of its own goes on from keeps this
+/// part: with all of it every resumption would confirm the queue.
+const QUEUE_KEPT: f64 = 0.5;
 
 /// An exploration under way.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +61,11 @@ impl Libra {
 
     /// The classic law goes on from the base rate, undisturbed if it is near.
     fn resume_rule(&mut self, now: Time) {
-        let (srtt, base, cwnd) = (self.srtt(), self.base, self.window_of(self.base));
+        let (srtt, base) = (self.srtt(), self.base);
+        let least = self.monitor.recent_rtt().unwrap_or(srtt);
+        let paces = self.rule.as_ref().is_some_and(RuleSlot::paces);
+        let rtt = if paces { srtt } else { least + (srtt - least).mul_f64(QUEUE_KEPT) };
+        let cwnd = u64::from(Bounds::DEFAULT.cwnd_for(base, rtt, 1.0, self.flow.mss));
         let keep = self.params.keep_epoch * base.bytes_per_s();
         if let Some(rule) = &mut self.rule
             && (rule.rate(srtt).bytes_per_s() - base.bytes_per_s()).abs() > keep
