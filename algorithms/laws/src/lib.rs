@@ -40,7 +40,7 @@ pub use reno::Reno;
 pub use track::Track;
 pub use vegas::Vegas;
 
-use anole_model::Time;
+use anole_model::{Rate, Time};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
@@ -91,6 +91,17 @@ pub trait Law: Debug + Send {
     /// True while the law grows exponentially to find the path's capacity.
     fn in_slow_start(&self) -> bool;
 
+    /// True while the law looks for the path's capacity, and while it drains what that has queued.
+    fn is_starting(&self) -> bool {
+        self.in_slow_start()
+    }
+
+    /// The rate that the law takes the path to have, apart from what it probes and drains at. `None` if it has no other than
+    /// that of [`Law::control`].
+    fn cruising_rate(&self) -> Option<Rate> {
+        None
+    }
+
     /// Reports per round trip that the law needs where reports tell it what happened: one, unless it looks for what
     /// changes within a round trip.
     fn reports_per_rtt(&self) -> u32 {
@@ -125,7 +136,7 @@ pub type LawBuilder = fn(FlowStart, &BTreeMap<String, f64>) -> Result<Box<dyn La
 mod tests {
     use super::*;
     use crate::regression::Sums;
-    use anole_model::{Dur, Rate};
+    use anole_model::Dur;
     use proptest::prelude::*;
 
     const FLOW: FlowStart = FlowStart { mss: 1000, init_cwnd: 10_000, seed: 1 };

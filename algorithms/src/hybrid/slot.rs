@@ -42,9 +42,24 @@ impl RuleSlot {
         self.law.in_slow_start()
     }
 
+    /// True while it grows exponentially, or drains what that has queued.
+    pub fn is_starting(&self) -> bool {
+        self.law.is_starting()
+    }
+
+    /// The rate that it takes the path to have.
+    pub fn cruising_rate(&self, srtt: Dur) -> Rate {
+        self.law.cruising_rate().unwrap_or_else(|| self.rate(srtt))
+    }
+
     /// The window that it proposes, bytes.
     pub fn cwnd(&self) -> u64 {
         self.law.control().cwnd
+    }
+
+    /// True if it paces at a rate of its own, and its window is a bound on what is in flight.
+    pub fn paces(&self) -> bool {
+        self.law.control().rate.is_some()
     }
 
     /// Goes on from another rate and the window that carries it.

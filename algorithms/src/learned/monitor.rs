@@ -76,6 +76,8 @@ impl Late {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Monitor {
     mss: u32,
+    /// Round trips whose ACKs make a delivery rate by themselves.
+    enough_rtts: f64,
     srtt: Option<Dur>,
     rtt_var: Dur,
     min_rtt: Option<Dur>,
@@ -94,7 +96,12 @@ pub(crate) struct Monitor {
 impl Monitor {
     /// Nothing is known yet.
     pub fn new(mss: u32) -> Monitor {
-        Monitor { mss: mss.max(1), ..Monitor::default() }
+        Monitor { mss: mss.max(1), enough_rtts: 1.0, ..Monitor::default() }
+    }
+
+    /// The same, but so many round trips are enough for a delivery rate.
+    pub fn with_enough_rtts(self, enough_rtts: f64) -> Monitor {
+        Monitor { enough_rtts, ..self }
     }
 
     /// The smoothed round-trip time, once there is one.
@@ -118,9 +125,9 @@ impl Monitor {
     }
 
     /// The delivery rate since the last decision. Within less than a round trip ACKs come in bursts; then
-    /// it is the datapath's, which spans one.
+    /// it is the datapath's, which spans one, unless less is enough.
     pub fn delivery_rate(&self) -> Rate {
-        let long = self.srtt.is_some_and(|srtt| self.elapsed >= srtt);
+        let long = self.srtt.is_some_and(|srtt| self.elapsed >= srtt.mul_f64(self.enough_rtts));
         if long || self.rate_in == 0 {
             Rate::from_bytes_in(self.acked, self.elapsed)
         } else {
@@ -263,6 +270,18 @@ mod tests {
         assert!((parts.rtt_gradient - 0.2).abs() < 1e-9, "{parts:?}");
         assert_eq!((whole.interval, whole.acks, whole.rtt), (parts.interval, parts.acks, parts.rtt));
         assert_eq!(whole.delivery_rate, Rate::from_bytes_per_s(60_000.0 / 0.096));
+    }
+
+    #[test]
+    fn the_acks_of_half_a_round_trip_make_a_delivery_rate_where_that_is_enough() {
+        let delivery_rate = |monitor: Monitor| {
+            let mut monitor = monitor;
+            let ten = (0..10).map(|i| (i * 2000, 40_000));
+            monitor.add(Time::ZERO, &Sample { rate_in: 2_000_000, ..sample(ten, 20_000) });
+            monitor.delivery_rate().bytes_per_s()
+        };
+        assert_eq!(delivery_rate(Monitor::new(1000)), 2e6);
+        assert_eq!(delivery_rate(Monitor::new(1000).with_enough_rtts(0.5)), 5e5);
     }
 
     #[test]

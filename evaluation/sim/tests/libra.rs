@@ -110,12 +110,13 @@ fn preferences_order_throughput_and_delay() {
     for alg in ["c-libra", "b-libra"] {
         let of = |name: &str| {
             let prefers = format!("preference = \"{name}\"");
-            let runs: Vec<_> = (1..=8).map(|seed| outcome(&wired(48.0, alg, &prefers, seed))).collect();
+            let runs: Vec<_> = (1..=32).map(|seed| outcome(&wired(48.0, alg, &prefers, seed))).collect();
             (mean(runs.iter().map(|run| run.0)), mean(runs.iter().map(|run| run.1)))
         };
         let outcomes = names.map(of);
         println!("{alg}: {outcomes:.4?}");
-        // Two runs of one setting differ by a thousandth of the link, and by a tenth of a millisecond.
+        // Runs of one setting scatter by up to 3 ms: means of this many settings that are alike differ by a thousandth of the link,
+        // and by a tenth of a millisecond.
         let ordered = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 + 0.001 && a.1 <= b.1 + 0.1;
         assert!(outcomes.windows(2).all(|pair| ordered(pair[0], pair[1])), "{alg}: {outcomes:?}");
         assert!(outcomes[4].0 > outcomes[0].0 && outcomes[4].1 > outcomes[0].1, "{alg}: {outcomes:?}");

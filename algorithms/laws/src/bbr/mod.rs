@@ -350,6 +350,14 @@ impl Law for Bbr {
     fn in_slow_start(&self) -> bool {
         matches!(self.stage, Stage::Startup(_))
     }
+
+    fn is_starting(&self) -> bool {
+        matches!(self.stage, Stage::Startup(_) | Stage::Drain)
+    }
+
+    fn cruising_rate(&self) -> Option<Rate> {
+        Some(Bounds::DEFAULT.clamp(self.bandwidth() * PACING_MARGIN))
+    }
 }
 
 #[cfg(test)]

@@ -125,12 +125,15 @@ fn startup_counts_rounds_and_not_feedback() {
 fn startup_ends_when_the_bandwidth_is_flat_and_drains() {
     let mut bench = drained();
     assert_eq!((bench.bbr.stage, bench.bbr.gain_64()), (Stage::Drain, DRAIN_GAIN_64));
+    assert!(bench.bbr.is_starting() && !bench.bbr.in_slow_start());
     bench.round(2_000_000, 70, 120_000);
     assert_eq!(bench.bbr.stage, Stage::Drain);
     bench.round(2_000_000, 50, 100_000);
     assert!(bench.cruises());
     assert_eq!((bench.bandwidth(), bench.cwnd(), bench.bbr.gain_64()), (2e6, 200_000, 64));
     assert_ne!(bench.bbr.cycle_phase(), Some(1), "the draining phase is no start");
+    assert!(!bench.bbr.is_starting());
+    assert_eq!(bench.bbr.cruising_rate(), Some(Rate::from_bytes_per_s(2e6 * PACING_MARGIN)));
 }
 
 #[test]

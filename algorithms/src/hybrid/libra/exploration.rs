@@ -3,9 +3,9 @@
 //! The policy is asked every half round trip, and multiplies the base rate. The ACKs that it sees are of packets sent at the
 //! base rate of the cycle before, which was held for k round trips: they tell of the path, not of the rate to go on from.
 //!
-//! Startup is an exploration without a policy or an end: it lasts while the classic law is in slow start.
+//! Startup is an exploration without a policy or an end: it lasts while the classic law is in slow start, or drains what that has queued.
 
-use super::super::slot::Proposal;
+use super::super::slot::{Proposal, RuleSlot};
 use super::{Libra, REPORTS_PER_RTT, SLOW_START_GAIN, Stage, register_us};
 use anole_model::{Bounds, Rate, Time};
 use anole_programs::Commands;
@@ -18,6 +18,10 @@ const QUESTIONS_PER_RTT: u64 = 2;
 /// A report is early by the jitter of its way; a stage does not go on for this part of a round trip.
 const EARLY: u64 = 16;
 
+/// Of the queue that a base rate leaves, the window that a classic law without a rate of its own goes on from keeps this
+/// part: with all of it every resumption would confirm the queue.
+const QUEUE_KEPT: f64 = 0.5;
+
 /// An exploration under way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Exploration {
@@ -29,15 +33,15 @@ pub(super) struct Exploration {
 }
 
 impl Libra {
-    /// A report during slow start.
+    /// A report while the classic law starts.
     pub(super) fn start_up(&mut self, now: Time, out: &mut Commands) {
         let over = match &self.rule {
-            Some(rule) => !rule.in_slow_start(),
+            Some(rule) => !rule.is_starting(),
             None => true,
         };
         if over && self.monitor.srtt().is_some() {
             let first = Rate::from_bytes_in(u64::from(self.flow.init_cwnd), self.srtt());
-            self.base = self.rule.as_ref().map_or(first, |rule| rule.rate(self.srtt()));
+            self.base = self.rule.as_ref().map_or(first, |rule| rule.cruising_rate(self.srtt()));
             // What was delivered so far is what a rate is bounded by.
             let _ = self.monitor.observe(self.base, self.window_of(self.base));
             self.base = self.bounded(self.base);
@@ -57,7 +61,11 @@ impl Libra {
 
     /// The classic law goes on from the base rate, undisturbed if it is near.
     fn resume_rule(&mut self, now: Time) {
-        let (srtt, base, cwnd) = (self.srtt(), self.base, self.window_of(self.base));
+        let (srtt, base) = (self.srtt(), self.base);
+        let least = self.monitor.recent_rtt().unwrap_or(srtt);
+        let paces = self.rule.as_ref().is_some_and(RuleSlot::paces);
+        let rtt = if paces { srtt } else { least + (srtt - least).mul_f64(QUEUE_KEPT) };
+        let cwnd = u64::from(Bounds::DEFAULT.cwnd_for(base, rtt, 1.0, self.flow.mss));
         let keep = self.params.keep_epoch * base.bytes_per_s();
         if let Some(rule) = &mut self.rule
             && (rule.rate(srtt).bytes_per_s() - base.bytes_per_s()).abs() > keep

@@ -29,6 +29,8 @@
 //!   what the path ever delivered;
 //! - the classic law is told of what happens in every stage, since its filters would age otherwise; its rate counts in
 //!   the exploration only;
+//! - losses that the classic law's reduced rate did not cause are not told to it: the candidates and the base rate fill the
+//!   queue as well, and it would be cut for one loss after the other before its rate is in force again;
 //! - the classic law goes on undisturbed while x_prev is near its own rate: what it remembers of its last decreases is what
 //!   makes flows alike;
 //! - stages are as long as on a path of 10 ms where the path is shorter.
@@ -51,7 +53,7 @@ use exploration::Exploration;
 use params::LibraParams;
 pub use params::utility;
 use trial::Trial;
-use window::Window;
+use window::{Sent, Window};
 
 const SUMMARY: &str =
     "Each cycle the best of a classic law's rate, a policy's and the last one, by their utilities";
@@ -103,6 +105,9 @@ const CAP_GAIN: f64 = 2.0;
 const SLOW_START_GAIN: f64 = 2.0;
 /// The smallest rate, packets per round trip: fewer give no feedback.
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
+/// Of so many round trips the delivery rate is that of their ACKs: the policy is asked after half a one, less what a report
+/// may be early, and the datapath's rate would span packets of the candidates.
+const DELIVERY_RTTS: f64 = 0.4;
 /// No rate exceeds this many times what the path has delivered: what slow start asks for.
 const MAX_OVER_DELIVERED: f64 = 2.0;
 /// Shorter round trips are taken for this long: the agent would spend more on reports than the hosts on the traffic.
@@ -147,7 +152,7 @@ enum Source {
 /// What the flow does now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// The classic law is in slow start; without one, no round-trip time is known yet.
+    /// The classic law is in slow start, or drains what that has queued; without one, no round-trip time is known yet.
     Startup,
     /// The classic law drives.
     Exploration(Exploration),
@@ -174,6 +179,8 @@ struct Libra {
     cycle: u32,
     /// Whose rate the base is, and since when.
     source: (Source, Time),
+    /// When the classic law was told of a loss, until an exploration has passed at the rate that it was cut to.
+    cut: Option<Time>,
     /// Reports in a row of a cycle that should have ended.
     ignored: u32,
     telemetry: Telemetry,
@@ -189,12 +196,13 @@ impl Libra {
             rule,
             learned,
             reader: Reader::new(&libra_cycle::PROGRAM),
-            monitor: Monitor::new(flow.mss),
+            monitor: Monitor::new(flow.mss).with_enough_rtts(DELIVERY_RTTS),
             base: Rate::from_bytes_in(u64::from(flow.init_cwnd), UNKNOWN_RTT),
             proposed: None,
             stage: Stage::Startup,
             cycle: 0,
             source: (Source::Classic, Time::ZERO),
+            cut: None,
             ignored: 0,
             telemetry: Telemetry::default(),
         }
@@ -254,14 +262,35 @@ impl Libra {
             .set(control::CYCLE, self.cycle);
     }
 
+    /// The losses of a report that the classic law answers for. After the first its rate is cut, but it is in force again
+    /// with the next exploration only: until the ACKs of that one, what is lost was sent at other rates. One that paces
+    /// takes losses for what they are of any rate.
+    fn losses_of_rule(&mut self, now: Time, lost: u64, window: &Window) -> u64 {
+        let explored_since = |cut: Time| match &self.stage {
+            Stage::Trial(trial) => {
+                window.cycle == self.cycle && window.sent == Sent::Exploring && trial.explored_since(cut)
+            }
+            Stage::Startup | Stage::Exploration(_) => false,
+        };
+        if self.stage == Stage::Startup || self.rule.as_ref().is_none_or(RuleSlot::paces) {
+            return lost;
+        }
+        if self.cut.is_none_or(explored_since) {
+            self.cut = (lost > 0).then_some(now);
+            return lost;
+        }
+        0
+    }
+
     /// Tells the classic law what happened since the last report.
-    fn feed(&mut self, now: Time, sample: &Sample) {
+    fn feed(&mut self, now: Time, sample: &Sample, window: &Window) {
+        let lost = self.losses_of_rule(now, sample.lost, window);
         let delivery_rate = Some(sample.rate_in).filter(|&rate| rate > 0);
         let delivery_rate = delivery_rate.map(|rate| Rate::from_bytes_per_s(rate as f64));
         let rtt = |us: u64| (1..=window::LONGEST_RTT_US).contains(&us).then(|| Dur::from_micros(us));
         let seen = Feedback {
             acked: sample.acked,
-            lost: sample.lost,
+            lost,
             timeout: sample.timeout,
             rtt: rtt(sample.rtt_us),
             min_rtt: rtt(sample.min_rtt_us),
@@ -313,7 +342,7 @@ impl Algorithm for Libra {
         let Some(sample) = self.reader.read(now, report) else { return };
         let Some(window) = Window::read(report.values) else { return };
         self.monitor.add(now, &sample);
-        self.feed(now, &sample);
+        self.feed(now, &sample, &window);
         if window.cycle != self.cycle {
             return self.ignore(now, out);
         }

@@ -10,17 +10,25 @@ const RTT_US: u64 = 50_000;
 struct Bench {
     libra: Libra,
     now: Time,
+    /// The round-trip time of the next reports, us.
+    rtt_us: u64,
     out: Commands,
 }
 
 impl Bench {
-    /// A flow that has left slow start, on its first exploration.
-    fn new(policy: &str, classic: Option<&str>) -> Bench {
+    /// A flow that begins.
+    fn starting(policy: &str, classic: Option<&str>) -> Bench {
         let rule = classic.map(|name| RuleSlot::build(name, FLOW, 1).unwrap());
         let learned = LearnedSlot::build(policy, &crate::learned::Shipped, 1).unwrap();
         let libra = Libra::new(FLOW, LibraParams::default(), rule, learned);
-        let mut bench = Bench { libra, now: Time::ZERO, out: Commands::default() };
+        let mut bench = Bench { libra, now: Time::ZERO, rtt_us: RTT_US, out: Commands::default() };
         bench.libra.start(bench.now, &mut bench.out);
+        bench
+    }
+
+    /// A flow that has left slow start, on its first exploration.
+    fn new(policy: &str, classic: Option<&str>) -> Bench {
+        let mut bench = Bench::starting(policy, classic);
         for lost in [0, 0, 0, 0, 1] {
             if bench.libra.stage == Stage::Startup {
                 bench.report(3, 25_000, lost, RTT_US / 4);
@@ -38,15 +46,15 @@ impl Bench {
     fn report_of(&mut self, cycle: u32, window: u64, acked: u64, lost: u64, elapsed_us: u64) {
         let mut values = [0; 16];
         let n = acked / 1000;
-        let (t, y) = (n * 100, RTT_US / 16);
+        let (t, y, rtt) = (n * 100, self.rtt_us / 16, self.rtt_us);
         for (name, value) in [
             ("window", 4 * u64::from(cycle) + window),
             ("acked", acked),
             ("lost", lost),
             ("elapsed_us", elapsed_us),
-            ("rtt_us", RTT_US),
-            ("min_rtt_us", if acked > 0 { RTT_US } else { u64::MAX }),
-            ("late_us", if acked > 0 { RTT_US } else { u64::MAX }),
+            ("rtt_us", rtt),
+            ("min_rtt_us", if acked > 0 { rtt } else { u64::MAX }),
+            ("late_us", if acked > 0 { rtt } else { u64::MAX }),
             ("n", n),
             ("sum_t", t),
             ("sum_rtt", n * y),
@@ -101,6 +109,18 @@ fn the_lower_rate_is_tried_first_and_the_base_is_held_behind_both() {
 }
 
 #[test]
+fn over_bbr_the_first_base_is_its_bandwidth_and_not_what_drains_the_queue_of_start_up() {
+    let mut bench = Bench::starting("none", Some("bbr"));
+    for _ in 0..40 {
+        if bench.libra.stage == Stage::Startup {
+            bench.report(3, 25_000, 0, RTT_US / 4);
+        }
+    }
+    assert!(matches!(bench.libra.stage, Stage::Exploration(_)));
+    assert_eq!(bench.libra.base, Rate::from_bytes_per_s(2e6 * 0.99));
+}
+
+#[test]
 fn candidates_that_are_far_apart_end_the_exploration() {
     let mut bench = Bench::new("fault:high", Some("cubic"));
     let began = bench.now;
@@ -127,6 +147,44 @@ fn the_best_of_three_is_the_next_base() {
     assert_eq!(base_after([0, 0, 0]), Some(2));
     assert_eq!(base_after([0, 10, 10]), Some(0));
     assert_eq!(base_after([0, 20, 60]), None, "what got through of a flood");
+}
+
+/// A loss counts again when it is of packets that were sent after the cut.
+#[test]
+fn the_classic_law_is_cut_once_for_a_queue_that_its_rate_did_not_cause() {
+    let mut bench = Bench::new("none", Some("cubic"));
+    let cwnd = |bench: &Bench| bench.libra.rule.as_ref().unwrap().cwnd();
+    bench.explore();
+    bench.trial([0, 0, 0]);
+    let first = cwnd(&bench);
+    bench.report(3, 25_000, 1, RTT_US / 4);
+    let cut = cwnd(&bench);
+    assert!(cut < first, "{cut} of {first}");
+    bench.explore();
+    for window in 0..2 {
+        bench.report(window, 100_000, 5, RTT_US / 2);
+        assert!(cwnd(&bench) >= cut, "window {window}: {} of {cut}", cwnd(&bench));
+    }
+    bench.report(2, 100_000, 5, RTT_US / 2);
+    bench.explore();
+    let before = cwnd(&bench);
+    bench.report(0, 100_000, 5, RTT_US / 2);
+    assert!((cwnd(&bench) as f64) < 0.8 * before as f64, "{} of {before}", cwnd(&bench));
+}
+
+#[test]
+fn the_classic_law_goes_on_with_half_the_queue() {
+    let mut bench = Bench::new("none", Some("cubic"));
+    bench.rtt_us = 2 * RTT_US;
+    for _ in 0..3 {
+        bench.report(3, 50_000, 0, RTT_US / 4);
+    }
+    assert_eq!(bench.libra.srtt().as_micros() / 1000, 2 * RTT_US / 1000);
+    bench.libra.base = Rate::from_bytes_per_s(8e6);
+    bench.libra.explore(bench.now, &mut bench.out);
+    let cwnd = bench.libra.rule.as_ref().unwrap().cwnd() as f64;
+    let half = 8e6 * 1.5 * RTT_US as f64 * 1e-6;
+    assert!((cwnd / half - 1.0).abs() < 0.01, "{cwnd} of {half}");
 }
 
 #[test]

@@ -32,12 +32,18 @@ pub(super) struct Trial {
     high: Candidate,
     /// The most that got through of rates that flooded the path.
     through: Option<Rate>,
-    /// Length of the exploration, and of an evaluation interval.
+    /// When the exploration began, how long it was, and how long an evaluation interval is.
+    explored: Time,
     before: Dur,
     length: Dur,
 }
 
 impl Trial {
+    /// Whether the exploration before it began since then.
+    pub fn explored_since(&self, then: Time) -> bool {
+        self.explored >= then
+    }
+
     /// The best of the three; the base where a candidate could not be evaluated, or is no better.
     fn best(&self) -> Candidate {
         let (Some(base), Some(low), Some(high)) = (self.base.utility, self.low.utility, self.high.utility)
@@ -87,7 +93,7 @@ impl Libra {
             .set(control::GAP_US, register_us(length / MAX_SAMPLES))
             .cwnd(self.cap(self.base.max(high.rate)));
         let base = candidate(self.base, Source::Previous);
-        self.stage = Stage::Trial(Trial { base, low, high, through: None, before, length });
+        self.stage = Stage::Trial(Trial { base, low, high, through: None, explored: began, before, length });
     }
 
     /// A report during evaluation or exploitation.
