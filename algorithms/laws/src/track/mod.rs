@@ -9,6 +9,7 @@
 //! queue above the target  it is cut by the excess, an eighth at most
 //! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another; beyond
 //!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast
+//! a timeout               CUBIC's, and its slow start
 //! a cut without effect    the window from before it comes back, and CUBIC's governs for some round trips: 4, and twice
 //!                         as many each time, half as many again after a cut that had its effect; not beyond 8 in a row
 //!                         without a queue, nor once the base falls by a tenth
@@ -234,10 +235,12 @@ impl Track {
             self.forecast.surprised();
         }
         self.limit = Some(self.carried(seen).unwrap_or(self.cwnd).min(self.cwnd));
-        self.tell_cubic();
+        if !self.starting {
+            self.tell_cubic();
+        }
         self.cubic.on_feedback(now, seen);
         self.cwnd = (self.cubic.cwnd() as f64).min(self.cwnd * MOST_KEPT);
-        (self.starting, self.step) = (false, 0.0);
+        (self.starting, self.step) = (seen.timeout, 0.0);
         self.base.forget_cuts();
     }
 

@@ -75,6 +75,24 @@ fn a_loss_costs_what_it_costs_cubic_and_limits_what_follows() {
 }
 
 #[test]
+fn slow_start_follows_timeouts() {
+    let mut flow = track(200_000);
+    after(&mut flow, &[50_000; 3], 0);
+    for later in [350, 950] {
+        flow.on_feedback(
+            Time::from_micros(later * 1000),
+            &Feedback { timeout: true, lost: 10, ..Default::default() },
+        );
+        assert_eq!(flow.control().cwnd, 2_000);
+    }
+    assert!(flow.in_slow_start());
+    let grown = after(&mut flow, &[50_000; 5], 0);
+    assert_eq!(grown, 48_000, "two segments on top of CUBIC's one, then doubled each round trip");
+    after(&mut flow, &[50_000; 4], 0);
+    assert!(!flow.in_slow_start(), "not beyond 0.7 of the window that was lost");
+}
+
+#[test]
 fn beyond_what_the_path_carried_at_a_loss_a_steady_path_is_tried_by_half_packets() {
     let mut flow = track(200_000);
     after(&mut flow, &[50_000], 0);
