@@ -139,8 +139,8 @@ static void measure(const struct tcp_sock *tp, const struct rate_sample *rs, str
 	sample->rate_incoming = flow->rate_incoming;
 	sample->packets_in_flight = tcp_packets_in_flight(tp);
 	sample->bytes_in_flight = sample->packets_in_flight * mss;
-	/* 0 while the application has nothing to send. */
-	sample->bytes_pending = READ_ONCE(tp->write_seq) - tp->snd_nxt;
+	sample->bytes_pending =
+		fold_pending(READ_ONCE(tp->write_seq) - tp->snd_nxt, tp->lost_out, tp->retrans_out, mss);
 	flow->lost = tp->lost;
 	flow->sacked = tp->sacked_out;
 	flow->delivered_ce = tp->delivered_ce;

@@ -22,6 +22,16 @@
 #define FOLD_BURST_BDPS 3U
 #define FOLD_INIT_CWND	10U /* RFC 6928 */
 
+/* Bytes that wait to be sent, what was found lost among them. Less than a packet is nothing: the application
+ * limits the flow, and its last bytes may wait for more of them (Nagle, TCP_CORK), as
+ * tcp_rate_check_app_limited() counts. */
+FOLD_INLINE u32 fold_pending(u32 unsent, u32 lost, u32 retransmitted, u32 mss)
+{
+	u32 pending = unsent + (lost > retransmitted ? (lost - retransmitted) * mss : 0);
+
+	return pending < mss ? 0 : pending;
+}
+
 /* What limits the window; all zero: nothing. */
 struct fold_limit {
 	u32 cap;	 /* packets; 0: none */

@@ -39,8 +39,7 @@ static __always_inline void measure(struct tcp_sock *tp, const struct rate_sampl
 	sample->rate_incoming = f->rate_incoming;
 	sample->packets_in_flight = in_flight(tp);
 	sample->bytes_in_flight = sample->packets_in_flight * mss;
-	/* 0 while the application has nothing to send. */
-	sample->bytes_pending = tp->write_seq - tp->snd_nxt;
+	sample->bytes_pending = fold_pending(tp->write_seq - tp->snd_nxt, tp->lost_out, tp->retrans_out, mss);
 	f->lost = lost;
 	f->sacked = sacked;
 	f->delivered_ce = marked;

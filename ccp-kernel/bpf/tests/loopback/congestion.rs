@@ -75,7 +75,7 @@ pub fn govern(datapath: &mut BpfDatapath, stream: &TcpStream, uid: u32) -> (u32,
 }
 
 /// The sums of the registers of every report of a flow while some data are sent.
-fn sum_reports(stream: &mut TcpStream, datapath: &mut BpfDatapath, sid: u32) -> [u32; 2] {
+pub fn sum_reports(stream: &mut TcpStream, datapath: &mut BpfDatapath, sid: u32) -> [u32; 2] {
     let (mut sum, mut buffer) = ([0; 2], [0; 1024]);
     for _ in 0..20 {
         stream.write_all(&vec![1; 20_000]).unwrap();

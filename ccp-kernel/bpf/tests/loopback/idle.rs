@@ -2,10 +2,12 @@
 //! Restart after idle (RFC 2861), in a network namespace of its own: what the window is at the first packet
 //! after a pause of several timeouts.
 
-use super::support::{choose, fields, info, message, next, program, registered, word, words};
+use super::congestion::{govern, sum_reports};
+use super::support::{choose, fields, info, message, next, program, registered, sums, word, words};
 use anole_bpf::{BpfDatapath, Mode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -168,4 +170,41 @@ fn the_fallback_restarts_after_idle() {
         }
         drop(datapath);
     });
+}
+
+/// What the application's last write leaves below a packet may wait for the next one: it does not fill the window then.
+#[test]
+fn less_than_a_packet_that_waits_is_nothing_to_send() {
+    const BYTES_ACKED: u32 = 0;
+    const BYTES_PENDING: u32 = 9;
+    let Some((mut datapath, _guard)) = registered(Mode::Generated) else { return };
+    alone(move || {
+        next(&mut datapath, 5);
+        datapath.send(&sums(1, &[BYTES_ACKED, BYTES_PENDING], 0)).unwrap();
+        datapath.beat();
+        let mut stream = connection("anole_ccp");
+        hold_back(&stream);
+        let (sid, _mss) = govern(&mut datapath, &stream, 1);
+        // The first of them do not fit the window that the connection has until the program's is taken.
+        sum_reports(&mut stream, &mut datapath, sid);
+        let [acked, pending] = sum_reports(&mut stream, &mut datapath, sid);
+        assert!(acked > 100_000, "{acked} bytes acknowledged");
+        assert_eq!(pending, 0, "bytes that wait, summed over the ACKs");
+    });
+}
+
+/// TCP_CORK: whole packets only, for 200 ms.
+fn hold_back(stream: &TcpStream) {
+    let (on, length) = (1i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: an integer and its size.
+    let set = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CORK,
+            (&raw const on).cast(),
+            length,
+        )
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
