@@ -82,6 +82,11 @@ impl Transfer {
         self.meter.clone()
     }
 
+    /// How long the handshake took.
+    pub fn handshake(&self) -> Duration {
+        self.handshake
+    }
+
     /// Sends `amount`, closes the connection and reports.
     pub async fn run(self, amount: Amount) -> Result<TransferReport, QuicError> {
         let started = Instant::now();

@@ -9,6 +9,7 @@ mod serve;
 use anole_cli::Failure;
 use cli::{Cli, Command};
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
     anole_cli::run("anole-quic", run)
@@ -27,4 +28,13 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Command::Send(options) => send::run(options).await,
         }
     })
+}
+
+/// Waits until somebody wants the program to stop.
+async fn interrupted() -> std::io::Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        told = tokio::signal::ctrl_c() => told,
+        _ = terminated.recv() => Ok(()),
+    }
 }

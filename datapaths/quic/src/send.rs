@@ -6,8 +6,8 @@ use anole_cli::Failure;
 use anole_quic::{
     ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, ServerCertificate, Transfer,
 };
-use anole_transfer::summarise;
 use anole_transfer::trace::{TraceWriteError, TraceWriter};
+use anole_transfer::{TransferReport, summarise};
 use anyhow::{Context, anyhow};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,8 @@ pub async fn run(options: Send) -> Result<(), Failure> {
         opening.spawn(async move { Transfer::connect(client, &cc).await });
     }
     let transfers = opening.join_all().await.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    let meters: Vec<Arc<Meter>> = transfers.iter().map(Transfer::meter).collect();
+    let opened: Vec<_> = transfers.iter().map(|transfer| (transfer.meter(), transfer.handshake())).collect();
+    let started = Instant::now();
 
     let mut running = JoinSet::new();
     for transfer in transfers {
@@ -45,18 +46,32 @@ pub async fn run(options: Send) -> Result<(), Failure> {
     }
     let interval = options.transfer.trace_interval();
     let all = running.join_all();
+    let mut failure = None;
     let reports = tokio::select! {
-        reports = all => reports,
-        error = watch(&mut trace, &meters, interval) => return Err(Failure::Run(error.into())),
-        _ = tokio::signal::ctrl_c() => return Err(Failure::Run(anyhow!("interrupted"))),
+        ended = all => ended
+            .into_iter()
+            .filter_map(|report| report.map_err(|error| failure = failure.take().or(Some(failed(error)))).ok())
+            .collect(),
+        error = watch(&mut trace, &opened, interval) => return Err(Failure::Run(error.into())),
+        told = crate::interrupted() => {
+            failure = Some(Failure::Run(told.map_or_else(Into::into, |()| anyhow!("interrupted"))));
+            let report = |(meter, handshake): &(Arc<Meter>, _)| TransferReport {
+                handshake: *handshake,
+                elapsed: started.elapsed(),
+                reading: meter.read(),
+            };
+            opened.iter().map(report).collect::<Vec<_>>()
+        }
     };
-    let reports = reports.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    // What was recorded until a connection ended, or somebody ended all of them, is told in any case.
     if let Some(trace) = trace {
         trace.finish().map_err(|error| Failure::Run(error.into()))?;
     }
     let (cc, alg) = (options.cc.name(), options.transfer.alg.as_deref());
-    summarise(cc, alg, &reports, options.transfer.json);
-    Ok(())
+    if !reports.is_empty() {
+        summarise(cc, alg, &reports, options.transfer.json);
+    }
+    failure.map_or(Ok(()), Err)
 }
 
 fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
@@ -89,7 +104,7 @@ fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
 /// Writes the trace for as long as it is awaited; returns only when that fails.
 async fn watch(
     trace: &mut Option<TraceWriter>,
-    meters: &[Arc<Meter>],
+    opened: &[(Arc<Meter>, Duration)],
     interval: Duration,
 ) -> TraceWriteError {
     let Some(trace) = trace else { return std::future::pending().await };
@@ -98,7 +113,7 @@ async fn watch(
     loop {
         ticks.tick().await;
         let time_s = started.elapsed().as_secs_f64();
-        for (connection, meter) in meters.iter().enumerate() {
+        for (connection, (meter, _)) in opened.iter().enumerate() {
             if let Err(error) = trace.add(time_s, connection, &meter.read()) {
                 return error;
             }

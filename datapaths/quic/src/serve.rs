@@ -38,7 +38,7 @@ pub async fn run(options: Serve) -> Result<(), Failure> {
                 }
                 None => break,
             },
-            _ = tokio::signal::ctrl_c() => break,
+            _ = crate::interrupted() => break,
         }
     }
     server.close().await;

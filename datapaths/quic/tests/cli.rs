@@ -4,9 +4,9 @@
 mod common;
 
 use common::{emulated, link};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -117,7 +117,42 @@ fn a_peer_that_vanishes_ends_the_transfer() {
     serving.server.kill().unwrap();
     let message = refusal(&sender.wait_with_output().unwrap(), 1);
     assert!(message.contains("has not answered for 1 s"), "{message}");
-    assert_eq!(std::fs::read_dir(serving.folder.path()).unwrap().count(), 1);
+    rows_of(&trace);
+    emulator.finish().unwrap();
+}
+
+/// A trace as JSON; it is whole, and there is nothing temporary beside it.
+fn rows_of(trace: &Path) -> Vec<serde_json::Value> {
+    assert_eq!(
+        std::fs::read_dir(trace.parent().unwrap()).unwrap().count(),
+        2,
+        "the certificate and the trace"
+    );
+    let rows: Vec<serde_json::Value> =
+        serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).unwrap();
+    assert!(rows.len() > 2, "{rows:?}");
+    rows
+}
+
+#[test]
+fn an_interruption_loses_nothing_that_was_recorded() {
+    let serving = Serving::start();
+    let (entry, _, emulator) = emulated(link(10.0, 5), serving.address.parse().unwrap());
+    let trace = serving.path("trace.json");
+    for signal in ["INT", "TERM"] {
+        let args = ["--duration", "30", "--json", "--trace", trace.to_str().unwrap()];
+        let mut sender = serving.sender(&entry.to_string(), &args);
+        let mut sender = sender.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        Command::new("kill").args([&format!("-{signal}"), &sender.id().to_string()]).status().unwrap();
+        let mut summary = String::new();
+        sender.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
+        let message = refusal(&sender.wait_with_output().unwrap(), 1);
+        assert!(message.contains("interrupted"), "{message}");
+        let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+        assert!(summary["connections"][0]["delivered_bytes"].as_u64() > Some(10_000), "{summary}");
+        assert!(rows_of(&trace).last().unwrap()["delivered_bytes"].as_u64() > Some(10_000));
+    }
     emulator.finish().unwrap();
 }
 

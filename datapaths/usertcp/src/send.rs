@@ -5,7 +5,7 @@ use crate::iperf3::Agreed;
 use crate::{failed, interrupted};
 use anole_cli::Failure;
 use anole_transfer::trace::{TraceWriteError, TraceWriter};
-use anole_transfer::{Reading, TransferReport, summarise};
+use anole_transfer::{Reading, summarise};
 use anole_usertcp::real::{self, Turn, Waiter, drive};
 use anole_usertcp::{Governance, Progress, Sender, SenderOptions};
 use anyhow::anyhow;
@@ -17,16 +17,14 @@ use std::time::{Duration, Instant};
 /// Opens the device and the connection, sends and summarises.
 pub fn run(options: Send) -> Result<(), Failure> {
     let flags = &options.device;
-    let report = match (&flags.tun, &flags.interface) {
+    match (&flags.tun, &flags.interface) {
         (Some(tun), _) => transfer(&options, real::open_tun(tun).map_err(failed)?),
         (None, Some(interface)) => transfer(&options, real::open_interface(interface).map_err(failed)?),
         (None, None) => Err(Failure::Usage(anyhow!("--tun or --interface is needed"))),
-    }?;
-    summarise("anole-ccp", options.transfer.alg.as_deref(), &[report], options.transfer.json);
-    Ok(())
+    }
 }
 
-fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<TransferReport, Failure> {
+fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<(), Failure> {
     let (transfer, flags) = (&options.transfer, &options.device);
     let (host, algorithm) = transfer.host()?;
     let agreed = options.iperf3.then(|| Agreed::with(options.remote, transfer.amount())).transpose();
@@ -46,25 +44,31 @@ fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<TransferRe
     let mut sender =
         Sender::connect(device, Governance { host, algorithm }, sender, Instant::now()).map_err(failed)?;
     let ended = drive(&waiter, |now| {
-        if stop.load(Relaxed) {
+        if stop.load(Relaxed) && !sender.end() {
             return Ok(Turn::Over(Err(anyhow!("interrupted"))));
         }
         let progress = sender.poll(now);
         match trace.add(now, || sender.read()) {
             Err(error) => Ok(Turn::Over(Err(error.into()))),
             Ok(row) => match progress {
-                Progress::Over(report) => report.map(|report| Turn::Over(Ok(report))),
+                Progress::Over(report) => Ok(Turn::Over(report.map_err(Into::into))),
                 Progress::Running(next) => Ok(Turn::Until(next.into_iter().chain(row).min())),
             },
         }
     });
-    let report = ended.map_err(failed)?.map_err(Failure::Run)?;
+    let ended = ended.map_err(failed)?;
+    // What was recorded until the connection ended, or somebody ended it, is told in any case.
     trace.finish()?;
+    let report = ended.map_err(Failure::Run)?;
+    summarise("anole-ccp", options.transfer.alg.as_deref(), &[report], options.transfer.json);
+    if stop.load(Relaxed) {
+        return Err(Failure::Run(anyhow!("interrupted")));
+    }
     if let Some(agreed) = agreed {
         let received = agreed.end(report.reading.delivered_bytes).map_err(Failure::Run)?;
         eprintln!("the iperf3 server received {received} bytes");
     }
-    Ok(report)
+    Ok(())
 }
 
 /// A row from time to time.

@@ -124,6 +124,12 @@ impl<D: Device> Sender<D> {
         self.stack.device.with(|watch| watch.read()).unwrap_or_default()
     }
 
+    /// The transfer is over now, whatever is left. False without a connection, which has nothing to report.
+    pub fn end(&mut self) -> bool {
+        self.options.amount = Amount::Time(Duration::ZERO);
+        self.established.is_some()
+    }
+
     /// Data that is on its way, bytes.
     pub fn bytes_in_flight(&self) -> u64 {
         self.stack.device.with(|watch| watch.bytes_in_flight()).unwrap_or_default()

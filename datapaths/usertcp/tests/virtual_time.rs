@@ -35,6 +35,17 @@ fn a_size_arrives_whole_despite_loss() {
 }
 
 #[test]
+fn a_transfer_that_is_ended_reports_what_it_did() {
+    let mut transfer = VirtualTransfer::start(link(20.0, 20), fallback_only(), Amount::Bytes(1 << 40));
+    assert!(!transfer.sender.end(), "there is no connection yet");
+    let mut transfer = VirtualTransfer::start(link(20.0, 20), fallback_only(), Amount::Bytes(1 << 40));
+    assert!(transfer.run(2 * SECOND, |_, _| {}).is_none());
+    assert!(transfer.sender.end());
+    let report = transfer.run(2 * SECOND, |_, _| {}).unwrap().unwrap();
+    assert!(report.reading.delivered_bytes > 100_000 && report.elapsed < 3 * SECOND, "{report:?}");
+}
+
+#[test]
 fn reordering_ends_no_transfer() {
     let mut unruly = link(20.0, 20);
     unruly.config.impairments.reorder = Some(Reorder { share: 0.01, by: Dur::from_millis(5) });
