@@ -200,8 +200,8 @@ fn inputs_are_those_that_the_papers_compute() {
         interval: Dur::from_millis(20),
         cwnd: 100_000,
         inflight: 80_000,
-        acks: 45,
-        lost: 5,
+        acks: 45.0,
+        lost: 5.0,
         mss: 1000,
         ..first
     };
@@ -261,7 +261,8 @@ prop_compose! {
         (seen.min_rtt_10s, seen.min_rtt_2s) = (seen.min_rtt, seen.min_rtt);
         seen.max_delivery_10s = seen.delivery_rate;
         [seen.rtt_gradient, seen.loss_rate] = ratios;
-        [seen.cwnd, seen.inflight, seen.acks, seen.lost] = counts;
+        [seen.cwnd, seen.inflight, ..] = counts;
+        [seen.acks, seen.lost] = [counts[2] as f64, counts[3] as f64];
         seen.mss = mss;
         seen
     }

@@ -60,8 +60,9 @@ fn observation(schema: &Schema, at: [f64; FIGURES], noise: f64) -> (Observation,
         interval: Dur::from_secs_f64(interval_s),
         cwnd: window,
         inflight: window,
-        acks: acks as u64,
-        lost: (acks * loss / (1.0 - loss)).round() as u64,
+        // Not rounded: a packet more or less of a few is another share lost than the situation's.
+        acks,
+        lost: acks * loss / (1.0 - loss),
         mss: MSS,
     };
     (seen, delivered_mbps / of_largest)
@@ -210,4 +211,10 @@ fn features(schema: &Schema, at: [f64; FIGURES], noise: f64) -> Vec<f64> {
     features.remember(largest);
     features.push(&seen);
     steady(&features, schema.history).iter().map(|&x| f64::from(x)).collect()
+}
+
+/// The features at a place of the box that `random` draws, each figure between 0 and 1 of its range.
+#[cfg(test)]
+pub fn sample(schema: &Schema, property: Property, mut random: impl FnMut() -> f64) -> Vec<f64> {
+    features(schema, ranges(property).map(|[low, high]| low + (high - low) * random()), 0.0)
 }

@@ -213,3 +213,27 @@ fn shipped_policies_do_what_their_certificates_say() {
         }
     }
 }
+
+/// Wherever in the box of measurements a flow is, its features are in the box of features.
+#[test]
+fn the_box_of_features_holds_every_situation() {
+    for schema in schema::builtins() {
+        let mut random = Pcg64::seed_from_u64(11);
+        for property in Property::ALL {
+            let input = Input::of(schema, property);
+            let parts = input.whole();
+            for _ in 0..5_000 {
+                let seen = situation::sample(schema, property, || random.random());
+                for (n, is) in seen.into_iter().enumerate() {
+                    let [low, high] = parts.side(n);
+                    let name = &schema.features[n].name;
+                    assert!(
+                        low - 1e-6 <= is && is <= high + 1e-6,
+                        "{} {property:?}: {name}: {is} not in {low}..{high}",
+                        schema.name
+                    );
+                }
+            }
+        }
+    }
+}
