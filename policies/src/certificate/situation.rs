@@ -76,7 +76,7 @@ pub struct Input {
     /// By how much noise moves each.
     noise: Vec<f64>,
     sets: usize,
-    /// The feature that is the rate in force over the delivery rate.
+    /// The feature that is the rate in force over the delivery rate, as it is in all of the box.
     pub sent_over_delivered: Option<usize>,
 }
 
@@ -115,7 +115,10 @@ impl Input {
             noise: vec![0.0; width],
             sets: schema.history,
             sent_over_delivered: schema.features.iter().position(|feature| {
-                feature.signal == Signal::SendingRateMbps && feature.per == Some(Signal::DeliveryRateMbps)
+                (feature.signal, feature.per) == (Signal::SendingRateMbps, Some(Signal::DeliveryRateMbps))
+                    && feature.scale == 1.0
+                    && feature.clip[0] <= 1.0
+                    && feature.clip[1] >= LARGEST_SENT
             }),
         };
         // The middles too: noise shows there where the corners are clipped.
