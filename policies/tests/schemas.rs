@@ -171,6 +171,20 @@ fn a_broken_rule_is_told_with_its_line() {
 }
 
 #[test]
+fn a_convolution_takes_no_more_products_than_a_file_has_weights() {
+    let head = builtin("libra").unwrap().text.split_once("[[network.layer]]").unwrap().0;
+    let parse = |kernel: usize| {
+        let layer = format!("channels = [5, 2]\nlength = 8\nkernel = {kernel}\npadding = {}", kernel - 1);
+        let dense = "[[network.layer]]\nkind = \"dense\"\nunits = 1";
+        let text = format!("{head}[[network.layer]]\nkind = \"conv1d\"\n{layer}\n{dense}\n");
+        Schema::parse(&text.replace("\"libra\"", "\"one\""), "x.toml")
+    };
+    assert!(parse(8).is_ok());
+    let refusal = parse(4000).unwrap_err().to_string();
+    assert!(refusal.contains("160280000 products for one answer"), "{refusal}");
+}
+
+#[test]
 fn how_a_policy_runs_alone_is_no_part_of_the_hash() {
     let spine = builtin("spine").unwrap();
     assert!(!spine.text.contains("growth") && spine.text.contains("[network]"));
