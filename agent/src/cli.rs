@@ -56,6 +56,8 @@ pub enum Command {
         flow: u32,
         /// default, th-1 or th-2 (throughput), la-1 or la-2 (low delay).
         preference: anole_algorithms::Preference,
+        /// Its datapath, as `status` shows it, where flows of several have this id.
+        datapath: Option<String>,
         /// How its datapaths reach the agent that is told [default: unix]
         #[arg(long, value_enum)]
         ipc: Option<IpcKind>,

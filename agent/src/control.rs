@@ -3,14 +3,14 @@
 //! | request | answer |
 //! |---|---|
 //! | `status`, or nothing within 200 ms | a [`Status`]: what the agent does |
-//! | `prefer FLOW PREFERENCE` | `null`, or a text that says why not: what that flow's application prefers from now on |
+//! | `prefer FLOW PREFERENCE`, and the datapath where several have such a flow | `null`, or a text that says why not: what that flow's application prefers from now on |
 //!
 //! A thread of its own takes connections and writes answers; the agent's thread fills a [`Status`] between two
 //! datagrams when one is asked for, so that nothing waits for a client that does not read.
 
 use crate::flow_table::Status;
 use crate::ipc::socket_path::{self, Place, SocketError};
-use crate::shared::Shared;
+use crate::shared::{Shared, short_name};
 use anole_algorithms::{Preference, UnknownPreference};
 use anole_cli::Failure;
 use anyhow::{Context, anyhow};
@@ -98,12 +98,16 @@ fn answer_one(mut client: UnixStream, shared: &Shared) -> anyhow::Result<()> {
 
 /// Carries out a request; an error says why not.
 fn obey(request: &str, shared: &Shared) -> Result<(), String> {
-    let words: Vec<&str> = request.split_whitespace().collect();
-    let ["prefer", flow, preference] = words[..] else {
-        return Err(format!("unknown request {request:?}; known are status, prefer FLOW PREFERENCE"));
+    // A datapath's name may have spaces.
+    let words: Vec<&str> = request.splitn(4, char::is_whitespace).collect();
+    let ["prefer", flow, preference, ref datapath @ ..] = words[..] else {
+        return Err(format!(
+            "unknown request {request:?}; known are status, prefer FLOW PREFERENCE [DATAPATH]"
+        ));
     };
     let flow = flow.parse().map_err(|_| format!("{flow} is no flow's id; `anole-ccp status` lists them"))?;
-    shared.prefer(flow, preference.parse().map_err(|error: UnknownPreference| error.to_string())?)
+    let preference = preference.parse().map_err(|error: UnknownPreference| error.to_string())?;
+    shared.prefer(flow, datapath.first().copied(), preference)
 }
 
 /// Asks the agent whose control socket is at `path` what it does.
@@ -112,8 +116,9 @@ pub fn ask(path: &Path) -> Result<Status, Failure> {
 }
 
 /// Tells that agent what the application of a flow prefers from now on.
-pub fn prefer(path: &Path, flow: u32, preference: Preference) -> Result<(), Failure> {
-    match request::<Option<String>>(path, &format!("prefer {flow} {preference}"))? {
+pub fn prefer(path: &Path, flow: u32, preference: Preference, datapath: Option<&str>) -> Result<(), Failure> {
+    let datapath = datapath.map(|name| format!(" {}", short_name(name))).unwrap_or_default();
+    match request::<Option<String>>(path, &format!("prefer {flow} {preference}{datapath}"))? {
         None => Ok(()),
         Some(refusal) => Err(Failure::Run(anyhow!(refusal))),
     }
@@ -151,6 +156,7 @@ mod tests {
         let shared = Shared::default();
         let begin = |key: FlowKey| {
             let create = CreateMessage::without_addresses(10_000, 1000, AlgorithmName::NONE);
+            shared.asked(key, create.clone(), &format!("/run/my agent.dp.{}", key.0.0));
             shared.begin(Time::ZERO, key, "c-libra", create);
         };
         begin((DatapathId(1), 7));
@@ -163,7 +169,11 @@ mod tests {
         assert!(refusal("prefer x la-1").contains("no flow's id"));
         assert!(refusal("stop").contains("known are status, prefer"));
         begin((DatapathId(2), 7));
-        assert!(refusal("prefer 7 la-1").contains("several datapaths"));
+        assert!(refusal("prefer 7 la-1").ends_with("meant: my agent.dp.1, my agent.dp.2"));
+        assert_eq!(obey("prefer 7 la-2 my agent.dp.2", &shared), Ok(()));
+        let preferred = |number| shared.take_preference((DatapathId(number), 7));
+        assert_eq!((preferred(1), preferred(2)), (None, Some(Preference::La2)));
+        assert!(refusal("prefer 7 la-1 other").contains("no flow of datapath other has the id 7"));
     }
 
     #[test]

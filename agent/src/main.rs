@@ -71,8 +71,8 @@ fn start(cli: Cli) -> Result<(), Failure> {
         Some(Command::Status { switch: None, ipc, socket, json }) => {
             show::status(&run::control_path(ipc, socket), json)
         }
-        Some(Command::Prefer { flow, preference, ipc, socket }) => {
-            control::prefer(&run::control_path(ipc, socket), flow, preference)
+        Some(Command::Prefer { flow, preference, datapath, ipc, socket }) => {
+            control::prefer(&run::control_path(ipc, socket), flow, preference, datapath.as_deref())
         }
         None => {
             let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config)?;

@@ -51,6 +51,8 @@ struct Inner {
     failed: HashSet<FlowKey>,
     /// What each flow does.
     flows: FlowTable,
+    /// What datapaths are called in a status, without their folder.
+    names: HashMap<DatapathId, String>,
     /// What applications prefer from their flows' next report on.
     preferences: HashMap<FlowKey, Preference>,
     /// Who waits for a status.
@@ -59,15 +61,22 @@ struct Inner {
     refusal: Option<String>,
 }
 
+/// A datapath's name without its folder, which is the agent's own.
+pub fn short_name(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or_default()
+}
+
 impl Shared {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // Nothing panics while it holds the lock; a poisoned one is as good.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// portus is about to see this flow's CREATE.
-    pub fn asked(&self, flow: FlowKey, create: CreateMessage) {
-        self.inner().asked = Some((flow, create));
+    /// portus is about to see this flow's CREATE; its datapath is the one at `at`.
+    pub fn asked(&self, flow: FlowKey, create: CreateMessage, at: &str) {
+        let mut inner = self.inner();
+        inner.names.insert(flow.0, short_name(at).to_string());
+        inner.asked = Some((flow, create));
     }
     /// The flow that portus creates now, and its CREATE.
     pub fn take_asked(&self) -> Option<(FlowKey, CreateMessage)> {
@@ -78,18 +87,31 @@ impl Shared {
     pub fn begin(&self, now: Time, flow: FlowKey, algorithm: &'static str, create: CreateMessage) -> bool {
         self.inner().flows.begin(now, flow, algorithm, create)
     }
-    /// The application of the flow with this id prefers this from its next report on. An error says which flow is meant
-    /// is not clear, and why.
-    pub fn prefer(&self, flow: u32, preference: Preference) -> Result<(), String> {
+    /// The application of the flow with this id, of the datapath with this name, prefers this from its next report on. An
+    /// error says that which flow is meant is not clear, and why.
+    pub fn prefer(&self, flow: u32, datapath: Option<&str>, preference: Preference) -> Result<(), String> {
         let mut inner = self.inner();
-        let keys: Vec<FlowKey> = inner.flows.keys().filter(|(_, id)| *id == flow).collect();
+        let named = |peer: &DatapathId| inner.names.get(peer).map_or("", String::as_str);
+        let is_meant = |peer: &DatapathId| datapath.is_none_or(|name| named(peer) == short_name(name));
+        let keys: Vec<FlowKey> =
+            inner.flows.keys().filter(|(peer, id)| *id == flow && is_meant(peer)).collect();
         match keys[..] {
             [key] => {
                 inner.preferences.insert(key, preference);
                 Ok(())
             }
-            [] => Err(format!("no flow has the id {flow}; `anole-ccp status` lists them")),
-            _ => Err(format!("flows of several datapaths have the id {flow}")),
+            [] => {
+                let of = datapath.map_or(String::new(), |name| format!(" of datapath {name}"));
+                Err(format!("no flow{of} has the id {flow}; `anole-ccp status` lists them"))
+            }
+            _ => {
+                let mut names: Vec<&str> = keys.iter().map(|(peer, _)| named(peer)).collect();
+                names.sort_unstable();
+                Err(format!(
+                    "flows of several datapaths have the id {flow}; add the one that is meant: {}",
+                    names.join(", ")
+                ))
+            }
         }
     }
     /// What the application of this flow prefers from now on, if that has changed.

@@ -3,6 +3,7 @@
 use crate::control;
 use crate::flow_table::FlowStatus;
 use crate::flow_table::Status;
+use crate::shared::short_name;
 use anole_algorithms::Spec;
 use anole_cli::Failure;
 use anole_lang::Severity;
@@ -112,8 +113,7 @@ const STATUS_COLUMNS: [&str; 10] = [
 fn status_row(flow: &FlowStatus) -> Vec<String> {
     let figure = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.2}"));
     vec![
-        // The folder is the agent's own.
-        flow.datapath.rsplit('/').next().unwrap_or_default().to_string(),
+        short_name(&flow.datapath).to_string(),
         flow.flow.to_string(),
         flow.peer.clone().unwrap_or("-".to_string()),
         flow.algorithm.clone(),

@@ -97,9 +97,7 @@ impl Features {
                 self.before.map_or(mbps(seen.delivery_rate), |(delivery, _)| delivery)
             }
             Signal::PreviousMaxDeliveryRateMbps => self.before.map_or(self.max_delivery, |(_, max)| max),
-            Signal::LossMbps => {
-                seen.lost as f64 * packet * 8.0 / MBPS / seen.interval.as_secs_f64().max(1e-6)
-            }
+            Signal::LossMbps => seen.lost * packet * 8.0 / MBPS / seen.interval.as_secs_f64().max(1e-6),
             Signal::LossRate => seen.loss_rate,
             Signal::SrttMs => 1e3 * seen.srtt.as_secs_f64(),
             Signal::RttMs => 1e3 * seen.rtt.as_secs_f64(),
@@ -118,8 +116,8 @@ impl Features {
             Signal::InflightPackets => seen.inflight as f64 / packet,
             Signal::BdpPackets => self.max_delivery * MBPS / 8.0 * seen.min_rtt_10s.as_secs_f64() / packet,
             Signal::QueuedPackets => seen.delivery_rate.bytes_in(seen.rtt - seen.min_rtt_10s) / packet,
-            Signal::Acks => seen.acks as f64,
-            Signal::LostPackets => seen.lost as f64,
+            Signal::Acks => seen.acks,
+            Signal::LostPackets => seen.lost,
             Signal::PreviousActionIs => {
                 f64::from(u8::from(self.previous.first().is_some_and(|&entry| entry == index as f64)))
             }

@@ -33,10 +33,10 @@ pub struct Observation {
     pub cwnd: u64,
     /// Bytes in flight at its end.
     pub inflight: u64,
-    /// ACKs with a round-trip sample in the interval.
-    pub acks: u64,
-    /// Packets found lost in the interval.
-    pub lost: u64,
+    /// ACKs with a round-trip sample in the interval: a whole number, where it was measured.
+    pub acks: f64,
+    /// Packets found lost in the interval: as well.
+    pub lost: f64,
     /// Maximum segment size, bytes.
     pub mss: u32,
 }
@@ -61,8 +61,8 @@ impl Observation {
             interval: rtt,
             cwnd: window,
             inflight: window,
-            acks: window / 1448,
-            lost: 0,
+            acks: (window / 1448) as f64,
+            lost: 0.0,
             mss: 1448,
         }
     }

@@ -171,6 +171,20 @@ fn a_broken_rule_is_told_with_its_line() {
 }
 
 #[test]
+fn a_convolution_takes_no_more_products_than_a_file_has_weights() {
+    let head = builtin("libra").unwrap().text.split_once("[[network.layer]]").unwrap().0;
+    let parse = |kernel: usize| {
+        let layer = format!("channels = [5, 2]\nlength = 8\nkernel = {kernel}\npadding = {}", kernel - 1);
+        let dense = "[[network.layer]]\nkind = \"dense\"\nunits = 1";
+        let text = format!("{head}[[network.layer]]\nkind = \"conv1d\"\n{layer}\n{dense}\n");
+        Schema::parse(&text.replace("\"libra\"", "\"one\""), "x.toml")
+    };
+    assert!(parse(8).is_ok());
+    let refusal = parse(4000).unwrap_err().to_string();
+    assert!(refusal.contains("160280000 products for one answer"), "{refusal}");
+}
+
+#[test]
 fn how_a_policy_runs_alone_is_no_part_of_the_hash() {
     let spine = builtin("spine").unwrap();
     assert!(!spine.text.contains("growth") && spine.text.contains("[network]"));
@@ -200,8 +214,8 @@ fn inputs_are_those_that_the_papers_compute() {
         interval: Dur::from_millis(20),
         cwnd: 100_000,
         inflight: 80_000,
-        acks: 45,
-        lost: 5,
+        acks: 45.0,
+        lost: 5.0,
         mss: 1000,
         ..first
     };
@@ -261,7 +275,8 @@ prop_compose! {
         (seen.min_rtt_10s, seen.min_rtt_2s) = (seen.min_rtt, seen.min_rtt);
         seen.max_delivery_10s = seen.delivery_rate;
         [seen.rtt_gradient, seen.loss_rate] = ratios;
-        [seen.cwnd, seen.inflight, seen.acks, seen.lost] = counts;
+        [seen.cwnd, seen.inflight, ..] = counts;
+        [seen.acks, seen.lost] = [counts[2] as f64, counts[3] as f64];
         seen.mss = mss;
         seen
     }

@@ -10,6 +10,8 @@ using nlohmann::json;
 // No layer is wider and no network deeper: with them no product of sizes leaves 64 bits.
 constexpr std::uint64_t MAX_WIDTH = 65536;
 constexpr std::size_t MAX_LAYERS = 64;
+// Of a convolution for one answer: as many as a file has weights, of which a dense layer takes each once.
+constexpr std::uint64_t MAX_PRODUCTS = std::uint64_t{16} << 20;
 
 const json& member(const json& object, const std::string& where, const char* key) {
     const auto found = object.find(key);
@@ -117,6 +119,11 @@ Sequential parse_sequential(const json& network, std::uint32_t inputs, std::uint
             const Convolution& each = layer.convolution;
             must_equal(where + ".inputs", layer.inputs, std::uint64_t{each.before} * each.length);
             must_equal(where + ".units", layer.units, each.after * each.length_after());
+            // Each of them is at most MAX_WIDTH.
+            if (std::uint64_t{layer.units} * each.before * each.kernel > MAX_PRODUCTS) {
+                throw Refusal(where + " takes more than " + std::to_string(MAX_PRODUCTS) +
+                              " products for one answer");
+            }
         }
         flowing = parsed.layers.back().units;
         carried += parsed.layers.back().state();

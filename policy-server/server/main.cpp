@@ -96,6 +96,8 @@ void serve(const CommandLine& command) {
     ::sigaddset(&signals, SIGTERM);
     ::sigaddset(&signals, SIGINT);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    // Whoever reads the log may go; the server stays.
+    ::signal(SIGPIPE, SIG_IGN);
 
     anole::Log log;
     const anole::Library library(command.torch_library);

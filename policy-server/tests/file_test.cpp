@@ -227,6 +227,11 @@ TEST(Network, MustAgreeWithItself) {
     EXPECT_REFUSED(with_network([](json& n) { n["head"] = "mixture"; }), "three units");
     EXPECT_REFUSED(with_network([](json& n) { n.erase("head"); }), "lacks \"head\"");
     EXPECT_REFUSED(with_network([](json& n) { n = 1; }), "network is not an object");
+    const json convolution = {{"kind", "conv1d"},   {"inputs", 2},     {"units", 8000},
+                              {"channels", {2, 2}}, {"length", 1},     {"kernel", 4000},
+                              {"stride", 1},        {"padding", 3999}, {"time_major", false}};
+    EXPECT_REFUSED(with_network([&](json& n) { n["layers"][0] = convolution; }),
+                   "layers[0] takes more than 16777216 products for one answer");
     PolicyParts spine = random_policy(hierarchical(3, 4, 5, 2), 1);
     spine.manifest["network"]["state"] = 19;
     EXPECT_REFUSED(refusal(to_bytes(spine)), "network.state is 19, but the layers make it 20");

@@ -205,12 +205,18 @@ TEST(Program, ServesAndEnds) {
     const TemporaryFolder folder;
     write_file(folder.path() + "/test.safetensors", to_bytes(random_policy(cases()[2].network, 3)));
     const std::string socket = folder.path() + "/socket";
+    // Nobody reads its log any more.
+    int log[2];
+    ASSERT_EQ(::pipe(log), 0);
+    ::close(log[0]);
     const pid_t child = ::fork();
     if (child == 0) {
+        ::dup2(log[1], STDERR_FILENO);
         ::execl(SERVER, SERVER, "--socket", socket.c_str(), "--models", folder.path().c_str(), "--library",
                 LIBRARY, nullptr);
         ::_exit(127);
     }
+    ::close(log[1]);
     Client client(socket, std::chrono::seconds(60));
     const auto policy = library().open(folder.path() + "/test.safetensors");
     const Shape shape = policy->shape();

@@ -154,7 +154,7 @@ impl<T: Transport> Endpoint<T> {
             if let Some((peer, message)) = state.peers.deliveries.pop_front() {
                 // The guard admits nothing larger than portus's buffer, and the table adds nothing larger.
                 let bytes = encoded(&message);
-                self.tell_the_flow(peer, message);
+                self.tell_the_flow(state, peer, message);
                 if let Some(room) = out.get_mut(..bytes.len()) {
                     room.copy_from_slice(&bytes);
                     return (bytes.len(), peer);
@@ -179,14 +179,15 @@ impl<T: Transport> Endpoint<T> {
     }
 
     /// Leaves for the adapter what portus will not tell it.
-    fn tell_the_flow(&self, peer: DatapathId, message: Message<'static>) {
+    fn tell_the_flow(&self, state: &State<T::Addr>, peer: DatapathId, message: Message<'static>) {
         match message {
             Message::Create(sid, mut create) => {
                 if T::NETWORK_ORDER {
                     create.src_ip = u32::from_be(create.src_ip);
                     create.dst_ip = u32::from_be(create.dst_ip);
                 }
-                self.shared.asked((peer, sid), create);
+                let at = state.peers.addr(peer).map(T::show).unwrap_or_default();
+                self.shared.asked((peer, sid), create, &at);
             }
             Message::Measure { sid, uid, values } => self.shared.reported((peer, sid), uid, values),
             _ => {}

@@ -210,8 +210,8 @@ impl Monitor {
             interval: self.elapsed,
             cwnd,
             inflight: self.inflight,
-            acks: n as u64,
-            lost: self.lost,
+            acks: n,
+            lost: self.lost as f64,
             mss: self.mss,
         };
         self.forget();
@@ -290,10 +290,10 @@ mod tests {
         assert!(monitor.observe(Rate::ZERO, 0).is_none());
         monitor.add(Time::ZERO, &sample([(0, 32_000), (1600, 48_000)].into_iter(), 60_000));
         let first = monitor.observe(Rate::ZERO, 0).unwrap();
-        assert_eq!((first.acks, first.rtt), (2, Dur::from_millis(40)));
+        assert_eq!((first.acks, first.rtt), (2.0, Dur::from_millis(40)));
         monitor.add(Time::ZERO, &Sample { lost: 3, acked: 7000, elapsed: first.rtt, ..Sample::default() });
         let second = monitor.observe(Rate::ZERO, 0).unwrap();
-        assert_eq!((second.acks, second.rtt, second.lost), (0, second.srtt, 3));
+        assert_eq!((second.acks, second.rtt, second.lost), (0.0, second.srtt, 3.0));
         assert!((second.loss_rate - 0.3).abs() < 1e-12);
         assert_eq!(second.min_rtt, Dur::from_millis(32));
         assert_eq!(monitor.max_delivery(), Rate::from_bytes_per_s(7000.0 / 0.04));

@@ -131,20 +131,25 @@ pub fn certify(file: &PolicyFile, pieces: usize) -> Result<Certificate, Certific
 }
 
 fn examine(file: &PolicyFile, bounds: &Bounds<'_>, property: Property, pieces: usize) -> Holds {
-    let base = match file.schema.action {
-        Action::RateExp { base, .. } | Action::CwndExp { base, .. } | Action::CubicCwndExp { base, .. } => {
-            Some(base)
+    // In units of an output; a parameter's range is two of them.
+    let (base, span) = match file.schema.action {
+        // In force is the output within low and high: at most 0, or at least what is needed, as the output is.
+        Action::RateExp { base, low, high }
+        | Action::CwndExp { base, low, high }
+        | Action::CubicCwndExp { base, low, high }
+            if base > 1.0 && low <= 0.0 && high >= 0.0 =>
+        {
+            (Some(base), high - low)
         }
-        Action::Parameters { .. } => None,
+        Action::Parameters { .. } => (None, 2.0),
         _ => return Holds::Open,
     };
     if base.is_none() && property != Property::BearsNoise {
         return Holds::Registers;
     }
-    // In units of an output; a parameter's range is two of them.
-    let allowed = base.map_or(2.0 * NOISE_SHARE, |base| NOISE_FACTOR.log(base));
+    let allowed = base.map_or(span * NOISE_SHARE, |base| NOISE_FACTOR.log(base));
     let input = Input::of(&file.schema, property);
-    let judge = Judge { bounds, property, input: &input, allowed, base: base.unwrap_or(1.0) };
+    let judge = Judge { bounds, property, input: &input, allowed, span, base: base.unwrap_or(1.0) };
     judge.bisect(pieces)
 }
 
@@ -162,6 +167,8 @@ struct Judge<'a> {
     property: Property,
     input: &'a Input,
     allowed: f64,
+    /// What an output may be in force between, from end to end.
+    span: f64,
     base: f64,
 }
 
@@ -211,8 +218,7 @@ impl Judge<'_> {
             }
         }
         let broken = settled.iter().filter(|(_, broken)| *broken).fold(0.0, |sum, (volume, _)| sum + volume);
-        // No output is in force beyond −1 to 1.
-        Holds::Shares { proven, broken, step: step.min(2.0), pieces }
+        Holds::Shares { proven, broken, step: step.min(self.span), pieces }
     }
 
     /// Bounds of the network's outputs in a piece.
@@ -256,7 +262,7 @@ impl Judge<'_> {
         Verdict { proven, broken, step, side: self.input.side(parts, weigh) }
     }
 
-    /// The outputs after the situation has lasted; the action's own bounds are no matter of the network.
+    /// The outputs after the situation has lasted, before the action's own bounds.
     fn answer(&self, input: impl Fn(usize) -> Form) -> Form {
         let mut state = self.bounds.new_flow();
         let last = if state.is_empty() { 1 } else { DECISIONS };

@@ -33,7 +33,7 @@ impl Situation {
         if (QUEUED..=SHORT_BUFFER).contains(&stretch) && seen.loss_rate >= FULL_LOSS {
             return Some(Situation::FullShortBuffer);
         }
-        (stretch <= EMPTY && seen.lost == 0 && seen.acks > 0).then_some(Situation::EmptyQueue)
+        (stretch <= EMPTY && seen.lost == 0.0 && seen.acks > 0.0).then_some(Situation::EmptyQueue)
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
         let delivery_rate = Rate::from_bytes_per_s(0.9e6);
         Observation {
             rtt: Dur::from_millis(rtt_ms),
-            lost,
+            lost: lost as f64,
             loss_rate,
             delivery_rate,
             ..Observation::quiet(rate)

@@ -60,8 +60,9 @@ fn observation(schema: &Schema, at: [f64; FIGURES], noise: f64) -> (Observation,
         interval: Dur::from_secs_f64(interval_s),
         cwnd: window,
         inflight: window,
-        acks: acks as u64,
-        lost: (acks * loss / (1.0 - loss)).round() as u64,
+        // Not rounded: a packet more or less of a few is another share lost than the situation's.
+        acks,
+        lost: acks * loss / (1.0 - loss),
         mss: MSS,
     };
     (seen, delivered_mbps / of_largest)
@@ -75,7 +76,7 @@ pub struct Input {
     /// By how much noise moves each.
     noise: Vec<f64>,
     sets: usize,
-    /// The feature that is the rate in force over the delivery rate.
+    /// The feature that is the rate in force over the delivery rate, as it is in all of the box.
     pub sent_over_delivered: Option<usize>,
 }
 
@@ -114,7 +115,10 @@ impl Input {
             noise: vec![0.0; width],
             sets: schema.history,
             sent_over_delivered: schema.features.iter().position(|feature| {
-                feature.signal == Signal::SendingRateMbps && feature.per == Some(Signal::DeliveryRateMbps)
+                (feature.signal, feature.per) == (Signal::SendingRateMbps, Some(Signal::DeliveryRateMbps))
+                    && feature.scale == 1.0
+                    && feature.clip[0] <= 1.0
+                    && feature.clip[1] >= LARGEST_SENT
             }),
         };
         // The middles too: noise shows there where the corners are clipped.
@@ -210,4 +214,10 @@ fn features(schema: &Schema, at: [f64; FIGURES], noise: f64) -> Vec<f64> {
     features.remember(largest);
     features.push(&seen);
     steady(&features, schema.history).iter().map(|&x| f64::from(x)).collect()
+}
+
+/// The features at a place of the box that `random` draws, each figure between 0 and 1 of its range.
+#[cfg(test)]
+pub fn sample(schema: &Schema, property: Property, mut random: impl FnMut() -> f64) -> Vec<f64> {
+    features(schema, ranges(property).map(|[low, high]| low + (high - low) * random()), 0.0)
 }

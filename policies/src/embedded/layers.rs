@@ -69,8 +69,11 @@ impl Convolution {
     pub fn apply(&self, x: &[f32]) -> Vec<f32> {
         let Conv1d { channels: [before, after], length, stride, padding, .. } = self.shape;
         let places = self.shape.length_after();
-        let mut under = Vec::with_capacity(x.len() / (before * length) * places * before * self.shape.kernel);
+        let mut under = Vec::with_capacity(places * before * self.shape.kernel);
+        let mut all = Vec::with_capacity(x.len() / (before * length) * places * after);
+        // One row at a time: what lies under the kernel is many times a row.
         for row in x.chunks_exact(before * length) {
+            under.clear();
             for place in 0..places {
                 for channel in 0..before {
                     under.extend((0..self.shape.kernel).map(|k| {
@@ -79,11 +82,10 @@ impl Convolution {
                     }));
                 }
             }
+            let by_place = self.kernel.apply(&under);
+            all.extend((0..after).flat_map(|c| by_place.iter().skip(c).step_by(after)));
         }
-        let by_place = self.kernel.apply(&under);
-        let rows = by_place.chunks_exact(places * after);
-        rows.flat_map(|row| (0..after).flat_map(move |c| (0..places).map(move |p| row[p * after + c])))
-            .collect()
+        all
     }
 
     fn index(&self, channel: usize, at: usize) -> usize {

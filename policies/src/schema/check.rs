@@ -1,6 +1,7 @@
 //! What a schema must be beyond well-formed TOML.
 
 use super::{Action, AlgorithmTable, Architecture, Head, Layer, ParameterRange, Schema, Signal};
+use crate::file::MAX_DATA;
 use anole_model::names::{did_you_mean, nearest};
 use anole_programs::Program;
 
@@ -8,6 +9,8 @@ use anole_programs::Program;
 const MAX_UNITS: usize = 8192;
 /// Most layers of a network.
 const MAX_LAYERS: usize = 32;
+/// Most products of a convolution for one answer: as many as a file has weights, of which a dense layer takes each once.
+const MAX_PRODUCTS: usize = MAX_DATA / size_of::<f32>();
 /// Longest history, sets of features.
 const MAX_HISTORY: usize = 64;
 /// Longest window of a statistic, intervals: Sage's is 1000.
@@ -251,6 +254,10 @@ fn takes(layer: &Layer, n: usize, before: usize, earlier: &[Layer]) -> Result<()
             })?;
             require(channels * conv.length == before, place("length"), || {
                 format!("{channels} channels of {} values, where {before} values come", conv.length)
+            })?;
+            let products = layer.units().saturating_mul(channels * conv.kernel);
+            require(products <= MAX_PRODUCTS, place("kernel"), || {
+                format!("{products} products for one answer; at most {MAX_PRODUCTS} are possible")
             })
         }
     }

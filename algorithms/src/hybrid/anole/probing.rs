@@ -87,8 +87,8 @@ impl Anole {
             // Anole paces: the window that its rate fills stands for both.
             cwnd: window as u64,
             inflight: window as u64,
-            acks: acked / u64::from(self.flow.mss.max(1)),
-            lost,
+            acks: (acked / u64::from(self.flow.mss.max(1))) as f64,
+            lost: lost as f64,
             mss: self.flow.mss,
         }
     }

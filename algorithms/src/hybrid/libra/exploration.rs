@@ -120,7 +120,7 @@ impl Libra {
     fn ask(&mut self, now: Time) {
         let cwnd = self.window_of(self.base);
         if let Some(seen) = self.monitor.observe(self.base, cwnd)
-            && seen.acks > 0
+            && seen.acks > 0.0
         {
             self.learned.ask(now, &seen);
         }
