@@ -191,7 +191,8 @@ impl<'a> Simulation<'a> {
         self.flows[flow].watched_by = Some(Arc::clone(schema));
     }
 
-    /// Sources are numbered: links, flows, agent, timetable.
+    /// Sources are numbered: links, flows, agent, timetable. The timetable goes before whatever else happens at its time, so
+    /// that what a flow sends at the end of the warm-up counts, and finds the links as they are from then on.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Time) -> ControlFlow<()>) {
         let (links, flows) = (self.links.len(), self.flows.len());
         let mut tell_at = Time::ZERO;
@@ -211,14 +212,14 @@ impl<'a> Simulation<'a> {
                 self.stopped |= progress(at).is_break();
                 tell_at = at + PROGRESS_STEP;
             }
-            if source < links {
+            if self.timetable.front().is_some_and(|&(due, _)| due <= at) {
+                self.poll_timetable();
+            } else if source < links {
                 self.poll_link(source);
             } else if source < links + flows {
                 self.poll_flow(source - links);
-            } else if source == links + flows {
-                self.poll_agent();
             } else {
-                self.poll_timetable();
+                self.poll_agent();
             }
         }
         self.now = self.scenario.end();

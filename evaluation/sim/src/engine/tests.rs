@@ -1,5 +1,6 @@
 //! Whole runs: conservation, determinism, timeouts, paths, sizes, and the agent's absence.
 
+mod counted;
 mod impaired;
 mod series;
 

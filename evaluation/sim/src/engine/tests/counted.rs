@@ -1,0 +1,26 @@
+//! What counts: from the end of the warm-up on, to the ends of flows and of the run.
+
+use super::*;
+
+/// Ten packets leave at time 0; the queue has room for four beside the one that is being sent.
+#[test]
+fn what_a_flow_sends_as_the_warm_up_ends_counts() {
+    for start_s in [0.0, 2.0] {
+        let mut scenario = scenario(10.0, "", &format!("bytes = 14480\nstart_s = {start_s}"), "");
+        scenario.links[0].buffer_bytes = 6000;
+        scenario.warmup = Dur::from_secs_f64(start_s);
+        let run = native(&scenario);
+        let flow = &run.flows[0];
+        assert!(flow.fct_s.is_some());
+        for rate in [flow.loss_rate, run.links[0].loss_rate, flow.retransmit_rate] {
+            assert_eq!(rate, Some(5.0 / 15.0), "{flow:?}");
+        }
+    }
+}
+
+#[test]
+fn a_change_at_the_start_of_a_flow_is_there_for_its_first_packet() {
+    let change = "[[change]]\nat_s = 1.0\nbuffer_bytes = 6000";
+    let run = native(&scenario(10.0, "", "bytes = 14480\nstart_s = 1.0", change));
+    assert_eq!(run.flows[0].loss_rate, Some(5.0 / 15.0));
+}
