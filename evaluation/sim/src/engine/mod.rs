@@ -385,7 +385,8 @@ impl<'a> Simulation<'a> {
             link.reset_stats(self.now);
         }
         for index in 0..self.flows.len() {
-            let lost = self.lost(index);
+            // What is lost of a flow that is over counts no more.
+            let lost = self.lost_at_end[index].unwrap_or_else(|| self.lost(index));
             self.flows[index].measure.reset();
             let (sent, retransmitted) = self.flows[index].sent();
             self.before[index] = Before { sent, retransmitted, lost };

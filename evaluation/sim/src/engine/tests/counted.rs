@@ -24,3 +24,13 @@ fn a_change_at_the_start_of_a_flow_is_there_for_its_first_packet() {
     let run = native(&scenario(10.0, "", "bytes = 14480\nstart_s = 1.0", change));
     assert_eq!(run.flows[0].loss_rate, Some(5.0 / 15.0));
 }
+
+/// The flow ends with its packets on their way, and the link loses every one of them.
+#[test]
+fn a_flow_that_ended_in_the_warm_up_has_no_figures() {
+    let mut scenario = scenario(5.0, "", "stop_s = 1.0", "[[change]]\nat_s = 1.0\nrandom_loss = 1.0");
+    scenario.warmup = Dur::from_secs_f64(3.0);
+    let run = native(&scenario);
+    let flow = &run.flows[0];
+    assert_eq!((flow.loss_rate, flow.retransmit_rate, flow.throughput_mbps), (None, None, None));
+}
