@@ -365,6 +365,8 @@ impl<'a> Simulation<'a> {
             match entry {
                 Entry::Change(link, change) => self.change(link, &change),
                 Entry::WarmUpOver => self.warm_up_over(),
+                // Flows that are over before are never active together with the last one.
+                Entry::AllStarted if self.one_over.is_some() => {}
                 Entry::AllStarted => self.all_active = Some(self.payload_bytes()),
             }
         }

@@ -34,3 +34,13 @@ fn a_flow_that_ended_in_the_warm_up_has_no_figures() {
     let flow = &run.flows[0];
     assert_eq!((flow.loss_rate, flow.retransmit_rate, flow.throughput_mbps), (None, None, None));
 }
+
+#[test]
+fn flows_that_are_active_together_in_the_warm_up_alone_have_no_fairness() {
+    let other = "[[flow]]\nalg = \"native\"\nstart_s = 0.5";
+    let mut scenario = scenario(10.0, "", "stop_s = 2.0", other);
+    scenario.warmup = Dur::from_secs_f64(5.0);
+    assert_eq!(native(&scenario).jain_index, None);
+    scenario.warmup = Dur::from_secs_f64(1.0);
+    assert!(native(&scenario).jain_index.is_some());
+}
