@@ -255,17 +255,22 @@ impl<'a> Simulation<'a> {
                     self.links[next].offer(self.now, packet);
                     self.heap.set(next, self.links[next].next_event());
                 }
-                None => self.arrive(flow, &packet),
+                None => self.leave_links(flow, packet),
             }
         }
         self.heap.set(index, self.links[index].next_event());
     }
 
-    fn arrive(&mut self, flow: usize, packet: &Packet<Data>) {
+    /// A packet is through the last link of its flow.
+    fn leave_links(&mut self, flow: usize, packet: Packet<Data>) {
         let Simulation { flows, links, datapath, agent, now, reverse, scenario, .. } = self;
         let spec = &scenario.flows[flow];
         let back = || reverse::way(spec, links, reverse, *now);
-        flows[flow].arrive(*now + spec.extra_delay, back, packet, Around { now: *now, datapath, agent });
+        if spec.extra_delay.is_zero() {
+            flows[flow].arrive(&mut Around { now: *now, datapath, agent }, back, &packet);
+        } else {
+            flows[flow].own_way.push_back((*now + spec.extra_delay, packet));
+        }
         if self.flows[flow].ended.is_some() {
             self.note_end(flow);
         }

@@ -44,3 +44,18 @@ fn flows_that_are_active_together_in_the_warm_up_alone_have_no_fairness() {
     scenario.warmup = Dur::from_secs_f64(1.0);
     assert!(native(&scenario).jain_index.is_some());
 }
+
+/// 400 ms of the path are the flow's own, or the link's: the same to the flow.
+#[test]
+fn what_is_on_a_flows_own_way_at_the_end_has_not_arrived() {
+    let own = native(&scenario(10.0, "", "extra_delay_ms = 400.0", ""));
+    let mut of_link = scenario(10.0, "", "", "");
+    of_link.links[0].one_way_delay = Dur::from_millis(425);
+    let of_link = native(&of_link);
+    let (own, of_link) = (&own.flows[0], &of_link.flows[0]);
+    assert_eq!((own.throughput_mbps, own.rtt_mean_ms), (of_link.throughput_mbps, of_link.rtt_mean_ms));
+    assert_eq!(own.series, of_link.series);
+    // Its last packet is through the link before the end of the run, and at the receiver after it.
+    let late = native(&scenario(0.4, "", "extra_delay_ms = 400.0\nbytes = 14480", ""));
+    assert_eq!((late.flows[0].fct_s, late.flows[0].stop_s), (None, 0.4));
+}
