@@ -81,6 +81,8 @@ pub struct Link<T> {
     last_arrival: Time,
     drops: Drops,
     drops_before: u64,
+    /// Bytes that could have been sent before the last [`Link::reset_stats`].
+    offered_before: f64,
     carried_packets: u64,
     sent_bytes: u64,
     queue_delay: Histogram,
@@ -116,6 +118,7 @@ impl<T> Link<T> {
             last_arrival: Time::ZERO,
             drops: Drops::default(),
             drops_before: 0,
+            offered_before: 0.0,
             carried_packets: 0,
             sent_bytes: 0,
             queue_delay: Histogram::new(),
@@ -236,9 +239,9 @@ impl<T> Link<T> {
         self.server.offered_bytes(now)
     }
 
-    /// The same, seen without counting.
+    /// Bytes that could have been sent since the beginning, seen without counting.
     pub(crate) fn offered_by(&self, now: Time) -> f64 {
-        self.server.offered_by(now)
+        self.offered_before + self.server.offered_by(now)
     }
 
     /// Packets that were lost here since the beginning.
@@ -274,6 +277,7 @@ impl<T> Link<T> {
     /// Forgets what happened so far, as at the end of a warm-up.
     pub fn reset_stats(&mut self, now: Time) {
         self.advance(now);
+        self.offered_before = self.offered_by(now);
         self.server.reset(now);
         self.drops_before = self.drops.packets;
         self.carried_packets = 0;

@@ -59,3 +59,13 @@ fn what_is_on_a_flows_own_way_at_the_end_has_not_arrived() {
     let late = native(&scenario(0.4, "", "extra_delay_ms = 400.0\nbytes = 14480", ""));
     assert_eq!((late.flows[0].fct_s, late.flows[0].stop_s), (None, 0.4));
 }
+
+#[test]
+fn the_series_of_a_capacity_goes_on_through_the_end_of_the_warm_up() {
+    let mut scenario = scenario(2.0, "", "", "");
+    scenario.warmup = Dur::from_secs_f64(1.05);
+    let run = native(&scenario);
+    let capacity = &run.links[0].series.as_ref().unwrap().capacity_mbps;
+    assert!(capacity.iter().all(|mbps| (mbps - 48.0).abs() < 1e-6), "{capacity:?}");
+    assert_eq!(run.optimal_mbps, Some(48.0));
+}
