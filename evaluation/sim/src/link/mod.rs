@@ -49,6 +49,9 @@ use rand_pcg::Pcg64Mcg;
 use server::Server;
 use std::collections::VecDeque;
 
+/// An Ethernet header, which queues count beside a full packet.
+const FRAME_HEADER_BYTES: u64 = 14;
+
 #[derive(Clone, Debug)]
 enum Queue<T> {
     DropTail(droptail::DropTail<T>),
@@ -91,10 +94,11 @@ pub struct Link<T> {
 impl<T> Link<T> {
     /// An empty link.
     pub fn new(config: LinkConfig) -> Link<T> {
+        let frame = u64::from(config.full_packet) + FRAME_HEADER_BYTES;
         let queue = match config.queue {
             QueueKind::DropTail => Queue::DropTail(droptail::DropTail::new()),
-            QueueKind::CoDel => Queue::CoDel(codel::CoDel::new()),
-            QueueKind::FqCodel => Queue::FqCodel(fq_codel::FqCodel::new()),
+            QueueKind::CoDel => Queue::CoDel(codel::CoDel::new(frame)),
+            QueueKind::FqCodel => Queue::FqCodel(fq_codel::FqCodel::new(frame)),
             // Each kind of randomness has a stream of its own, so that none repeats another.
             QueueKind::Pie => Queue::Pie(pie::Pie::new(config.seed ^ 0x5049_4500)),
             QueueKind::Red => Queue::Red(red::Red::new(config.seed ^ 0x5245_4400)),
