@@ -259,7 +259,8 @@ impl Sender {
 
     /// When an application that has its data bit by bit had a segment.
     pub fn had_at(&self, segment: u64) -> Option<Time> {
-        self.supply.as_ref()?.had_at((segment + 1).saturating_mul(u64::from(self.mss)))
+        let end = (segment + 1).saturating_mul(u64::from(self.mss));
+        self.supply.as_ref()?.had_at(end.min(self.total_bytes.unwrap_or(u64::MAX)))
     }
 
     /// Payload sent, each byte once.
