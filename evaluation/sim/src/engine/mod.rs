@@ -341,7 +341,7 @@ impl<'a> Simulation<'a> {
         let flows = 1 + rivals.count() as u64;
         let base_rtt = propagation + reverse::propagation(spec, &self.links, &self.reverse);
         let links = &mut self.links;
-        let offered = path().map(|link| links[link].offered_bytes(now)).reduce(f64::min);
+        let offered_bytes = path().map(|link| links[link].offered_bytes(now)).collect();
         let (flow, lost) = (&self.flows[index], self.lost(index));
         let measure = &flow.measure;
         Reading {
@@ -352,7 +352,7 @@ impl<'a> Simulation<'a> {
             lost,
             owd: (measure.one_way_delay.sum_nanos(), measure.one_way_delay.len()),
             rtt: (measure.rtt.sum_nanos(), measure.rtt.len()),
-            offered_bytes: offered.unwrap_or(0.0),
+            offered_bytes,
             base_rtt,
             propagation,
             random_loss: 1.0 - kept,

@@ -494,6 +494,20 @@ fn a_controlled_flow_asks_and_its_steps_add_up_to_the_run() {
     }
 }
 
+/// The first link is the slower one for 2 s and then the faster one; of the whole run it is the slower one.
+#[test]
+fn the_capacity_of_a_step_is_that_of_the_link_that_is_the_slowest_in_it() {
+    let second = "[[link]]\nname = \"c\"\ncapacity_mbps = 40.0\none_way_delay_ms = 1.0\nbuffer_bdp = 10.0";
+    let faster = "[[change]]\nat_s = 2.0\nlink = \"b\"\ncapacity_mbps = 60.0";
+    let mut link = scenario(4.0, &format!("{faster}\n{second}"), "", "");
+    link.links[0].capacity = crate::link::Capacity::Fixed(anole_model::Rate::from_mbps(20.0));
+    for step in controlled(&link, 0.0, usize::MAX).iter().filter(|step| step.interval_s > 0.0) {
+        let least = if step.time_s <= 2.0 { 20.0 } else { 40.0 };
+        let whole = step.time_s <= 2.0 || step.time_s - step.interval_s >= 2.0;
+        assert!(!whole || (step.capacity_mbps - least).abs() < 1e-6, "{step:?}");
+    }
+}
+
 #[test]
 fn the_pilots_answers_matter_and_it_can_end_the_run() {
     let link = scenario(10.0, "", "", "");
