@@ -110,7 +110,7 @@ impl Step {
 }
 
 /// Counters of a flow since the beginning, and its path as it is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
     pub now: Time,
     pub arrived_bytes: u64,
@@ -119,7 +119,8 @@ pub(crate) struct Reading {
     pub lost: u64,
     pub owd: (u128, u64),
     pub rtt: (u128, u64),
-    pub offered_bytes: f64,
+    /// Bytes that each link of the path could have sent.
+    pub offered_bytes: Vec<f64>,
     pub base_rtt: Dur,
     pub propagation: Dur,
     pub random_loss: f64,
@@ -141,7 +142,9 @@ impl Reading {
         };
         let owd_ms = mean_ms(self.owd, before.owd, last.owd_ms);
         let (lost, arrived) = (self.lost - before.lost, self.arrived - before.arrived);
-        let capacity_mbps = mbps(self.offered_bytes - before.offered_bytes);
+        let offered = self.offered_bytes.iter().zip(&before.offered_bytes);
+        let slowest = offered.map(|(now, before)| now - before).reduce(f64::min);
+        let capacity_mbps = mbps(slowest.unwrap_or(0.0));
         Step {
             time_s: self.now.as_secs_f64(),
             interval_s: span.as_secs_f64(),
@@ -172,9 +175,9 @@ struct CockpitState {
 
 impl CockpitState {
     fn step(&mut self, flow: usize) -> Step {
-        if let Some(now) = self.now[flow] {
+        if let Some(now) = &self.now[flow] {
             self.last[flow] = now.step(&self.before[flow], &self.last[flow]);
-            self.before[flow] = now;
+            self.before[flow].clone_from(now);
         }
         self.last[flow]
     }
@@ -211,7 +214,7 @@ impl Cockpit {
     pub fn note(&self, flow: usize, reading: Reading) {
         let mut state = self.state();
         if state.now[flow].is_none() {
-            state.before[flow] = reading;
+            state.before[flow] = reading.clone();
         }
         state.now[flow] = Some(reading);
     }
@@ -222,7 +225,7 @@ impl Cockpit {
         if state.stopped {
             return false;
         }
-        let cwnd = state.now[flow].map_or(0, |reading| reading.cwnd);
+        let cwnd = state.now[flow].as_ref().map_or(0, |reading| reading.cwnd);
         let question = Question { flow, now, input, cwnd, step: state.step(flow) };
         let answer = state.pilot.answer(&question, outputs);
         state.stopped = answer == PilotAnswer::Stop;

@@ -13,6 +13,7 @@ use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_datapath::{AckSample, Datapath, FlowId, FlowStats};
 use anole_model::{Dur, Rate, Time, earliest};
 use anole_policies::Schema;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub(super) struct SimFlow {
     stop: Time,
     phase: Phase,
     sender: Sender,
+    /// Packets between the last link and the receiver, and when they arrive.
+    pub own_way: VecDeque<(Time, Packet<Data>)>,
     receiver: Receiver,
     reverse: ReversePath,
     alg: String,
@@ -87,6 +90,7 @@ impl SimFlow {
                 config.bytes,
                 config.app.map(|app| Supply::new(app, config.start)),
             ),
+            own_way: VecDeque::new(),
             receiver: Receiver::new(config.delayed_ack),
             reverse: ReversePath::new(config.ack_jitter, config.seed),
             alg: config.alg,
@@ -105,7 +109,8 @@ impl SimFlow {
             Phase::Over => None,
             Phase::Running(_) => {
                 let (ack, timer) = (self.reverse.next(), self.sender.next_timer());
-                earliest([ack, timer, self.receiver.deadline(), Some(self.stop)])
+                let arrival = self.own_way.front().map(|&(at, _)| at);
+                earliest([arrival, ack, timer, self.receiver.deadline(), Some(self.stop)])
             }
         }
     }
@@ -114,16 +119,21 @@ impl SimFlow {
     pub fn poll(
         &mut self,
         mut around: Around<'_>,
-        reverse: impl FnOnce() -> Option<Dur>,
+        mut reverse: impl FnMut() -> Option<Dur>,
         mut send: impl FnMut(Packet<Data>),
     ) {
         let now = around.now;
         if self.phase == Phase::Waiting {
             self.open(&mut around);
         }
+        while self.own_way.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, packet)) = self.own_way.pop_front()
+        {
+            self.arrive(&mut around, &mut reverse, &packet);
+        }
         let Phase::Running(id) = self.phase else { return };
         if now >= self.stop {
-            return self.end(around, id, now, false);
+            return self.end(&mut around, id, false);
         }
         if let Some(arrival) = self.receiver.take_overdue(now) {
             self.reverse.send(now, reverse(), [None, Some(arrival)]);
@@ -141,30 +151,30 @@ impl SimFlow {
         }
     }
 
-    /// A data packet reaches the receiver at `at` (which may be later than now, by the flow's own delay).
+    /// A data packet reaches the receiver.
     pub fn arrive(
         &mut self,
-        at: Time,
+        around: &mut Around<'_>,
         reverse: impl FnOnce() -> Option<Dur>,
         packet: &Packet<Data>,
-        around: Around<'_>,
     ) {
         let Phase::Running(id) = self.phase else { return };
+        let now = around.now;
         let (marked, delivered) = (packet.ecn == Ecn::Experienced, self.receiver.next());
         // One ACK at most, which names two arrivals at most.
         let mut ack = [None, None];
-        let arrival = self.receiver.receive(at, &packet.data, marked, |arrival| {
+        let arrival = self.receiver.receive(now, &packet.data, marked, |arrival| {
             ack[usize::from(!arrival.more)] = Some(arrival);
         });
         if ack[1].is_some() {
-            self.reverse.send(at, reverse(), ack);
+            self.reverse.send(now, reverse(), ack);
         }
-        self.measure.arrival(at, packet.size, arrival.new_bytes, at.since(packet.data.sent_at));
+        self.measure.arrival(now, packet.size, arrival.new_bytes, now.since(packet.data.sent_at));
         for had in (delivered..self.receiver.next()).filter_map(|segment| self.sender.had_at(segment)) {
-            self.measure.app_delay(at.since(had));
+            self.measure.app_delay(now.since(had));
         }
         if self.sender.total_segments().is_some_and(|total| self.receiver.next() >= total) {
-            self.end(around, id, at, true);
+            self.end(around, id, true);
         }
     }
 
@@ -226,12 +236,12 @@ impl SimFlow {
         self.tap = watched_by.map(|schema| Box::new(tap(schema)));
     }
 
-    fn end(&mut self, mut around: Around<'_>, id: FlowId, at: Time, complete: bool) {
+    fn end(&mut self, around: &mut Around<'_>, id: FlowId, complete: bool) {
         self.stats = self.stats(around.datapath);
         let (datapath, mut out) = around.outbox();
         datapath.close(id, &mut out);
         self.phase = Phase::Over;
-        self.ended = Some((at, complete));
+        self.ended = Some((around.now, complete));
         self.reverse.clear();
     }
 

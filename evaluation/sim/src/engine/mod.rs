@@ -191,7 +191,8 @@ impl<'a> Simulation<'a> {
         self.flows[flow].watched_by = Some(Arc::clone(schema));
     }
 
-    /// Sources are numbered: links, flows, agent, timetable.
+    /// Sources are numbered: links, flows, agent, timetable. The timetable goes before whatever else happens at its time, so
+    /// that what a flow sends at the end of the warm-up counts, and finds the links as they are from then on.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Time) -> ControlFlow<()>) {
         let (links, flows) = (self.links.len(), self.flows.len());
         let mut tell_at = Time::ZERO;
@@ -211,14 +212,14 @@ impl<'a> Simulation<'a> {
                 self.stopped |= progress(at).is_break();
                 tell_at = at + PROGRESS_STEP;
             }
-            if source < links {
+            if self.timetable.front().is_some_and(|&(due, _)| due <= at) {
+                self.poll_timetable();
+            } else if source < links {
                 self.poll_link(source);
             } else if source < links + flows {
                 self.poll_flow(source - links);
-            } else if source == links + flows {
-                self.poll_agent();
             } else {
-                self.poll_timetable();
+                self.poll_agent();
             }
         }
         self.now = self.scenario.end();
@@ -254,17 +255,22 @@ impl<'a> Simulation<'a> {
                     self.links[next].offer(self.now, packet);
                     self.heap.set(next, self.links[next].next_event());
                 }
-                None => self.arrive(flow, &packet),
+                None => self.leave_links(flow, packet),
             }
         }
         self.heap.set(index, self.links[index].next_event());
     }
 
-    fn arrive(&mut self, flow: usize, packet: &Packet<Data>) {
+    /// A packet is through the last link of its flow.
+    fn leave_links(&mut self, flow: usize, packet: Packet<Data>) {
         let Simulation { flows, links, datapath, agent, now, reverse, scenario, .. } = self;
         let spec = &scenario.flows[flow];
         let back = || reverse::way(spec, links, reverse, *now);
-        flows[flow].arrive(*now + spec.extra_delay, back, packet, Around { now: *now, datapath, agent });
+        if spec.extra_delay.is_zero() {
+            flows[flow].arrive(&mut Around { now: *now, datapath, agent }, back, &packet);
+        } else {
+            flows[flow].own_way.push_back((*now + spec.extra_delay, packet));
+        }
         if self.flows[flow].ended.is_some() {
             self.note_end(flow);
         }
@@ -335,7 +341,7 @@ impl<'a> Simulation<'a> {
         let flows = 1 + rivals.count() as u64;
         let base_rtt = propagation + reverse::propagation(spec, &self.links, &self.reverse);
         let links = &mut self.links;
-        let offered = path().map(|link| links[link].offered_bytes(now)).reduce(f64::min);
+        let offered_bytes = path().map(|link| links[link].offered_bytes(now)).collect();
         let (flow, lost) = (&self.flows[index], self.lost(index));
         let measure = &flow.measure;
         Reading {
@@ -346,7 +352,7 @@ impl<'a> Simulation<'a> {
             lost,
             owd: (measure.one_way_delay.sum_nanos(), measure.one_way_delay.len()),
             rtt: (measure.rtt.sum_nanos(), measure.rtt.len()),
-            offered_bytes: offered.unwrap_or(0.0),
+            offered_bytes,
             base_rtt,
             propagation,
             random_loss: 1.0 - kept,
@@ -364,6 +370,8 @@ impl<'a> Simulation<'a> {
             match entry {
                 Entry::Change(link, change) => self.change(link, &change),
                 Entry::WarmUpOver => self.warm_up_over(),
+                // Flows that are over before are never active together with the last one.
+                Entry::AllStarted if self.one_over.is_some() => {}
                 Entry::AllStarted => self.all_active = Some(self.payload_bytes()),
             }
         }
@@ -384,7 +392,8 @@ impl<'a> Simulation<'a> {
             link.reset_stats(self.now);
         }
         for index in 0..self.flows.len() {
-            let lost = self.lost(index);
+            // What is lost of a flow that is over counts no more.
+            let lost = self.lost_at_end[index].unwrap_or_else(|| self.lost(index));
             self.flows[index].measure.reset();
             let (sent, retransmitted) = self.flows[index].sent();
             self.before[index] = Before { sent, retransmitted, lost };

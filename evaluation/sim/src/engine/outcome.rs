@@ -98,8 +98,7 @@ impl Simulation<'_> {
     fn jain(&self) -> Option<f64> {
         let from = self.all_active.as_ref()?;
         let to = self.one_over.clone().unwrap_or_else(|| self.payload_bytes());
-        let goodputs = from.iter().zip(&to).map(|(from, to)| to.checked_sub(*from).map(|bytes| bytes as f64));
-        let goodputs: Vec<f64> = goodputs.collect::<Option<_>>()?;
+        let goodputs: Vec<f64> = from.iter().zip(&to).map(|(from, to)| (to - from) as f64).collect();
         jain_index(&goodputs)
     }
 }

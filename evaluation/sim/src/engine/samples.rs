@@ -29,7 +29,7 @@ pub(super) struct LinkState {
     pub queue: u64,
     /// Packets lost so far.
     pub lost: u64,
-    /// Bytes that it could have sent, of a count that may begin again.
+    /// Bytes that it could have sent so far.
     pub offered: f64,
 }
 
@@ -91,11 +91,7 @@ impl Samples {
         let states = &self.links[link];
         let dt_s = SERIES_STEP.as_secs_f64();
         let before = std::iter::once(0.0).chain(states.iter().map(|state| state.offered));
-        // A count that is less than before has begun again at the end of the warm-up.
-        let offered = states.iter().zip(before).map(|(state, before)| match state.offered < before {
-            true => state.offered,
-            false => state.offered - before,
-        });
+        let offered = states.iter().zip(before).map(|(state, before)| state.offered - before);
         LinkSeries {
             dt_s,
             capacity_mbps: offered.map(|bytes| Rate::from_bytes_per_s(bytes / dt_s).mbps()).collect(),

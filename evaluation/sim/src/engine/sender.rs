@@ -4,8 +4,9 @@
 //!
 //! - Every transmission has a number of its own (as QUIC's packets; TCP reaches the same with SACK,
 //!   timestamps and RACK), so that a lost retransmission is found like any other loss.
-//! - A transmission is lost when three later ones have been acknowledged (RFC 6675 §2, DupThresh), or a
-//!   later one has and 9/8 RTT have passed since it was sent (RFC 9002 §6.1.2; RFC 8985 in spirit).
+//! - A transmission is lost when one sent three or more after it has been acknowledged (RFC 9002 §6.1.1; RFC 6675's
+//!   DupThresh, but those between need not have been), or a later one has and 9/8 RTT have passed since it was sent
+//!   (RFC 9002 §6.1.2; RFC 8985 in spirit).
 //! - Retransmission timeout: RFC 6298, with the variance term at least 200 ms as in Linux
 //!   (TCP_RTO_MIN), doubled on each expiry up to 120 s; it declares everything in flight lost.
 //! - Delivery rates: Cheng et al., draft-cheng-iccrg-delivery-rate-estimation.
@@ -27,7 +28,7 @@ use anole_model::{Dur, Rate, Time, earliest};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-/// RFC 6675 §2.
+/// RFC 9002 §6.1.1: kPacketThreshold; RFC 6675 §2: DupThresh.
 const DUP_THRESH: u64 = 3;
 /// RFC 9002 §6.1.2: kTimeThreshold.
 const TIME_THRESHOLD: f64 = 9.0 / 8.0;
@@ -259,7 +260,8 @@ impl Sender {
 
     /// When an application that has its data bit by bit had a segment.
     pub fn had_at(&self, segment: u64) -> Option<Time> {
-        self.supply.as_ref()?.had_at((segment + 1).saturating_mul(u64::from(self.mss)))
+        let end = (segment + 1).saturating_mul(u64::from(self.mss));
+        self.supply.as_ref()?.had_at(end.min(self.total_bytes.unwrap_or(u64::MAX)))
     }
 
     /// Payload sent, each byte once.

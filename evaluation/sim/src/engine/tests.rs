@@ -1,5 +1,6 @@
 //! Whole runs: conservation, determinism, timeouts, paths, sizes, and the agent's absence.
 
+mod counted;
 mod impaired;
 mod series;
 
@@ -377,7 +378,8 @@ proptest! {
         let arrived: u64 = simulation.flows.iter().map(|f| f.measure.one_way_delay.len()).sum();
         let lost: u64 = (0..simulation.flows.len()).map(|f| simulation.lost(f)).sum();
         let inside: u64 = simulation.links.iter().map(Link::packets_inside).sum();
-        prop_assert_eq!(sent, arrived + lost + inside);
+        let behind: usize = simulation.flows.iter().map(|f| f.own_way.len()).sum();
+        prop_assert_eq!(sent, arrived + lost + inside + behind as u64);
         for flow in &simulation.flows {
             prop_assert!(flow.sent().1 <= flow.sent().0);
         }
@@ -489,6 +491,20 @@ fn a_controlled_flow_asks_and_its_steps_add_up_to_the_run() {
         assert!(step.rtt_ms >= 50.0 || step.time_s < 1.1, "{step:?}");
         assert_eq!((step.base_rtt_ms, step.flows), (50.0, 1.0));
         assert!((step.queue_delay_ms - (step.owd_ms - 25.0).max(0.0)).abs() < 1e-9);
+    }
+}
+
+/// The first link is the slower one for 2 s and then the faster one; of the whole run it is the slower one.
+#[test]
+fn the_capacity_of_a_step_is_that_of_the_link_that_is_the_slowest_in_it() {
+    let second = "[[link]]\nname = \"c\"\ncapacity_mbps = 40.0\none_way_delay_ms = 1.0\nbuffer_bdp = 10.0";
+    let faster = "[[change]]\nat_s = 2.0\nlink = \"b\"\ncapacity_mbps = 60.0";
+    let mut link = scenario(4.0, &format!("{faster}\n{second}"), "", "");
+    link.links[0].capacity = crate::link::Capacity::Fixed(anole_model::Rate::from_mbps(20.0));
+    for step in controlled(&link, 0.0, usize::MAX).iter().filter(|step| step.interval_s > 0.0) {
+        let least = if step.time_s <= 2.0 { 20.0 } else { 40.0 };
+        let whole = step.time_s <= 2.0 || step.time_s - step.interval_s >= 2.0;
+        assert!(!whole || (step.capacity_mbps - least).abs() < 1e-6, "{step:?}");
     }
 }
 

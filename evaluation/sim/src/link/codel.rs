@@ -9,12 +9,11 @@ use anole_model::{Dur, Time};
 const TARGET: Dur = Dur::from_millis(5);
 /// RFC 8289 §4.3: about the largest usual round-trip time.
 const INTERVAL: Dur = Dur::from_millis(100);
-/// RFC 8289 §5.3: with no more than one full packet waiting there is no standing queue.
-const MAX_PACKET_BYTES: u64 = 1514;
-
 /// The state machine, apart from the packets, so that FQ-CoDel runs one per queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Control {
+    /// RFC 8289 §5.3: with no more than one full packet waiting there is no standing queue.
+    max_packet_bytes: u64,
     /// When the delay will have been above TARGET for an INTERVAL; `None` while it is below.
     above_from: Option<Time>,
     drop_next: Time,
@@ -24,6 +23,17 @@ pub(super) struct Control {
 }
 
 impl Control {
+    pub fn new(max_packet_bytes: u64) -> Control {
+        Control {
+            max_packet_bytes,
+            above_from: None,
+            drop_next: Time::ZERO,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+        }
+    }
+
     /// Takes the next packet to send (RFC 8289 §5.4).
     pub fn dequeue<T>(&mut self, now: Time, fifo: &mut Fifo<T>, drops: &mut Drops) -> Option<Queued<T>> {
         let (mut head, mut may_drop) = self.take(now, fifo);
@@ -70,7 +80,7 @@ impl Control {
             self.above_from = None;
             return (None, false);
         };
-        if head.sojourn(now) < TARGET || fifo.bytes() <= MAX_PACKET_BYTES {
+        if head.sojourn(now) < TARGET || fifo.bytes() <= self.max_packet_bytes {
             self.above_from = None;
             return (Some(head), false);
         }
@@ -90,8 +100,9 @@ pub(super) struct CoDel<T> {
 }
 
 impl<T> CoDel<T> {
-    pub fn new() -> CoDel<T> {
-        CoDel { fifo: Fifo::new(), control: Control::default() }
+    /// With full packets of so many bytes.
+    pub fn new(max_packet_bytes: u64) -> CoDel<T> {
+        CoDel { fifo: Fifo::new(), control: Control::new(max_packet_bytes) }
     }
 
     pub fn enqueue(&mut self, queued: Queued<T>, limit_bytes: u64, drops: &mut Drops) -> bool {

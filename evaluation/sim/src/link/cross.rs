@@ -61,11 +61,14 @@ impl Source {
         // Not nothing, or time would stand still.
         let gap = self.around(gap).max(Dur::from_nanos(1));
         self.next += gap;
-        if let Some((on, off)) = self.config.on_off
-            && self.next >= self.off_at
-        {
-            self.next = self.off_at + self.around(off);
-            self.off_at = self.next + self.around(on);
+        if let Some((on, off)) = self.config.on_off {
+            // What is left of the gap passes in the next time of being on.
+            while self.next >= self.off_at && self.next < self.config.stop {
+                let left = self.next.since(self.off_at);
+                let on_at = self.off_at + self.around(off);
+                self.next = on_at + left;
+                self.off_at = on_at + self.around(on);
+            }
         }
         (self.config.packet_bytes, self.config.flow)
     }
@@ -96,6 +99,18 @@ mod tests {
 
     fn packets(mut source: Source) -> usize {
         std::iter::from_fn(|| source.next().map(|_| source.send())).count()
+    }
+
+    #[test]
+    fn times_of_being_on_that_are_short_beside_the_gap_between_packets_keep_the_rate() {
+        // 100 s, half of them on in spans of 0.25 or 2.5 packets: 50 000 packets.
+        for on_us in [250, 2_500] {
+            let on_off = Some((Dur::from_micros(on_us), Dur::from_micros(on_us)));
+            for random in [false, true] {
+                let sent = packets(source(on_off, random)) as f64;
+                assert!((sent / 50_000.0 - 1.0).abs() < 0.02, "{on_us} {random}: {sent}");
+            }
+        }
     }
 
     #[test]

@@ -10,9 +10,6 @@ use super::queue::{Drops, Fifo, Queued};
 use anole_model::Time;
 use std::collections::VecDeque;
 
-/// RFC 8290 §5.2.2: one Ethernet frame per round.
-const QUANTUM_BYTES: i64 = 1514;
-
 #[derive(Clone, Debug)]
 struct SubQueue<T> {
     fifo: Fifo<T>,
@@ -28,11 +25,22 @@ pub(super) struct FqCodel<T> {
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     bytes: u64,
+    max_packet_bytes: u64,
+    /// RFC 8290 §5.2.2: one full packet per round.
+    quantum_bytes: i64,
 }
 
 impl<T> FqCodel<T> {
-    pub fn new() -> FqCodel<T> {
-        FqCodel { queues: Vec::new(), new: VecDeque::new(), old: VecDeque::new(), bytes: 0 }
+    /// With full packets of so many bytes.
+    pub fn new(max_packet_bytes: u64) -> FqCodel<T> {
+        FqCodel {
+            queues: Vec::new(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            bytes: 0,
+            max_packet_bytes,
+            quantum_bytes: max_packet_bytes as i64,
+        }
     }
 
     pub fn enqueue(&mut self, queued: Queued<T>, limit_bytes: u64, drops: &mut Drops) -> bool {
@@ -41,7 +49,7 @@ impl<T> FqCodel<T> {
         while self.queues.len() <= index {
             self.queues.push(SubQueue {
                 fifo: Fifo::new(),
-                control: Control::default(),
+                control: Control::new(self.max_packet_bytes),
                 credit_bytes: 0,
                 active: false,
             });
@@ -52,7 +60,7 @@ impl<T> FqCodel<T> {
         queue.fifo.push(queued);
         if !queue.active {
             queue.active = true;
-            queue.credit_bytes = QUANTUM_BYTES;
+            queue.credit_bytes = self.quantum_bytes;
             self.new.push_back(index);
         }
         while self.bytes > limit_bytes {
@@ -82,7 +90,7 @@ impl<T> FqCodel<T> {
             };
             let queue = &mut self.queues[index];
             if queue.credit_bytes <= 0 {
-                queue.credit_bytes += QUANTUM_BYTES;
+                queue.credit_bytes += self.quantum_bytes;
                 self.leave_list(is_new);
                 self.old.push_back(index);
                 continue;

@@ -139,7 +139,8 @@ impl Impairer {
         if let Some(AckPath { rate, packets }) = self.config.ack_path {
             let own = Dur::from_secs_f64(f64::from(size) / rate.bytes_per_s());
             let waiting = self.acks_done.since(now);
-            if waiting > own * (packets + 1) {
+            // One of them is being sent.
+            if waiting > own * packets {
                 return None;
             }
             self.acks_done = now + waiting + own;
@@ -181,8 +182,10 @@ mod tests {
         let mut link = impairer(Impairments { ack_path, ..Impairments::default() });
         let late: Vec<_> =
             (0..5).map(|_| link.ack_late(Time::ZERO, 52).map(|late| late.as_millis_f64())).collect();
-        assert_eq!(late, [Some(1.0), Some(2.0), Some(3.0), Some(4.0), None]);
-        assert_eq!(link.ack_late(Time::from_micros(3_000), 52), Some(Dur::from_millis(2)));
+        // One is being sent, and two wait.
+        assert_eq!(late, [Some(1.0), Some(2.0), Some(3.0), None, None]);
+        assert_eq!(link.ack_late(Time::from_micros(500), 52), None);
+        assert_eq!(link.ack_late(Time::from_micros(1_000), 52), Some(Dur::from_millis(3)));
     }
 
     proptest! {

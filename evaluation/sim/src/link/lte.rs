@@ -21,7 +21,7 @@ const SHORTEST_S: f64 = 1.0;
 /// What a capacity is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lte {
-    /// Mean.
+    /// Mean between outages, which take their share of the time from it.
     pub mean: Rate,
     /// Standard deviation of the logarithm of the rate. Over windows of 0.1 to 2 s the rate of the
     /// NSDI 2013 authors' recordings of LTE links deviates from its mean by 0.5 to 1 of it, which

@@ -49,6 +49,9 @@ use rand_pcg::Pcg64Mcg;
 use server::Server;
 use std::collections::VecDeque;
 
+/// An Ethernet header, which queues count beside a full packet.
+const FRAME_HEADER_BYTES: u64 = 14;
+
 #[derive(Clone, Debug)]
 enum Queue<T> {
     DropTail(droptail::DropTail<T>),
@@ -81,6 +84,8 @@ pub struct Link<T> {
     last_arrival: Time,
     drops: Drops,
     drops_before: u64,
+    /// Bytes that could have been sent before the last [`Link::reset_stats`].
+    offered_before: f64,
     carried_packets: u64,
     sent_bytes: u64,
     queue_delay: Histogram,
@@ -89,10 +94,11 @@ pub struct Link<T> {
 impl<T> Link<T> {
     /// An empty link.
     pub fn new(config: LinkConfig) -> Link<T> {
+        let frame = u64::from(config.full_packet) + FRAME_HEADER_BYTES;
         let queue = match config.queue {
             QueueKind::DropTail => Queue::DropTail(droptail::DropTail::new()),
-            QueueKind::CoDel => Queue::CoDel(codel::CoDel::new()),
-            QueueKind::FqCodel => Queue::FqCodel(fq_codel::FqCodel::new()),
+            QueueKind::CoDel => Queue::CoDel(codel::CoDel::new(frame)),
+            QueueKind::FqCodel => Queue::FqCodel(fq_codel::FqCodel::new(frame)),
             // Each kind of randomness has a stream of its own, so that none repeats another.
             QueueKind::Pie => Queue::Pie(pie::Pie::new(config.seed ^ 0x5049_4500)),
             QueueKind::Red => Queue::Red(red::Red::new(config.seed ^ 0x5245_4400)),
@@ -116,6 +122,7 @@ impl<T> Link<T> {
             last_arrival: Time::ZERO,
             drops: Drops::default(),
             drops_before: 0,
+            offered_before: 0.0,
             carried_packets: 0,
             sent_bytes: 0,
             queue_delay: Histogram::new(),
@@ -236,9 +243,9 @@ impl<T> Link<T> {
         self.server.offered_bytes(now)
     }
 
-    /// The same, seen without counting.
+    /// Bytes that could have been sent since the beginning, seen without counting.
     pub(crate) fn offered_by(&self, now: Time) -> f64 {
-        self.server.offered_by(now)
+        self.offered_before + self.server.offered_by(now)
     }
 
     /// Packets that were lost here since the beginning.
@@ -274,6 +281,7 @@ impl<T> Link<T> {
     /// Forgets what happened so far, as at the end of a warm-up.
     pub fn reset_stats(&mut self, now: Time) {
         self.advance(now);
+        self.offered_before = self.offered_by(now);
         self.server.reset(now);
         self.drops_before = self.drops.packets;
         self.carried_packets = 0;

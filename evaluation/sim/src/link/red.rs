@@ -66,8 +66,9 @@ impl<T> Red<T> {
 
     pub fn dequeue(&mut self, now: Time) -> Option<Queued<T>> {
         let head = self.fifo.pop()?;
-        // A packet that waited followed the one before without a pause.
-        if head.arrived < now {
+        // A packet that was there when the one before was taken followed it without a pause. Opportunities of a trace may
+        // coincide, and then tell nothing.
+        if head.arrived <= self.taken_at && self.taken_at < now {
             self.service = now.since(self.taken_at);
         }
         self.taken_at = now;
@@ -143,14 +144,31 @@ mod tests {
         assert!((3700..4300).contains(&chosen.len()), "{}", chosen.len());
     }
 
+    fn at(ms: u64) -> Time {
+        Time::from_micros(ms * 1000)
+    }
+
+    fn queued(ms: u64) -> Queued<()> {
+        Queued { packet: Packet { size: 1500, flow: 0, ecn: Ecn::NotCapable, data: () }, arrived: at(ms) }
+    }
+
+    /// On a trace a packet that finds the queue empty still waits, for an opportunity.
+    #[test]
+    fn an_idle_time_is_none_of_service() {
+        let (mut red, mut drops) = (Red::new(1), Drops::default());
+        (0..20).for_each(|_| assert!(red.enqueue(queued(0), 1 << 20, &mut drops)));
+        (1..=20).for_each(|ms| assert!(red.dequeue(at(ms)).is_some()));
+        red.enqueue(queued(1019), 1 << 20, &mut drops);
+        red.dequeue(at(1020));
+        red.average_bytes = 10_000.0;
+        red.enqueue(queued(2020), 1 << 20, &mut drops);
+        let left = 10_000.0 * (1.0f64 - WEIGHT).powi(1001);
+        assert!((red.average_bytes / left - 1.0).abs() < 1e-9, "{}", red.average_bytes);
+    }
+
     #[test]
     fn the_average_falls_while_the_queue_is_empty() {
         let (mut red, mut drops) = (Red::new(1), Drops::default());
-        let at = |ms: u64| Time::from_micros(ms * 1000);
-        let queued = |ms| {
-            let packet = Packet { size: 1500, flow: 0, ecn: Ecn::NotCapable, data: () };
-            Queued { packet, arrived: at(ms) }
-        };
         for _ in 0..20 {
             red.enqueue(queued(0), 1 << 20, &mut drops);
         }

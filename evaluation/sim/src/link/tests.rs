@@ -201,6 +201,22 @@ fn codel_brings_a_standing_queue_down() {
     assert!(standing(QueueKind::FqCodel) < 6.0);
 }
 
+/// RFC 8289 §5.3, where a full packet is a jumbo frame: 6 ms each, and one waits when the next is taken.
+#[test]
+fn codel_drops_nothing_while_no_more_than_a_full_packet_waits() {
+    for kind in [QueueKind::CoDel, QueueKind::FqCodel] {
+        let mut link = Link::new(LinkConfig { full_packet: 9000, ..config(kind) });
+        let packet = |data| Packet { size: 9000, ..packet(0, data) };
+        (0..2).for_each(|i| assert!(link.offer(Time::ZERO, packet(i))));
+        for i in 2..500 {
+            let now = Time::from_micros((i - 2) * 6_000);
+            while link.pop(now).is_some() {}
+            link.offer(now, packet(i));
+        }
+        assert_eq!(link.lost_of(0), 0, "{kind:?}");
+    }
+}
+
 /// Packets dropped and marked while 40 packets stand in the queue for 1.2 s.
 fn standing(queue: QueueKind, buffer_bytes: u64, ecn: Ecn) -> (u64, usize) {
     let mut link = Link::new(LinkConfig { buffer_bytes, ..config(queue) });

@@ -136,11 +136,13 @@ impl Ranges {
                 return Err(RangesError::Field { field, value: format!("[{low}, {high}]"), wanted });
             }
         }
+        // Without what rounding makes of decimal fractions.
+        let rest = |taken: f64| ((1.0 - taken) * 1e9).round() / 1e9;
         let shares = [
             ("lossless", self.lossless, 1.0),
             ("traces", self.traces, 1.0),
-            ("steps", self.steps, 1.0 - self.traces),
-            ("wifi", self.wifi, 1.0 - self.traces - self.steps),
+            ("steps", self.steps, rest(self.traces)),
+            ("wifi", self.wifi, rest(self.traces + self.steps)),
             ("busy_cells", self.busy_cells, 1.0),
             ("rtt_steps", self.rtt_steps, 1.0),
         ];

@@ -101,5 +101,9 @@ fn what_cannot_be_drawn_is_refused_with_the_field() {
     for name in Ranges::NAMES {
         Ranges::named(name).unwrap().check().unwrap();
     }
+    // All links are of one of the kinds, whatever the rounding of the sum.
+    for (traces, steps, wifi) in [(0.9, 0.1, 0.0), (0.7, 0.2, 0.1), (0.2, 0.5, 0.3), (0.1, 0.3, 0.6)] {
+        Ranges { traces, steps, wifi, ..Ranges::default() }.check().unwrap();
+    }
     assert!(Ranges::named("outside").unwrap_err().to_string().contains("capacity-2x"));
 }

@@ -17,6 +17,15 @@ fn an_application_limits_its_flow_until_it_does_not() {
     assert!(mean(80, 100) > 40.0, "{}", mean(80, 100));
 }
 
+/// 8 kbps: a full packet every 1.448 s, and 552 bytes more 0.552 s later.
+#[test]
+fn the_last_packet_of_an_application_waits_for_what_it_holds() {
+    let run = native(&scenario(10.0, "", "app_mbps = 0.008\nbytes = 2000", ""));
+    let delay = run.flows[0].app_delay.unwrap();
+    // 25 ms, and 0.25 ms or less for the transmission.
+    assert!((25.1..25.3).contains(&delay.mean_ms), "{delay:?}");
+}
+
 #[test]
 fn cross_traffic_takes_its_share_and_no_more() {
     let link = "[[link.cross]]\nmbps = 28.0\nstart_s = 4.0\nstop_s = 8.0";
