@@ -292,7 +292,7 @@ impl<'a> Simulation<'a> {
             self.note_readings();
             if let Some(cockpit) = &self.cockpit {
                 cockpit.ask(index, self.now, &input, &mut []);
-                self.stopped = cockpit.stopped();
+                self.stopped |= cockpit.stopped();
             }
         }
         if self.flows[index].ended.is_some() {
@@ -313,7 +313,7 @@ impl<'a> Simulation<'a> {
                 Event::Datagram(datagram) => drop(self.datapath.receive(self.now, &datagram)),
             }
         }
-        self.stopped = self.cockpit.as_ref().is_some_and(Cockpit::stopped);
+        self.stopped |= self.cockpit.as_ref().is_some_and(Cockpit::stopped);
         self.reschedule_rest();
     }
 
