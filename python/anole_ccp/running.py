@@ -86,7 +86,8 @@ def _run(
         name = alg
     asked = None if policy is None else str(policy)
     run = _anole.simulate(scenario._scenario, name, classic, asked, dict(params or {}), mine, seed, stop)
-    return Result(run)
+    tested = [number for number, (_, under_test) in enumerate(scenario._scenario.flows) if under_test]
+    return Result(run, tested[0] if tested else 0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,6 +45,16 @@ def test_the_same_seed_gives_the_same_run():
     assert np.array_equal(runs[0], runs[1], equal_nan=True) and not np.array_equal(runs[0], runs[2])
 
 
+def test_the_flow_of_a_result_is_under_test_whatever_runs_beside_it():
+    link = {"capacity_mbps": 20, "one_way_delay_ms": 15, "buffer_bdp": 2}
+    beside = {"alg": "cubic", "start_s": 0.5, "count": 2}
+    tested = {"alg": "cubic", "under_test": True, "start_s": 2}
+    scenario = Scenario(link=link, flow=[beside, tested], duration_s=4)
+    assert [simulate(scenario, alg).flow.start_s for alg in ("cubic", "reno")] == [2.0, 2.0]
+    row = sweep(scenario, "cubic", progress=False).rows[0]
+    assert row.figure("start_s").mean == 2.0
+
+
 def test_a_table_for_pandas():
     pandas = pytest.importorskip("pandas")
     table = simulate(SHORT, "reno").to_pandas()
