@@ -191,12 +191,14 @@ def environments(args: Arguments, seed: int, envs: int, algorithm: str = "sage")
     ]
 
 
-def growth(window: np.ndarray, rtt_ms: np.ndarray, interval_ms: float = INTERVAL_MS) -> np.ndarray:
-    """log2 of the window's growth per interval over the round trip that follows: [steps, links] of windows
-    at the questions and round-trip times to [steps, links]."""
+def growth(
+    window: np.ndarray, rtt_ms: np.ndarray, length: np.ndarray, interval_ms: float = INTERVAL_MS
+) -> np.ndarray:
+    """log2 of the window's growth per interval over the round trip that follows, as far as the episode goes: [steps, links]
+    of windows at the questions and round-trip times, and lengths of the episodes [links], to [steps, links]."""
     steps = len(window)
     ahead = np.clip(np.ceil(rtt_ms / interval_ms), 1, 25).astype(np.int64)
-    end = np.minimum(np.arange(steps)[:, None] + ahead, steps - 1)
+    end = np.minimum(np.arange(steps)[:, None] + ahead, length - 1)
     later = np.take_along_axis(window, end, axis=0)
     per = np.maximum(end - np.arange(steps)[:, None], 1)
     ratio = np.maximum(later, 1.0) / np.maximum(window, 1.0)
@@ -238,7 +240,7 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
         bar.update()
     bar.close()
     if not policy:
-        rows["action"] = list(growth(np.stack(rows["window"]), np.stack(rows["rtt"])))
+        rows["action"] = list(growth(np.stack(rows["window"]), np.stack(rows["rtt"]), length))
     return {name: np.stack(rows[name]).swapaxes(0, 1) for name in COLUMNS} | {"length": length}
 
 

@@ -22,7 +22,10 @@ def test_growth_is_averaged_over_the_round_trip_to_come() -> None:
     window = np.array([[10.0], [10.0], [20.0], [20.0], [5.0]])
     rtt = np.array([[40.0], [40.0], [40.0], [10.0], [10.0]])
     # Two intervals ahead three times (half a doubling each, then −2/2), then one; none after the last.
-    assert sage.growth(window, rtt)[:, 0].tolist() == pytest.approx([0.5, 0.5, -1.0, -1.0, 0.0])
+    five = np.array([5])
+    assert sage.growth(window, rtt, five)[:, 0].tolist() == pytest.approx([0.5, 0.5, -1.0, -1.0, 0.0])
+    # The last two windows are of another link.
+    assert sage.growth(window, rtt, five - 2)[:3, 0].tolist() == pytest.approx([0.5, 1.0, 0.0])
 
 
 def test_returns_are_means_and_compare_algorithms_on_the_same_link() -> None:
