@@ -276,7 +276,7 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
 
 def pool_key(args: Arguments) -> str:
     """What a pool depends on."""
-    links = f"links {args.links} episode {args.episode_s} seed {args.seed}"
+    links = f"links {args.links} episode {args.episode_s} seed {args.seed} loss weight {args.loss_weight}"
     return f"{args.pool_algorithms} {links} {common.training_ranges(args)}"
 
 

@@ -163,6 +163,8 @@ def test_the_seed_decides_the_run(tmp_path: Path) -> None:
 
 def test_a_pool_of_other_arguments_is_refused(tmp_path: Path, capsys) -> None:
     run(tmp_path / "a", 2)
-    with pytest.raises(SystemExit):
-        run(tmp_path / "b", 2, "--pool", str(tmp_path / "a/pool.npz"), "--links", "4")
-    assert "pool.npz" in capsys.readouterr().err
+    # The rewards in it know the weight of a loss.
+    for other in (["--links", "4"], ["--loss-weight", "5"]):
+        with pytest.raises(SystemExit):
+            run(tmp_path / "b", 2, "--pool", str(tmp_path / "a/pool.npz"), *other)
+        assert "pool.npz" in capsys.readouterr().err
