@@ -44,6 +44,11 @@ def test_a_solution_passes_on_any_links(number, key):
     assert (outcome.score is not None) == (number == "06")
 
 
+def test_the_law_of_lab_3_has_the_time_that_it_takes():
+    """A key that draws long links, on which a packet less per round trip empties no queue within the run."""
+    assert check("03", SOLUTIONS / "lab03.py", key="key17").passed
+
+
 def test_a_key_draws_the_links(tmp_path):
     rows = [
         [row.what for row in check("03", labs()["03"].starter, key=key).rows] for key in ("one", "one", "two")
