@@ -13,6 +13,7 @@ import pytest
 from anole_lab import check, check_here, jail, labs
 from anole_lab.cli import main
 from anole_lab.grade import Submission, grade, leaderboard, submissions, write_csv
+from anole_lab.lab import load
 from anole_lab.notebook import notebook
 from anole_lab.sandbox import kernel_refuses, sandboxed
 
@@ -47,6 +48,12 @@ def test_a_solution_passes_on_any_links(number, key):
 def test_the_law_of_lab_3_has_the_time_that_it_takes():
     """A key that draws long links, on which a packet less per round trip empties no queue within the run."""
     assert check("03", SOLUTIONS / "lab03.py", key="key17").passed
+
+
+def test_a_rule_that_asks_no_policy_is_no_hybrid():
+    rule = load(SOLUTIONS / "lab03.py", "solution").Vegas
+    outcome = check_here("06", {"Hybrid": type("Hybrid", (rule,), {})}, key="two")
+    assert [row.what.split(" goes")[0] for row in outcome.rows if not row.passed] == ["capacity"]
 
 
 def test_a_key_draws_the_links(tmp_path):
