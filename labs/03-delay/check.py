@@ -8,6 +8,9 @@ import anole_ccp
 
 from anole_lab.lab import Checker, needs
 
+#: Rows of a check that no error cuts short.
+ROWS = 6
+
 
 def check(submission: Any, checker: Checker) -> None:
     """Two deep buffers, a shallow one, and a link whose capacity falls to a third."""

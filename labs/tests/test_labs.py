@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anole_ccp
 import pytest
 
 from anole_lab import check, check_here, jail, labs
@@ -42,7 +43,22 @@ def test_a_starter_runs_fails_and_teaches(number):
 def test_a_solution_passes_on_any_links(number, key):
     outcome = check(number, SOLUTIONS / f"lab{number}.py", key=key)
     assert outcome.passed, str(outcome)
+    assert outcome.of == outcome.asked == len(outcome.rows)
     assert (outcome.score is not None) == (number == "06")
+
+
+@pytest.mark.parametrize(
+    ("number", "right", "wrong", "met"), [("04", "jain", "Fair", 3), ("05", "utility", "Prober", 4)]
+)
+def test_what_an_error_kept_from_being_tried_is_not_met(number, right, wrong, met):
+    class Broken(anole_ccp.Algorithm):
+        def on_flow(self, flow):
+            raise ValueError("not written yet")
+
+    done = load(SOLUTIONS / f"lab{number}.py", "solution")
+    outcome = check_here(number, {right: getattr(done, right), wrong: Broken})
+    assert "not written yet" in outcome.error
+    assert (outcome.met, outcome.of) == (met, outcome.asked) and outcome.points < 0.5
 
 
 def test_the_law_of_lab_3_has_the_time_that_it_takes():
