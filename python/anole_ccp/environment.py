@@ -15,7 +15,7 @@ from .schema import Schema
 from .schema import load as load_schema
 
 STATS: tuple[str, ...] = tuple(_anole.step_names())
-"""Names of the columns of `stats`, with their units; see `Step` in `evaluation/sim/src/engine/control.rs`."""
+"""Names of the columns of `stats`, with their units; see `Step` in `evaluation/sim/src/pilot.rs`."""
 
 Floats = NDArray[np.float32]
 
