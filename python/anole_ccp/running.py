@@ -131,8 +131,8 @@ _T = (
 
 
 def _student(degrees: int) -> float:
-    # Beyond the table the first term of Cornish and Fisher's expansion is good to 0.001.
-    return _T[degrees - 1] if degrees <= len(_T) else 1.960 + 2.372 / degrees
+    # Beyond the table two terms of Cornish and Fisher's expansion are good to 0.001.
+    return _T[degrees - 1] if degrees <= len(_T) else 1.960 + 2.372 / degrees + 2.822 / degrees**2
 
 
 @dataclasses.dataclass(frozen=True)
