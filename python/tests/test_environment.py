@@ -106,6 +106,8 @@ def test_cross_traffic_and_late_starts_are_seen():
         ({"ranges": "everything"}, "no ranges are named"),
         ({"ranges": SHORT.replace(rtt_ms=(0.0, 5.0))}, "rtt_ms"),
         ({"n": 0}, "n = 0"),
+        ({"seed": -1}, "seed = -1"),
+        ({"threads": -1}, "threads = -1"),
         ({"params": {"no_such": 1.0}}, "no_such"),
     ],
 )
