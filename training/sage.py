@@ -558,6 +558,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Records the pool if need be, trains, and gives the figures of the last updates."""
     args = common.parse(Arguments, argv, "Trains the policy sage offline from a pool of classic algorithms.")
     common.seed_all(args)
+    length = args.burn_in + args.sequence
+    if args.replay < 2 * length * args.envs:
+        fail(
+            f"--replay {args.replay} is too small: give {2 * length * args.envs}, two sequences of every flow"
+        )
     schema, device = sized(args.hidden), torch.device(args.device)
     run = common.Run("sage", args, argv, common.training_ranges(args))
     pool = make_pool(args, Path(args.pool) if args.pool else run.folder / "pool.npz")
@@ -577,7 +582,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         args, functools.partial(environments, args), functools.partial(Driver, schema), run.step
     )
     corrections = Corrections(args.replay // args.envs, args.envs, schema.inputs)
-    fair_share, length = common.FairShare(args.envs), args.burn_in + args.sequence
+    fair_share = common.FairShare(args.envs)
     figures: dict[str, float] = {}
     while not run.over():
         corrected = run.progress() >= 1.0 - args.corrected

@@ -168,3 +168,10 @@ def test_a_pool_of_other_arguments_is_refused(tmp_path: Path, capsys) -> None:
         with pytest.raises(SystemExit):
             run(tmp_path / "b", 2, "--pool", str(tmp_path / "a/pool.npz"), *other)
         assert "pool.npz" in capsys.readouterr().err
+
+
+def test_a_replay_that_holds_no_sequence_is_refused(tmp_path: Path, capsys) -> None:
+    # Of burn-in and sequence 16 intervals, twice, for four flows.
+    with pytest.raises(SystemExit):
+        run(tmp_path, 2, "--replay", "127")
+    assert "give 128" in capsys.readouterr().err
