@@ -109,6 +109,7 @@ def test_cross_traffic_and_late_starts_are_seen():
         ({"seed": -1}, "seed = -1"),
         ({"threads": -1}, "threads = -1"),
         ({"params": {"no_such": 1.0}}, "no_such"),
+        ({"ranges": SHORT.replace(cross_flows=(0, 1), cross_algs=("bbr", "cubi"))}, "cross_algs: .*cubic"),
     ],
 )
 def test_nonsense_is_refused_with_the_reason(options, reason):
