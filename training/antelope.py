@@ -207,10 +207,17 @@ def logged(paths: Sequence[Path]) -> tuple[Rows, Rows]:
     every fifth flow, to judge by."""
     flows: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for path in paths:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            sys.exit(str(error))
+        for number, line in enumerate(lines, 1):
             try:
                 unit = json.loads(line)
-                flows.setdefault((str(path), unit["flow"]), []).append({"arm": unit["arm"], **unit})
+                unit = unit | {name: float(unit[name]) for name in (*FEATURES, "at_s", "reward", "srtt_ms")}
+                if unit["arm"] not in ARMS:
+                    raise ValueError(f'no law is named "{unit["arm"]}"')
+                flows.setdefault((str(path), unit["flow"]), []).append(unit)
             except (ValueError, KeyError, TypeError) as error:
                 sys.exit(f"{path}:{number}: no data unit ({error}); --antelope-log writes them")
     if len(flows) < HELD_OUT:

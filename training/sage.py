@@ -191,12 +191,14 @@ def environments(args: Arguments, seed: int, envs: int, algorithm: str = "sage")
     ]
 
 
-def growth(window: np.ndarray, rtt_ms: np.ndarray, interval_ms: float = INTERVAL_MS) -> np.ndarray:
-    """log2 of the window's growth per interval over the round trip that follows: [steps, links] of windows
-    at the questions and round-trip times to [steps, links]."""
+def growth(
+    window: np.ndarray, rtt_ms: np.ndarray, length: np.ndarray, interval_ms: float = INTERVAL_MS
+) -> np.ndarray:
+    """log2 of the window's growth per interval over the round trip that follows, as far as the episode goes: [steps, links]
+    of windows at the questions and round-trip times, and lengths of the episodes [links], to [steps, links]."""
     steps = len(window)
     ahead = np.clip(np.ceil(rtt_ms / interval_ms), 1, 25).astype(np.int64)
-    end = np.minimum(np.arange(steps)[:, None] + ahead, steps - 1)
+    end = np.minimum(np.arange(steps)[:, None] + ahead, length - 1)
     later = np.take_along_axis(window, end, axis=0)
     per = np.maximum(end - np.arange(steps)[:, None], 1)
     ratio = np.maximum(later, 1.0) / np.maximum(window, 1.0)
@@ -238,7 +240,7 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
         bar.update()
     bar.close()
     if not policy:
-        rows["action"] = list(growth(np.stack(rows["window"]), np.stack(rows["rtt"])))
+        rows["action"] = list(growth(np.stack(rows["window"]), np.stack(rows["rtt"]), length))
     return {name: np.stack(rows[name]).swapaxes(0, 1) for name in COLUMNS} | {"length": length}
 
 
@@ -274,7 +276,7 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
 
 def pool_key(args: Arguments) -> str:
     """What a pool depends on."""
-    links = f"links {args.links} episode {args.episode_s} seed {args.seed}"
+    links = f"links {args.links} episode {args.episode_s} seed {args.seed} loss weight {args.loss_weight}"
     return f"{args.pool_algorithms} {links} {common.training_ranges(args)}"
 
 
@@ -556,6 +558,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Records the pool if need be, trains, and gives the figures of the last updates."""
     args = common.parse(Arguments, argv, "Trains the policy sage offline from a pool of classic algorithms.")
     common.seed_all(args)
+    length = args.burn_in + args.sequence
+    if args.replay < 2 * length * args.envs:
+        fail(
+            f"--replay {args.replay} is too small: give {2 * length * args.envs}, two sequences of every flow"
+        )
     schema, device = sized(args.hidden), torch.device(args.device)
     run = common.Run("sage", args, argv, common.training_ranges(args))
     pool = make_pool(args, Path(args.pool) if args.pool else run.folder / "pool.npz")
@@ -575,7 +582,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         args, functools.partial(environments, args), functools.partial(Driver, schema), run.step
     )
     corrections = Corrections(args.replay // args.envs, args.envs, schema.inputs)
-    fair_share, length = common.FairShare(args.envs), args.burn_in + args.sequence
+    fair_share = common.FairShare(args.envs)
     figures: dict[str, float] = {}
     while not run.over():
         corrected = run.progress() >= 1.0 - args.corrected

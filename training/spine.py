@@ -181,6 +181,12 @@ class Replay:
             self.state[at], self.age[at] = rollout["state"][t], rollout["age"][t]
             self.added += 1
 
+    def holds(self, oldest: int, held: int, length: int) -> bool:
+        """Whether any sequence of `length` intervals is whole."""
+        first = oldest + np.arange(held - length + 1)
+        span = self.age[(first + length - 1) % self.length] - self.age[first % self.length]
+        return bool((span == length - 1).any())
+
     def sample(self, rng: np.random.Generator, batch: int, length: int, device: torch.device) -> dict:
         """`batch` sequences of `length` intervals within one episode each: tensors [length, batch, …], and
         the state before the first interval."""
@@ -192,6 +198,8 @@ class Replay:
             row = rng.integers(0, self.rows, 2 * batch)
             last = (start + length - 1) % self.length
             whole = self.age[last, row] - self.age[start % self.length, row] == length - 1
+            if not whole.any() and not self.holds(oldest, held, length):
+                common.fail(f"no episode has the {length} intervals of a sequence: give more --episode-s")
             starts, rows = np.concatenate([starts, start[whole]]), np.concatenate([rows, row[whole]])
         starts, rows = starts[:batch], rows[:batch]
         at = (starts[None, :] + np.arange(length)[:, None]) % self.length

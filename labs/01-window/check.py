@@ -8,6 +8,9 @@ import anole_ccp
 
 from anole_lab.lab import Checker, needs
 
+#: Rows of a check that no error cuts short.
+ROWS = 12
+
 #: Windows whose outcome is predicted, in bandwidth-delay products.
 WINDOWS = (0.4, 0.8, 1.3, 1.8)
 #: Wire bytes of a packet over the payload that a window counts.

@@ -9,6 +9,9 @@ import numpy as np
 
 from anole_lab.lab import Checker, needs
 
+#: Rows of a check that no error cuts short.
+ROWS = 11
+
 
 def check(submission: Any, checker: Checker) -> None:
     """Reads the program, then runs it alone, in company, and over QUIC."""

@@ -9,6 +9,9 @@ import anole_ccp
 
 from anole_lab.lab import Checker, needs
 
+#: Rows of a check that no error cuts short.
+ROWS = 12
+
 
 def check(submission: Any, checker: Checker) -> None:
     """The index, then the flows."""

@@ -8,6 +8,9 @@ import anole_ccp
 
 from anole_lab.lab import Checker, needs
 
+#: Rows of a check that no error cuts short.
+ROWS = 9
+
 
 def check(submission: Any, checker: Checker) -> None:
     """The function, then the flows."""

@@ -11,6 +11,9 @@ import anole_ccp
 
 from anole_lab.lab import Checker, needs
 
+#: Rows of a check that no error cuts short.
+ROWS = 16
+
 Policy = Callable[[Any], "float | None"]
 
 #: Payload of a full packet over its length.
@@ -49,6 +52,7 @@ def check(submission: Any, checker: Checker) -> None:
     for number in checker.each(2):
         scores += _plain(checker, number, hybrid)
     scores += _hostile(checker, hybrid)
+    scores.append(_growing(checker, hybrid))
     _real(checker, hybrid)
     checker.score = sum(scores) / len(scores)
 
@@ -126,6 +130,26 @@ def _hostile(checker: Checker, hybrid: Any) -> list[float]:
         )
         found.append(min(score(result, 2 * delay), 1.0))
     return found
+
+
+def _growing(checker: Checker, hybrid: Any) -> float:
+    """A long path whose capacity grows, under a policy that knows it: a packet per round trip takes half a minute."""
+    low, delay, at_s = checker.links.between(12, 15), checker.links.between(36, 42), 8.0
+    before, after = (policies(mbps, 0)["good"] for mbps in (low, 5 * low))
+    link = {"capacity_mbps": low, "one_way_delay_ms": delay, "buffer_bdp": 1}
+    change = {"at_s": at_s, "link": "bottleneck", "capacity_mbps": 5 * low}
+    scenario = anole_ccp.Scenario(
+        name="capacity grows", link=link, change=change, duration_s=24, warmup_s=at_s + 4
+    )
+    good = _with(hybrid, lambda report: (after if report.now_s >= at_s else before)(report), "good")
+    result = checker.run(scenario, good, seed=1)
+    checker.expect(
+        f"capacity goes from {low:g} to {5 * low:g} Mbps, {2 * delay:g} ms, good policy: utilisation from 4 s later on",
+        result.links[0].utilization,
+        least=0.7,
+        hint="The policy knows at once what your rule takes long to find: let the rule go on from a rate that has won.",
+    )
+    return score(result, 2 * delay)
 
 
 def _real(checker: Checker, hybrid: Any) -> None:

@@ -27,6 +27,8 @@ class Outcome:
     error: str
     score: float | None
     seconds: float
+    #: Rows of a check that no error cuts short.
+    asked: int = 0
     #: The picture's runs.
     shown: list[anole_ccp.Result] = dataclasses.field(default_factory=list)
 
@@ -36,10 +38,19 @@ class Outcome:
         return not self.error and bool(self.rows) and all(row.passed for row in self.rows)
 
     @property
+    def met(self) -> int:
+        """How much of what was asked for is met."""
+        return sum(row.passed for row in self.rows)
+
+    @property
+    def of(self) -> int:
+        """How much was asked for, what an error kept from being tried as well."""
+        return max(len(self.rows) + 1, self.asked) if self.error else len(self.rows)
+
+    @property
     def points(self) -> float:
-        """Share of what was asked for that is met, 0 to 1; what the error kept from being tried counts as not met."""
-        tried = len(self.rows) + (1 if self.error else 0)
-        return sum(row.passed for row in self.rows) / tried if tried else 0.0
+        """Share of what was asked for that is met, 0 to 1."""
+        return self.met / self.of if self.of else 0.0
 
     def json(self) -> str:
         """Everything but the picture."""
@@ -65,10 +76,9 @@ class Outcome:
         lines += [f"  → {hint}" for hint in hints]
         if self.error:
             lines += ["", self.error]
-        met = sum(row.passed for row in self.rows)
         lines += [
             "",
-            f"Lab {self.lab}: {'passed' if self.passed else 'not yet'}, {met} of {len(self.rows)} met",
+            f"Lab {self.lab}: {'passed' if self.passed else 'not yet'}, {self.met} of {self.of} met",
         ]
         if self.score is not None:
             lines[-1] += f"; score {self.score:.3f}"
@@ -106,7 +116,7 @@ def _checked(lab: Lab, key: str, submission: Any) -> Outcome:
         error = _told(problem)
     seconds = round(time.monotonic() - begun, 2)
     score = None if error else checker.score
-    return Outcome(lab.number, checker.rows, error, score, seconds, checker.shown)
+    return Outcome(lab.number, checker.rows, error, score, seconds, checker.asked, checker.shown)
 
 
 def _told(problem: BaseException) -> str:

@@ -137,7 +137,7 @@ def _grade(given: argparse.Namespace) -> int:
 def _short(outcome: Outcome) -> str:
     if outcome.error:
         return outcome.error.splitlines()[0]
-    return f"{sum(row.passed for row in outcome.rows)} of {len(outcome.rows)} met"
+    return f"{outcome.met} of {outcome.of} met"
 
 
 def _notebooks(given: argparse.Namespace) -> int:

@@ -39,12 +39,11 @@ class Grade:
         """A line of the CSV."""
         outcome = self.outcome
         score = "" if outcome.score is None else round(outcome.score, 4)
-        met, asked = sum(row.passed for row in outcome.rows), len(outcome.rows)
         error = _cell(outcome.error.splitlines()[0] if outcome.error else "")
         digest = hashlib.sha256(self.submission.file.read_bytes()).hexdigest()
         values = (
             *(_cell(self.submission.student), self.submission.lab, outcome.passed, round(outcome.points, 3)),
-            *(met, asked, score, outcome.seconds, error, digest),
+            *(outcome.met, outcome.of, score, outcome.seconds, error, digest),
         )
         return dict(zip(COLUMNS, values, strict=True))
 

@@ -39,7 +39,9 @@ class Lab:
 
     def run_check(self, submission: Any, checker: Checker) -> None:
         """Runs the lab's own check."""
-        load(self.folder / "check.py", f"anole_lab_check_{self.number}").check(submission, checker)
+        module = load(self.folder / "check.py", f"anole_lab_check_{self.number}")
+        checker.asked = module.ROWS
+        module.check(submission, checker)
 
 
 def labs_folder() -> Path:
@@ -104,6 +106,8 @@ class Checker:
         """A check of one submission."""
         self.links = Links(key, lab)
         self.rows: list[Row] = []
+        #: Rows that the check has if no error cuts it short.
+        self.asked = 0
         #: Runs that the picture shows.
         self.shown: list[anole_ccp.Result] = []
         #: Figures for the leaderboard.

@@ -7,7 +7,7 @@ import anole_ccp
 #: Packets of its own that the rule keeps in the queue.
 LOW, HIGH = 2, 4
 #: A trial is won by this much.
-MARGIN = 1.03
+MARGIN = 1.06
 #: Intervals that a policy governs before the rule is looked at again, and that the rule governs after a lost trial.
 TRUST, WAIT, LONGEST_WAIT = 20, 8, 256
 
@@ -46,6 +46,8 @@ class Hybrid(anole_ccp.Algorithm):
             # The last two intervals' reports are of packets that were sent at the policy's rate.
             if self.value > self.rule_value * MARGIN:
                 self.state, self.left, self.wait, self.rule_value = "policy", TRUST, WAIT, self.value
+                # The rule goes on from here, and so does what is near it.
+                self.cwnd = max(offered * self.base_us / 1e6, 4 * self.mss)
             else:
                 self.leave()
         elif self.state == "policy" and (self.left <= 0 or self.value < 0.9 * self.rule_value):

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anole_ccp
 import pytest
 
 from anole_lab import check, check_here, jail, labs
 from anole_lab.cli import main
 from anole_lab.grade import Submission, grade, leaderboard, submissions, write_csv
+from anole_lab.lab import load
 from anole_lab.notebook import notebook
 from anole_lab.sandbox import kernel_refuses, sandboxed
 
@@ -41,7 +43,33 @@ def test_a_starter_runs_fails_and_teaches(number):
 def test_a_solution_passes_on_any_links(number, key):
     outcome = check(number, SOLUTIONS / f"lab{number}.py", key=key)
     assert outcome.passed, str(outcome)
+    assert outcome.of == outcome.asked == len(outcome.rows)
     assert (outcome.score is not None) == (number == "06")
+
+
+@pytest.mark.parametrize(
+    ("number", "right", "wrong", "met"), [("04", "jain", "Fair", 3), ("05", "utility", "Prober", 4)]
+)
+def test_what_an_error_kept_from_being_tried_is_not_met(number, right, wrong, met):
+    class Broken(anole_ccp.Algorithm):
+        def on_flow(self, flow):
+            raise ValueError("not written yet")
+
+    done = load(SOLUTIONS / f"lab{number}.py", "solution")
+    outcome = check_here(number, {right: getattr(done, right), wrong: Broken})
+    assert "not written yet" in outcome.error
+    assert (outcome.met, outcome.of) == (met, outcome.asked) and outcome.points < 0.5
+
+
+def test_the_law_of_lab_3_has_the_time_that_it_takes():
+    """A key that draws long links, on which a packet less per round trip empties no queue within the run."""
+    assert check("03", SOLUTIONS / "lab03.py", key="key17").passed
+
+
+def test_a_rule_that_asks_no_policy_is_no_hybrid():
+    rule = load(SOLUTIONS / "lab03.py", "solution").Vegas
+    outcome = check_here("06", {"Hybrid": type("Hybrid", (rule,), {})}, key="two")
+    assert [row.what.split(" goes")[0] for row in outcome.rows if not row.passed] == ["capacity"]
 
 
 def test_a_key_draws_the_links(tmp_path):

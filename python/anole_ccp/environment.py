@@ -15,7 +15,7 @@ from .schema import Schema
 from .schema import load as load_schema
 
 STATS: tuple[str, ...] = tuple(_anole.step_names())
-"""Names of the columns of `stats`, with their units; see `Step` in `evaluation/sim/src/engine/control.rs`."""
+"""Names of the columns of `stats`, with their units; see `Step` in `evaluation/sim/src/pilot.rs`."""
 
 Floats = NDArray[np.float32]
 
@@ -64,6 +64,8 @@ class VectorEnv:
         self.ranges = Ranges.named(ranges) if isinstance(ranges, str) else ranges
         if episode_s is not None:
             self.ranges = self.ranges.replace(duration_s=float(episode_s))
+        if seed < 0 or (threads or 0) < 0:
+            raise ValueError(f"seed = {seed}, threads = {threads}: neither is below 0")
         self.num_envs = n
         self.threads = threads or os.cpu_count() or 1
         self.seed = seed

@@ -28,18 +28,26 @@ def power_reward(stats: NDArray[np.float32]) -> NDArray[np.float32]:
     return reward
 
 
-def _spaces(env: VectorEnv) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
+def _spaces(env: VectorEnv) -> tuple[gymnasium.spaces.Box, gymnasium.Space[Any]]:
     features = env.schema.data["feature"]
     history = env.schema.data.get("history", 1)
     low, high = (np.array([f["clip"][i] for f in features] * history, np.float32) for i in range(2))
-    actions = gymnasium.spaces.Box(-1.0, 1.0, (env.schema.outputs,), np.float32)
+    action = env.schema.data["action"]
+    actions: gymnasium.Space[Any]
+    if "table" in action:
+        actions = gymnasium.spaces.Discrete(len(action["table"]))
+    else:
+        # Parameters, and a trigger, have no bounds of their own.
+        least, most = action.get("low", -1.0), action.get("high", 1.0)
+        actions = gymnasium.spaces.Box(least, most, (env.schema.outputs,), np.float32)
     return gymnasium.spaces.Box(low, high, dtype=np.float32), actions
 
 
 class GymVectorEnv(gymnasium.vector.VectorEnv):
     """`anole_ccp.VectorEnv` as a `gymnasium.vector.VectorEnv` with autoreset in the same step.
 
-    Observations are the network's input, within the features' clips; actions its outputs, in [-1, 1].
+    Observations are the network's input, within the features' clips; actions its outputs, within the bounds of the
+    schema's action, or the number of an entry of its table.
     Episodes are truncated, never terminated. `info` holds `stats` and, after an end, `final_obs` with the
     mask `_final_obs`.
     """

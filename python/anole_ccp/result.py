@@ -110,9 +110,9 @@ class LinkResult:
 class Result:
     """One run of a scenario."""
 
-    def __init__(self, run: _anole.Run) -> None:
-        """What the extension returned."""
-        self._run = run
+    def __init__(self, run: _anole.Run, tested: int = 0) -> None:
+        """What the extension returned, and the number of the first flow under test."""
+        self._run, self._tested = run, tested
         self.figures: dict[str, Any] = json.loads(run.figures())
         """Every figure, with the names of `anole-eval --json`, without series."""
 
@@ -161,8 +161,8 @@ class Result:
 
     @property
     def flow(self) -> FlowResult:
-        """The first flow of the algorithm under test."""
-        return next((flow for flow in self.flows if flow.alg == self.alg), self.flows[0])
+        """The first flow under test."""
+        return self.flows[self._tested]
 
     def json(self) -> str:
         """The run as `anole-eval --json` prints it, with its series."""

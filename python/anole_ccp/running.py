@@ -86,7 +86,8 @@ def _run(
         name = alg
     asked = None if policy is None else str(policy)
     run = _anole.simulate(scenario._scenario, name, classic, asked, dict(params or {}), mine, seed, stop)
-    return Result(run)
+    tested = [number for number, (_, under_test) in enumerate(scenario._scenario.flows) if under_test]
+    return Result(run, tested[0] if tested else 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,8 +131,8 @@ _T = (
 
 
 def _student(degrees: int) -> float:
-    # Beyond the table the first term of Cornish and Fisher's expansion is good to 0.001.
-    return _T[degrees - 1] if degrees <= len(_T) else 1.960 + 2.372 / degrees
+    # Beyond the table two terms of Cornish and Fisher's expansion are good to 0.001.
+    return _T[degrees - 1] if degrees <= len(_T) else 1.960 + 2.372 / degrees + 2.822 / degrees**2
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import _anole
 
 TABLES = ("link", "change", "random_change", "flow")
@@ -171,12 +173,13 @@ def _toml(scenario: Mapping[str, Any]) -> str:
 def _value(value: Any) -> str:
     """A value as TOML."""
     match value:
-        case bool():
+        case bool() | np.bool_():
             return "true" if value else "false"
         case str():
-            return json.dumps(value)
-        case int():
-            return str(value)
+            # What JSON escapes beyond the basic plane is no TOML.
+            return json.dumps(value, ensure_ascii=False)
+        case int() | np.integer():
+            return str(int(value))
         case Mapping():
             return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
         case list() | tuple():

@@ -9,7 +9,7 @@ use crate::peers::PEER;
 use anole_model::{Dur, Time};
 use anole_policies::{Policies, Schema};
 use anole_sim::control::{Controlled, Pilot, PilotAnswer, Question, Step};
-use anole_sim::scenario::Scenario;
+use anole_sim::scenario::{FlowSpec, Scenario};
 use anole_sim::suite::{Purpose, Ranges};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -156,8 +156,17 @@ pub struct Fleet {
 impl Fleet {
     /// Starts `count` simulations; nothing runs before the first [`Fleet::round`].
     pub fn new(plan: Arc<FleetPlan>, count: usize, threads: usize) -> Result<Fleet, String> {
-        // What is wrong with the names is wrong in every episode.
+        // What is wrong with the names is wrong in every episode; but whom chance lets compete may first be seen after hours.
         let (scenario, _) = plan.draw(0, 0);
+        let mut alone = scenario.clone();
+        alone.flows.truncate(1);
+        plan.run(&alone, Box::new(Nobody))?;
+        for alg in plan.ranges.cross_algs.iter().filter(|_| plan.ranges.cross_flows[1] > 0) {
+            let mut beside = alone.clone();
+            beside.flows.push(FlowSpec { alg: alg.clone(), under_test: false, ..alone.flows[0].clone() });
+            plan.run(&beside, Box::new(Nobody))
+                .map_err(|error| format!("ranges: cross_algs: {}", error.trim_start_matches(": ")))?;
+        }
         plan.run(&scenario, Box::new(Nobody))?;
         let outputs = plan.schema.outputs();
         let seat = |_| Seat {

@@ -106,7 +106,10 @@ def test_cross_traffic_and_late_starts_are_seen():
         ({"ranges": "everything"}, "no ranges are named"),
         ({"ranges": SHORT.replace(rtt_ms=(0.0, 5.0))}, "rtt_ms"),
         ({"n": 0}, "n = 0"),
+        ({"seed": -1}, "seed = -1"),
+        ({"threads": -1}, "threads = -1"),
         ({"params": {"no_such": 1.0}}, "no_such"),
+        ({"ranges": SHORT.replace(cross_flows=(0, 1), cross_algs=("bbr", "cubi"))}, "cross_algs: .*cubic"),
     ],
 )
 def test_nonsense_is_refused_with_the_reason(options, reason):
@@ -182,6 +185,24 @@ def test_gymnasium_accepts_the_environments():
         assert not terminated.any() and (reward <= 1.0).all()
     assert vector.single_observation_space.contains(info["final_obs"][np.flatnonzero(truncated)[0]])
     vector.close()
+
+
+@pytest.mark.parametrize(("name", "best"), [("indigo", 4), ("aurora", 20.0), ("orca", 1.0)])
+def test_actions_reach_whatever_the_schema_allows(name, best):
+    options = {"schema": name, "algorithm": name, "ranges": SHORT, "threads": 1}
+    single, vector = GymEnv(**options), GymVectorEnv(n=2, **options)
+    action = best if name == "indigo" else np.full(1, best, np.float32)
+    assert single.action_space.contains(action)
+    window = [single.reset(seed=1) and float(single.env.window()[0])]
+    for _ in range(8):
+        single.step(action)
+        window.append(float(single.env.window()[0]))
+    assert max(window) > 2 * window[0], window
+    vector.reset(seed=1)
+    actions = np.stack([action, action])
+    assert vector.action_space.contains(actions)
+    assert vector.step(actions)[0].shape == vector.observation_space.shape
+    vector.reset(seed=1), vector.step(vector.action_space.sample())
 
 
 def test_flows_of_its_own_kind_run_the_peers_policy():

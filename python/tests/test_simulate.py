@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import anole_ccp
-from anole_ccp import Algorithm, Program, Scenario, fold, simulate, suite, sweep
+from anole_ccp import Algorithm, Program, Scenario, fold, running, simulate, suite, sweep
 
 LINK = {"capacity_mbps": 12, "one_way_delay_ms": 20, "buffer_bdp": 1}
 BUFFER = {"one_way_delay_ms": 20, "buffer_packets": 30}
@@ -43,6 +43,29 @@ def test_the_same_seed_gives_the_same_run():
     lossy = Scenario(link=LINK | {"random_loss": 0.01}, duration_s=3)
     runs = [simulate(lossy, "cubic", seed=seed).flow.series.cwnd_bytes for seed in (1, 1, 2)]
     assert np.array_equal(runs[0], runs[1], equal_nan=True) and not np.array_equal(runs[0], runs[2])
+
+
+def test_the_flow_of_a_result_is_under_test_whatever_runs_beside_it():
+    link = {"capacity_mbps": 20, "one_way_delay_ms": 15, "buffer_bdp": 2}
+    beside = {"alg": "cubic", "start_s": 0.5, "count": 2}
+    tested = {"alg": "cubic", "under_test": True, "start_s": 2}
+    scenario = Scenario(link=link, flow=[beside, tested], duration_s=4)
+    assert [simulate(scenario, alg).flow.start_s for alg in ("cubic", "reno")] == [2.0, 2.0]
+    row = sweep(scenario, "cubic", progress=False).rows[0]
+    assert row.figure("start_s").mean == 2.0
+
+
+def test_a_scenario_takes_numpys_numbers_and_any_text():
+    link = {"capacity_mbps": np.float32(20), "one_way_delay_ms": np.int64(15), "buffer_packets": np.uint8(50)}
+    flow = {"count": np.int64(2), "under_test": np.bool_(True)}
+    scenario = Scenario(name="café 🚀", link=link, flow=flow, mss_bytes=np.int32(1000), duration_s=1)
+    assert scenario.name == "café 🚀" and scenario._scenario.flows == 2 * [("cubic", True)]
+
+
+def test_confidence_intervals_beyond_the_table_are_students_too():
+    # R: qt(0.975, c(30, 31, 40, 120))
+    quantiles = [(30, 2.0423), (31, 2.0395), (40, 2.0211), (120, 1.9799)]
+    assert all(abs(running._student(degrees) - t) < 0.001 for degrees, t in quantiles)
 
 
 def test_a_table_for_pandas():

@@ -63,9 +63,18 @@ def test_a_model_that_is_no_better_stays(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("{}", "units.jsonl:1"), ("no json", "units.jsonl:1"), ("", "0 flows")]
+    ("text", "told"),
+    [
+        ("{}", "units.jsonl:1"),
+        ("no json", "units.jsonl:1"),
+        ("", "0 flows"),
+        ('{"flow": 1, "arm": "bbr", "at_s": 0.1, "reward": 1.0}', "units.jsonl:1: .*rtt_ms"),
+        (json.dumps(unit(0.1, "reno", 1.0)), 'units.jsonl:1: .*no law is named "reno"'),
+    ],
 )
 def test_a_log_that_cannot_be_learnt_from_is_refused_with_its_place(text, told, tmp_path):
     (tmp_path / "units.jsonl").write_text(text)
     with pytest.raises(SystemExit, match=told):
         antelope.logged([tmp_path / "units.jsonl"])
+    with pytest.raises(SystemExit, match=r"absent\.jsonl"):
+        antelope.logged([tmp_path / "absent.jsonl"])

@@ -22,7 +22,10 @@ def test_growth_is_averaged_over_the_round_trip_to_come() -> None:
     window = np.array([[10.0], [10.0], [20.0], [20.0], [5.0]])
     rtt = np.array([[40.0], [40.0], [40.0], [10.0], [10.0]])
     # Two intervals ahead three times (half a doubling each, then −2/2), then one; none after the last.
-    assert sage.growth(window, rtt)[:, 0].tolist() == pytest.approx([0.5, 0.5, -1.0, -1.0, 0.0])
+    five = np.array([5])
+    assert sage.growth(window, rtt, five)[:, 0].tolist() == pytest.approx([0.5, 0.5, -1.0, -1.0, 0.0])
+    # The last two windows are of another link.
+    assert sage.growth(window, rtt, five - 2)[:3, 0].tolist() == pytest.approx([0.5, 1.0, 0.0])
 
 
 def test_returns_are_means_and_compare_algorithms_on_the_same_link() -> None:
@@ -160,6 +163,15 @@ def test_the_seed_decides_the_run(tmp_path: Path) -> None:
 
 def test_a_pool_of_other_arguments_is_refused(tmp_path: Path, capsys) -> None:
     run(tmp_path / "a", 2)
+    # The rewards in it know the weight of a loss.
+    for other in (["--links", "4"], ["--loss-weight", "5"]):
+        with pytest.raises(SystemExit):
+            run(tmp_path / "b", 2, "--pool", str(tmp_path / "a/pool.npz"), *other)
+        assert "pool.npz" in capsys.readouterr().err
+
+
+def test_a_replay_that_holds_no_sequence_is_refused(tmp_path: Path, capsys) -> None:
+    # Of burn-in and sequence 16 intervals, twice, for four flows.
     with pytest.raises(SystemExit):
-        run(tmp_path / "b", 2, "--pool", str(tmp_path / "a/pool.npz"), "--links", "4")
-    assert "pool.npz" in capsys.readouterr().err
+        run(tmp_path, 2, "--replay", "127")
+    assert "give 128" in capsys.readouterr().err

@@ -194,6 +194,13 @@ def test_the_seed_decides_the_run(tmp_path: Path) -> None:
     assert losses[0] != losses[2]
 
 
+def test_episodes_too_short_for_a_sequence_are_refused(tmp_path: Path, capsys) -> None:
+    # Of 200 ms: a sequence takes six intervals.
+    with pytest.raises(SystemExit):
+        run(tmp_path, 4, "--episode-s", "0.9")
+    assert "--episode-s" in capsys.readouterr().err
+
+
 def test_two_ray_workers_collect(tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     try:
