@@ -53,6 +53,24 @@ fn one_seed_gives_one_table_and_a_file_reproduces_its_score() {
     assert_eq!((&replayed[0]["kind"], &replayed[0]["scores"]), (&"replay".into(), &find["scores"]));
 }
 
+/// Whoever writes a file with a family's name gets a score, whatever its links.
+#[test]
+fn any_scenario_can_be_replayed_as_one_of_a_family() {
+    let folder = tempfile::tempdir().unwrap();
+    for family in ["swings", "jitter", "service", "cross", "crowds", "paths", "queues", "starts"] {
+        let file = folder.path().join(format!("{family}.toml"));
+        let text = format!(
+            "name = \"x\"\nsource = \"family {family}, mine\"\nduration_s = 1.0\nseed = 18446744073709551615\n[[link]]\n\
+             name = \"b\"\ncapacity_mbps = 5.0\none_way_delay_ms = 5.0\nbuffer_bdp = 1.0\n[[flow]]\nalg = \"cubic\"\n\
+             under_test = true\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let replayed =
+            lines(&eval("adversary", &["--alg", "reno", "--replay", file.to_str().unwrap(), "--json"]));
+        assert_eq!((replayed.len(), &replayed[0]["family"]), (1, &family.into()));
+    }
+}
+
 #[test]
 fn nonsense_ends_with_2_and_one_message() {
     for (options, message) in [
