@@ -72,6 +72,20 @@ fn any_scenario_can_be_replayed_as_one_of_a_family() {
 }
 
 #[test]
+fn a_policy_is_that_of_its_own_algorithm_alone() {
+    let scores = |alg: &str, against: &str| -> Vec<(String, serde_json::Value)> {
+        let options = ["--family", "swings", "--budget", "4", "--seed", "3", "--finds", "0", "--json"];
+        let rows = lines(&eval("adversary", &[&["--alg", alg, "--against", against][..], &options].concat()));
+        rows.iter().map(|row| (row["alg"].as_str().unwrap().to_string(), row["median"].clone())).collect()
+    };
+    let alone = scores("c-libra", "cubic");
+    let both = scores("c-libra+fault:low,c-libra", "cubic");
+    assert!(both[1] == alone[0] && both[0].1 != alone[0].1, "{both:?} {alone:?}");
+    let against = scores("cubic", "c-libra");
+    assert_eq!(scores("c-libra+fault:low,cubic", "c-libra")[1], against[0]);
+}
+
+#[test]
 fn nonsense_ends_with_2_and_one_message() {
     for (options, message) in [
         (&["--alg", "cubick"][..], "did you mean cubic?"),
