@@ -166,6 +166,8 @@ impl Statistic {
         values.sort_by(f64::total_cmp);
         let whole = mean(&values);
         match self {
+            // One run has neither; 0 would meet any target.
+            Statistic::Range | Statistic::Deviation if values.len() < 2 => f64::NAN,
             Statistic::P10 => values.get(values.len() / 10).copied().unwrap_or(f64::NAN),
             Statistic::Range => match (values.first(), values.last()) {
                 (Some(low), Some(high)) => high - low,
@@ -173,7 +175,7 @@ impl Statistic {
             },
             Statistic::Deviation => {
                 let squares: f64 = values.iter().map(|x| (x - whole) * (x - whole)).sum();
-                (squares / (values.len().max(2) - 1) as f64).sqrt()
+                (squares / (values.len() - 1) as f64).sqrt()
             }
         }
     }
@@ -206,5 +208,20 @@ fn holds(target: Target, value: f64) -> bool {
         Target::AtLeast(low) => value >= low,
         Target::AtMost(high) => value <= high,
         Target::Within(low, high) => (low..=high).contains(&value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_has_no_spread() {
+        for statistic in [Statistic::Range, Statistic::Deviation] {
+            assert!(statistic.of(vec![0.9]).is_nan() && statistic.of(Vec::new()).is_nan(), "{statistic:?}");
+        }
+        assert_eq!(Statistic::Range.of(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(Statistic::Deviation.of(vec![1.0, 3.0]), 2f64.sqrt());
+        assert_eq!(Statistic::P10.of(vec![0.9]), 0.9);
     }
 }
