@@ -364,6 +364,23 @@ fn runs_in_real_time_are_kept_when_the_rest_is_broken_off() {
     assert!(!folder.path().join("anole-fig12.csv").exists());
 }
 
+/// What a figure compares with runs whatever is left out.
+#[test]
+fn without_peers_no_figure_lacks_its_reference() {
+    let figures = text(&reproduce(&["anole-jitter", "libra-fig9", "--quick", "--alone", "--json"]));
+    let of = |id: &str| {
+        let all = figures.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        all.filter(|figure| figure["id"] == id).collect::<Vec<_>>()
+    };
+    assert_eq!([of("anole-jitter").len(), of("libra-fig9").len()], [6, 10]);
+    for figure in [of("anole-jitter"), of("libra-fig9")].concat() {
+        assert!(figure["mean"].is_f64(), "{figure}");
+    }
+    let cubics = |id: &str| text(&reproduce(&[id, "--quick", "--alone", "--only", "2.1"]));
+    assert!(cubics("libra-fig9").contains("\"alg\":\"b-libra\""));
+    assert!(cubics("anole-jitter").contains("\"alg\":\"anole\""));
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_in_a_line() {
     let refused = |options: &[&str]| {

@@ -7,7 +7,7 @@
 
 use super::figures::figures;
 use super::file::Raw;
-use super::outcome::{Cell, CellRuns, Contender, Figure, Packets, Results};
+use super::outcome::{Cell, CellRuns, Contender, Figure, Results};
 use super::panels::panels;
 use super::picture::Panel;
 use std::path::{Path, PathBuf};
@@ -56,10 +56,5 @@ impl Experiment {
             Some(folder) if scenario.ends_with(".toml") => folder.join(scenario),
             _ => PathBuf::from(scenario),
         }
-    }
-
-    /// How it runs with real packets.
-    pub fn packets(&self) -> Packets {
-        self.raw.packets()
     }
 }

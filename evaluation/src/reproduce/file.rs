@@ -5,7 +5,7 @@
 //! experiment is about.
 
 use super::measure::Measure;
-use super::outcome::{Cell, Contender, Links, Packets, Setting, Source};
+use super::outcome::{Cell, Contender, Links, Setting, Source};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Value;
@@ -57,9 +57,12 @@ fn one() -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RawPackets {
+    /// The subject alone, unless its peers are asked for or its figures compare with them.
     #[default]
     Tested,
+    /// With the peers.
     Everyone,
+    /// Not at all.
     Never,
 }
 
@@ -297,13 +300,18 @@ impl Raw {
         Ok(all)
     }
 
-    /// With real packets.
-    pub fn packets(&self) -> Packets {
-        match self.packets {
-            RawPackets::Tested => Packets::Tested,
-            RawPackets::Everyone => Packets::Everyone,
-            RawPackets::Never => Packets::Never(self.packets_reason.clone()),
-        }
+    /// Why it does not run with real packets, if it does not.
+    pub fn without_packets(&self) -> Option<&str> {
+        (self.packets == RawPackets::Never).then_some(&self.packets_reason)
+    }
+
+    /// True where the peers always run: figures compare with them.
+    pub fn with_peers(&self) -> bool {
+        let compares = |figure: &RawFigure| {
+            let others = |per: &RawReference| per.all || !per.contenders.is_empty();
+            figure.per.as_ref().is_some_and(others) || !figure.only_if.is_empty()
+        };
+        self.packets == RawPackets::Everyone || self.figures.iter().any(compares)
     }
 
     /// Every contender in every setting that it runs in.
