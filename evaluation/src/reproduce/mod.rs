@@ -430,7 +430,8 @@ fn write_all(
     let id = &experiment.id;
     let plot = picture::draw(&panels);
     output::write_whole(folder, &format!("{id}.svg"), &plot)?;
-    let png = png::draw(&plot)?;
+    // A file need not have panels.
+    let png = if panels.is_empty() { None } else { png::draw(&plot)? };
     if let Some(png) = &png {
         output::write_whole(folder, &format!("{id}.png"), png)?;
     }
