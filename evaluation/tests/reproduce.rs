@@ -302,12 +302,38 @@ fn an_experiment_of_ones_own_is_a_file() {
         2,
         "{lines}"
     );
+    // One that draws nothing has its tables nevertheless.
+    let (figures, _panels) = OWN.split_once("[[panel]]").unwrap();
+    std::fs::write(at("mine.toml"), figures).unwrap();
+    let out = at("out");
+    assert_eq!(text(&reproduce(&[&file, "--out", out.to_str().unwrap()])), lines);
+    check_csv(&out.join("mine.csv"));
+    // The subject runs, by whatever name it stands among the contenders.
+    std::fs::write(at("mine.toml"), OWN.replacen("\"subject\"", "\"copa\"", 1)).unwrap();
+    assert_eq!(text(&reproduce(&[&file])), lines);
     for (from, to, hint) in [
         ("\"utilization\"", "\"utilisation\"", "unknown variant `utilisation`"),
         ("{bdp} BDP\"\nmeasure", "{bpd} BDP\"\nmeasure", "{bpd} is not known here"),
         ("for = [\"bdp\"]", "for = [\"dbp\"]", "no such axis; there are bdp"),
         ("title = \"shallow", "titel = \"shallow", "unknown field `titel`"),
         ("link.toml", "none.toml", "none.toml"),
+        ("seeds = [2, 1]", "seeds = [0, 1]", "seeds = [0, 1]: give two numbers from 1 to 10000"),
+        (
+            "per = { contenders = [\"reno\"] }",
+            "per = { contenders = [\"renno\"] }",
+            "no contender \"renno\" in 0.1 BDP",
+        ),
+        (
+            "measure = \"utilization\"\nper",
+            "contender = \"vegas\"\nmeasure = \"utilization\"\nper",
+            "no such contender there",
+        ),
+        ("scenario = \"link.toml\"", "suite = true", "the random suite has none"),
+        (
+            "\"reno\"]\n",
+            "\"reno\", { label = \"x\", settings = [\"0.2 BDP\"] }]\n",
+            "contender \"x\": no setting \"0.2 BDP\"; there are 0.1 BDP, 0.5 BDP",
+        ),
     ] {
         std::fs::write(at("mine.toml"), OWN.replacen(from, to, 1)).unwrap();
         let output = reproduce(&[&file]);

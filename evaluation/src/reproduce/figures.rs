@@ -55,6 +55,7 @@ fn one(
     };
     for condition in &figure.only_if {
         let who = fill(&condition.contender, &names)?;
+        runs_there(&who, &places, results)?;
         let seen = mean(&each(&places, &who, &condition.measure, results));
         if !holds(target(&condition.bound, &names)?, seen) {
             return Ok(None);
@@ -83,7 +84,8 @@ fn one(
     }
     let values = values_of.into_iter().map(|value| value * figure.scale).collect();
     let mut cells = numbers(&places, std::slice::from_ref(&whose), results);
-    if let Some(per) = &figure.per {
+    // Read off nothing, a figure has no reference either.
+    if let Some(per) = figure.per.as_ref().filter(|_| !cells.is_empty()) {
         let (there, theirs) = references(per, &names, &places, &whose, results)?;
         cells.extend(
             numbers(&there, &theirs, results)
@@ -144,12 +146,25 @@ fn references(
     let mut contenders: Vec<String> = filled.collect::<Result<_, _>>()?;
     // Empty: there is no such candidate.
     contenders.retain(|contender| !contender.is_empty());
+    contenders.iter().try_for_each(|contender| runs_there(contender, &there, results))?;
     if per.all {
         contenders = results.contenders().into_iter().map(str::to_string).collect();
     } else if per.contenders.is_empty() {
         contenders.push(who.to_string());
     }
     Ok((there, contenders))
+}
+
+/// Refuses a contender that has no cell in these settings.
+fn runs_there(who: &str, places: &[String], results: &Results) -> Result<(), String> {
+    match places.iter().any(|place| results.number(place, who).is_some()) {
+        true => Ok(()),
+        false => Err(format!(
+            "no contender \"{who}\" in {}; there are {}",
+            places.join(", "),
+            results.contenders().join(", ")
+        )),
+    }
 }
 
 /// The numbers of some contenders' cells in some settings.

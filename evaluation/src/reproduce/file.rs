@@ -319,6 +319,17 @@ impl Raw {
         let settings = self.settings(&tested.label)?;
         let mut cells = Vec::new();
         let contenders = self.contenders(tested)?;
+        for (contender, only) in &contenders {
+            if let Some(none) = only.iter().find(|name| settings.iter().all(|setting| setting.name != **name))
+            {
+                let known: Vec<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
+                return Err(format!(
+                    "contender \"{}\": no setting \"{none}\"; there are {}",
+                    contender.label,
+                    known.join(", ")
+                ));
+            }
+        }
         for setting in &settings {
             for (contender, only) in &contenders {
                 if only.is_empty() || only.contains(&setting.name) {
@@ -336,7 +347,13 @@ impl Raw {
                 let fill = |text: &String| fill(text, &names);
                 let source = match (&raw.scenario, raw.suite) {
                     (Some(scenario), false) => Source::Scenario(fill(scenario)?),
-                    (None, true) => Source::Random,
+                    (None, true) if raw.set.is_empty() && raw.quick.is_empty() => Source::Random,
+                    (None, true) => {
+                        return Err(format!(
+                            "setting \"{}\": set and quick change a scenario, and the random suite has none",
+                            raw.name
+                        ));
+                    }
                     _ => return Err(format!("setting \"{}\": give scenario or suite = true", raw.name)),
                 };
                 let all = |texts: &[String]| texts.iter().map(fill).collect::<Result<_, _>>();
@@ -355,12 +372,15 @@ impl Raw {
 
     /// Contenders, and the settings that they run in.
     fn contenders(&self, tested: &Contender) -> Result<Vec<(Contender, Vec<String>)>, String> {
-        let mut all = Vec::new();
+        let mut all: Vec<(Contender, Vec<String>)> = Vec::new();
         for raw in &self.contenders {
             match raw {
-                RawContender::Name(name) if name == "subject" => all.push((tested.clone(), Vec::new())),
-                // A peer that is the subject has run already.
-                RawContender::Name(name) if *name == tested.label => {}
+                // A peer that is the subject, once.
+                RawContender::Name(name) if name == "subject" || *name == tested.label => {
+                    if all.iter().all(|(contender, _)| contender != tested) {
+                        all.push((tested.clone(), Vec::new()));
+                    }
+                }
                 RawContender::Name(name) => all.push((Contender::peer(name), Vec::new())),
                 RawContender::Table(table) => {
                     for names in self.combinations(&table.over, &tested.label)? {

@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
     /// Seeds of every experiment; each one's own number, at least ten, if left out (three with real packets)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(experiment::SEEDS))]
     seeds: Option<u64>,
     /// Simulations at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
