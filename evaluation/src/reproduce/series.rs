@@ -235,6 +235,11 @@ mod tests {
             Some(7.5)
         );
         assert_eq!(named("m = { name = 'lowest', from_s = 3.5 }").of(&run), Some(20.0));
+        let four = [9.0, 3.0, 2.0, 1.0].map(|mbps| flow(0.0, vec![mbps; 8], vec![None; 8]));
+        let four = super::tests::run(four.to_vec());
+        assert_eq!(named("m = { name = 'ratio', to_flow = 2, to_all = true }").of(&four), Some(4.0));
+        assert_eq!(named("m = { name = 'ratio', to_all = true }").of(&four), Some(4.5));
+        assert_eq!(named("m = { name = 'ratio', to_flow = 2 }").of(&four), Some(4.5));
         let error = Measure::try_from(Value::String("throughputt".into())).unwrap_err();
         assert!(error.contains("throughputt") && error.contains("`throughput`"), "{error}");
     }
