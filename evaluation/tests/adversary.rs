@@ -53,6 +53,38 @@ fn one_seed_gives_one_table_and_a_file_reproduces_its_score() {
     assert_eq!((&replayed[0]["kind"], &replayed[0]["scores"]), (&"replay".into(), &find["scores"]));
 }
 
+/// Whoever writes a file with a family's name gets a score, whatever its links.
+#[test]
+fn any_scenario_can_be_replayed_as_one_of_a_family() {
+    let folder = tempfile::tempdir().unwrap();
+    for family in ["swings", "jitter", "service", "cross", "crowds", "paths", "queues", "starts"] {
+        let file = folder.path().join(format!("{family}.toml"));
+        let text = format!(
+            "name = \"x\"\nsource = \"family {family}, mine\"\nduration_s = 1.0\nseed = 18446744073709551615\n[[link]]\n\
+             name = \"b\"\ncapacity_mbps = 5.0\none_way_delay_ms = 5.0\nbuffer_bdp = 1.0\n[[flow]]\nalg = \"cubic\"\n\
+             under_test = true\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let replayed =
+            lines(&eval("adversary", &["--alg", "reno", "--replay", file.to_str().unwrap(), "--json"]));
+        assert_eq!((replayed.len(), &replayed[0]["family"]), (1, &family.into()));
+    }
+}
+
+#[test]
+fn a_policy_is_that_of_its_own_algorithm_alone() {
+    let scores = |alg: &str, against: &str| -> Vec<(String, serde_json::Value)> {
+        let options = ["--family", "swings", "--budget", "4", "--seed", "3", "--finds", "0", "--json"];
+        let rows = lines(&eval("adversary", &[&["--alg", alg, "--against", against][..], &options].concat()));
+        rows.iter().map(|row| (row["alg"].as_str().unwrap().to_string(), row["median"].clone())).collect()
+    };
+    let alone = scores("c-libra", "cubic");
+    let both = scores("c-libra+fault:low,c-libra", "cubic");
+    assert!(both[1] == alone[0] && both[0].1 != alone[0].1, "{both:?} {alone:?}");
+    let against = scores("cubic", "c-libra");
+    assert_eq!(scores("c-libra+fault:low,cubic", "c-libra")[1], against[0]);
+}
+
 #[test]
 fn nonsense_ends_with_2_and_one_message() {
     for (options, message) in [

@@ -90,4 +90,10 @@ fn what_cannot_be_run_is_refused_with_what_can() {
     let error = String::from_utf8_lossy(&output.stderr).to_string();
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("there are window, rate"), "{error}");
+    // Nothing that ran is nothing that holds.
+    let output = Command::new(env!("CARGO_BIN_EXE_anole-eval"))
+        .args(["carriers", "--carrier", "in-process", "--case", "agent late"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }

@@ -54,4 +54,7 @@ fn what_cannot_be_run_is_refused_with_what_can() {
     assert!(refused(&["--case", "nonsense"]).contains("there are empty link, loss"));
     assert!(refused(&["--alg", "cubik"]).contains("did you mean cubic"));
     assert!(refused(&["--alg", "aurora"]).contains("aurora"));
+    // Nothing that ran is nothing that was borne.
+    let nothing = refused(&["--alg", "cubic", "--case", "application-limited", "--datapath", "in-process"]);
+    assert!(nothing.contains("simulated only"), "{nothing}");
 }

@@ -302,12 +302,38 @@ fn an_experiment_of_ones_own_is_a_file() {
         2,
         "{lines}"
     );
+    // One that draws nothing has its tables nevertheless.
+    let (figures, _panels) = OWN.split_once("[[panel]]").unwrap();
+    std::fs::write(at("mine.toml"), figures).unwrap();
+    let out = at("out");
+    assert_eq!(text(&reproduce(&[&file, "--out", out.to_str().unwrap()])), lines);
+    check_csv(&out.join("mine.csv"));
+    // The subject runs, by whatever name it stands among the contenders.
+    std::fs::write(at("mine.toml"), OWN.replacen("\"subject\"", "\"copa\"", 1)).unwrap();
+    assert_eq!(text(&reproduce(&[&file])), lines);
     for (from, to, hint) in [
         ("\"utilization\"", "\"utilisation\"", "unknown variant `utilisation`"),
         ("{bdp} BDP\"\nmeasure", "{bpd} BDP\"\nmeasure", "{bpd} is not known here"),
         ("for = [\"bdp\"]", "for = [\"dbp\"]", "no such axis; there are bdp"),
         ("title = \"shallow", "titel = \"shallow", "unknown field `titel`"),
         ("link.toml", "none.toml", "none.toml"),
+        ("seeds = [2, 1]", "seeds = [0, 1]", "seeds = [0, 1]: give two numbers from 1 to 10000"),
+        (
+            "per = { contenders = [\"reno\"] }",
+            "per = { contenders = [\"renno\"] }",
+            "no contender \"renno\" in 0.1 BDP",
+        ),
+        (
+            "measure = \"utilization\"\nper",
+            "contender = \"vegas\"\nmeasure = \"utilization\"\nper",
+            "no such contender there",
+        ),
+        ("scenario = \"link.toml\"", "suite = true", "the random suite has none"),
+        (
+            "\"reno\"]\n",
+            "\"reno\", { label = \"x\", settings = [\"0.2 BDP\"] }]\n",
+            "contender \"x\": no setting \"0.2 BDP\"; there are 0.1 BDP, 0.5 BDP",
+        ),
     ] {
         std::fs::write(at("mine.toml"), OWN.replacen(from, to, 1)).unwrap();
         let output = reproduce(&[&file]);
@@ -362,6 +388,23 @@ fn runs_in_real_time_are_kept_when_the_rest_is_broken_off() {
     assert!(!run.wait().unwrap().success());
     check_csv(&kept);
     assert!(!folder.path().join("anole-fig12.csv").exists());
+}
+
+/// What a figure compares with runs whatever is left out.
+#[test]
+fn without_peers_no_figure_lacks_its_reference() {
+    let figures = text(&reproduce(&["anole-jitter", "libra-fig9", "--quick", "--alone", "--json"]));
+    let of = |id: &str| {
+        let all = figures.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        all.filter(|figure| figure["id"] == id).collect::<Vec<_>>()
+    };
+    assert_eq!([of("anole-jitter").len(), of("libra-fig9").len()], [6, 10]);
+    for figure in [of("anole-jitter"), of("libra-fig9")].concat() {
+        assert!(figure["mean"].is_f64(), "{figure}");
+    }
+    let cubics = |id: &str| text(&reproduce(&[id, "--quick", "--alone", "--only", "2.1"]));
+    assert!(cubics("libra-fig9").contains("\"alg\":\"b-libra\""));
+    assert!(cubics("anole-jitter").contains("\"alg\":\"anole\""));
 }
 
 #[test]

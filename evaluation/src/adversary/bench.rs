@@ -104,9 +104,13 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Runs the algorithms under test and the references on a scenario.
-    pub fn run(&self, scenario: Scenario, seed: u64, tested: &[Contestant]) -> Result<Case> {
+    /// Runs the algorithms under test and the references on a scenario, each with its own candidates or its default ones:
+    /// those that the scenario names are the candidates of whoever it was written for.
+    pub fn run(&self, mut scenario: Scenario, seed: u64, tested: &[Contestant]) -> Result<Case> {
         self.cases.fetch_add(1, Ordering::Relaxed);
+        for flow in scenario.flows.iter_mut().filter(|flow| flow.under_test) {
+            (flow.classic, flow.policy) = (None, None);
+        }
         let mut runs = BTreeMap::new();
         for contestant in tested.iter().chain(&self.against) {
             if !runs.contains_key(&contestant.label) {

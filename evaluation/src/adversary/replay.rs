@@ -31,7 +31,7 @@ pub fn replay(bench: &Bench, file: &Path, tested: &[Contestant]) -> Result<Vec<R
         usage(format!("{}: its source names no family; give files of --out", file.display()))
     })?;
     let mut scores: Vec<Vec<f64>> = vec![Vec::new(); tested.len()];
-    for seed in (0..SEEDS).map(|next| scenario.seed + next) {
+    for seed in (0..SEEDS).map(|next| scenario.seed.wrapping_add(next)) {
         let case = bench.run(scenario.clone(), seed, tested)?;
         for (one, scores) in tested.iter().zip(&mut scores) {
             scores.push(bench.score(family, &case, one));

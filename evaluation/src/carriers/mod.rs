@@ -117,6 +117,9 @@ pub fn main(args: Args) -> Result<()> {
             runs.push((carrier, case, scenario));
         }
     }
+    if runs.is_empty() {
+        return Err(usage("no case of --case runs on a carrier of --carrier; leave one of them out"));
+    }
     let real = runs.iter().filter(|(carrier, ..)| carrier.datapath().is_some());
     let bar = emulate::progress_bar(real.fold(Dur::ZERO, |sum, (_, _, scenario)| sum + scenario.duration));
     let mut verdicts = Vec::new();

@@ -138,6 +138,11 @@ fn real(
     let agent = AgentArgs::undisturbed(args.agent_binary.clone());
     // What an application has is the simulator's: its flows always have data.
     let cases: Vec<&Case> = cases.iter().filter(|case| !case.is_simulated_only()).collect();
+    if cases.is_empty() {
+        return Err(usage(
+            "--case: what it names is simulated only; leave --datapath out, or name another case",
+        ));
+    }
     let scenarios = cases.iter().map(|case| case.scenario()).collect::<Result<Vec<_>>>()?;
     let total = scenarios.iter().fold(Dur::ZERO, |sum, scenario| sum + scenario.duration);
     let bar = emulate::progress_bar(total * algs.len() as u64);

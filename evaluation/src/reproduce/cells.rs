@@ -10,6 +10,7 @@ use anole_sim::scenario::Scenario;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The folder of cells below `--out`.
@@ -53,8 +54,10 @@ impl Cells {
         let choice = &cell.contender.choice;
         let mut hash = Sha256::new_with_prefix(&self.program);
         hash.update(format!("{carrier}\n{scenario:?}\n{choice:?}\n{seed}"));
-        // A file's content counts, not its name alone.
-        if let Some(policy) = choice.policy.as_ref().and_then(|policy| std::fs::read(policy).ok()) {
+        // A file's content counts, not its name alone, whoever names it.
+        let of_flows = scenario.flows.iter().filter_map(|flow| flow.policy.as_ref());
+        let policies: BTreeSet<&String> = choice.policy.iter().chain(of_flows).collect();
+        for policy in policies.into_iter().filter_map(|policy| std::fs::read(policy).ok()) {
             hash.update(policy);
         }
         let digits: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -93,5 +96,34 @@ impl Cells {
             flow.ideal_rtt_ms = ms;
         }
         Some(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::{Contender, Links, Setting, Source};
+    use super::*;
+
+    #[test]
+    fn a_policy_file_that_a_scenario_names_counts_with_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = folder.path().join("mine.safetensors");
+        let set = [format!("flow.policy={}", policy.display())];
+        let scenario = crate::options::load(Path::new("anole-normal"), &set).unwrap();
+        let setting = Setting {
+            name: "normal".to_string(),
+            source: Source::Scenario("anole-normal".to_string()),
+            set: set.to_vec(),
+            quick: Vec::new(),
+            links: Links::default(),
+        };
+        let cell = Cell { setting, contender: Contender::peer("anole") };
+        let cells = Cells::below(folder.path()).unwrap();
+        let name = |content: &str| {
+            std::fs::write(&policy, content).unwrap();
+            cells.name("mine", "sim", &cell, &scenario, 1)
+        };
+        let first = name("one");
+        assert!(first != name("two") && first == name("one"), "{first}");
     }
 }

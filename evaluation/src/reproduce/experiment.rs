@@ -7,10 +7,14 @@
 
 use super::figures::figures;
 use super::file::Raw;
-use super::outcome::{Cell, CellRuns, Contender, Figure, Packets, Results};
+use super::outcome::{Cell, CellRuns, Contender, Figure, Results};
 use super::panels::panels;
 use super::picture::Panel;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+
+/// Seeds that a cell may have, as for `--seeds`.
+pub const SEEDS: RangeInclusive<u64> = 1..=10_000;
 
 /// An experiment: a file, and its name.
 pub struct Experiment {
@@ -26,11 +30,21 @@ impl Experiment {
     /// Reads an experiment's file, and makes sure that its names fit together.
     pub fn parse(id: &str, text: &str, folder: Option<&Path>) -> Result<Experiment, String> {
         let raw: Raw = toml::from_str(text).map_err(|error| error.to_string().trim().to_string())?;
+        if !raw.seeds.iter().all(|seeds| SEEDS.contains(seeds)) {
+            let [least, most] = [SEEDS.start(), SEEDS.end()];
+            return Err(format!("seeds = {:?}: give two numbers from {least} to {most}", raw.seeds));
+        }
         let experiment = Experiment { id: id.to_string(), folder: folder.map(Path::to_path_buf), raw };
         let subject = Contender::peer(&experiment.raw.subject);
         let outcome = |cell| CellRuns { cell, runs: Vec::new() };
         let results = Results(experiment.cells(&subject)?.into_iter().map(outcome).collect());
-        experiment.figures(&subject.label, &results)?;
+        for figure in experiment.figures(&subject.label, &results)? {
+            // Not where figures are read off: without peers there are those of peers that did not run.
+            if figure.cells.is_empty() {
+                let all = results.contenders().join(", ");
+                return Err(format!("figure \"{}\": no such contender there; there are {all}", figure.what));
+            }
+        }
         experiment.panels(&subject.label, &results)?;
         Ok(experiment)
     }
@@ -56,10 +70,5 @@ impl Experiment {
             Some(folder) if scenario.ends_with(".toml") => folder.join(scenario),
             _ => PathBuf::from(scenario),
         }
-    }
-
-    /// How it runs with real packets.
-    pub fn packets(&self) -> Packets {
-        self.raw.packets()
     }
 }

@@ -55,6 +55,7 @@ fn one(
     };
     for condition in &figure.only_if {
         let who = fill(&condition.contender, &names)?;
+        runs_there(&who, &places, results)?;
         let seen = mean(&each(&places, &who, &condition.measure, results));
         if !holds(target(&condition.bound, &names)?, seen) {
             return Ok(None);
@@ -83,7 +84,8 @@ fn one(
     }
     let values = values_of.into_iter().map(|value| value * figure.scale).collect();
     let mut cells = numbers(&places, std::slice::from_ref(&whose), results);
-    if let Some(per) = &figure.per {
+    // Read off nothing, a figure has no reference either.
+    if let Some(per) = figure.per.as_ref().filter(|_| !cells.is_empty()) {
         let (there, theirs) = references(per, &names, &places, &whose, results)?;
         cells.extend(
             numbers(&there, &theirs, results)
@@ -144,12 +146,25 @@ fn references(
     let mut contenders: Vec<String> = filled.collect::<Result<_, _>>()?;
     // Empty: there is no such candidate.
     contenders.retain(|contender| !contender.is_empty());
+    contenders.iter().try_for_each(|contender| runs_there(contender, &there, results))?;
     if per.all {
         contenders = results.contenders().into_iter().map(str::to_string).collect();
     } else if per.contenders.is_empty() {
         contenders.push(who.to_string());
     }
     Ok((there, contenders))
+}
+
+/// Refuses a contender that has no cell in these settings.
+fn runs_there(who: &str, places: &[String], results: &Results) -> Result<(), String> {
+    match places.iter().any(|place| results.number(place, who).is_some()) {
+        true => Ok(()),
+        false => Err(format!(
+            "no contender \"{who}\" in {}; there are {}",
+            places.join(", "),
+            results.contenders().join(", ")
+        )),
+    }
 }
 
 /// The numbers of some contenders' cells in some settings.
@@ -166,6 +181,8 @@ impl Statistic {
         values.sort_by(f64::total_cmp);
         let whole = mean(&values);
         match self {
+            // One run has neither; 0 would meet any target.
+            Statistic::Range | Statistic::Deviation if values.len() < 2 => f64::NAN,
             Statistic::P10 => values.get(values.len() / 10).copied().unwrap_or(f64::NAN),
             Statistic::Range => match (values.first(), values.last()) {
                 (Some(low), Some(high)) => high - low,
@@ -173,7 +190,7 @@ impl Statistic {
             },
             Statistic::Deviation => {
                 let squares: f64 = values.iter().map(|x| (x - whole) * (x - whole)).sum();
-                (squares / (values.len().max(2) - 1) as f64).sqrt()
+                (squares / (values.len() - 1) as f64).sqrt()
             }
         }
     }
@@ -206,5 +223,20 @@ fn holds(target: Target, value: f64) -> bool {
         Target::AtLeast(low) => value >= low,
         Target::AtMost(high) => value <= high,
         Target::Within(low, high) => (low..=high).contains(&value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_has_no_spread() {
+        for statistic in [Statistic::Range, Statistic::Deviation] {
+            assert!(statistic.of(vec![0.9]).is_nan() && statistic.of(Vec::new()).is_nan(), "{statistic:?}");
+        }
+        assert_eq!(Statistic::Range.of(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(Statistic::Deviation.of(vec![1.0, 3.0]), 2f64.sqrt());
+        assert_eq!(Statistic::P10.of(vec![0.9]), 0.9);
     }
 }

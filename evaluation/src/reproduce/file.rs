@@ -5,7 +5,7 @@
 //! experiment is about.
 
 use super::measure::Measure;
-use super::outcome::{Cell, Contender, Links, Packets, Setting, Source};
+use super::outcome::{Cell, Contender, Links, Setting, Source};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Value;
@@ -57,9 +57,12 @@ fn one() -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RawPackets {
+    /// The subject alone, unless its peers are asked for or its figures compare with them.
     #[default]
     Tested,
+    /// With the peers.
     Everyone,
+    /// Not at all.
     Never,
 }
 
@@ -297,13 +300,18 @@ impl Raw {
         Ok(all)
     }
 
-    /// With real packets.
-    pub fn packets(&self) -> Packets {
-        match self.packets {
-            RawPackets::Tested => Packets::Tested,
-            RawPackets::Everyone => Packets::Everyone,
-            RawPackets::Never => Packets::Never(self.packets_reason.clone()),
-        }
+    /// Why it does not run with real packets, if it does not.
+    pub fn without_packets(&self) -> Option<&str> {
+        (self.packets == RawPackets::Never).then_some(&self.packets_reason)
+    }
+
+    /// True where the peers always run: figures compare with them.
+    pub fn with_peers(&self) -> bool {
+        let compares = |figure: &RawFigure| {
+            let others = |per: &RawReference| per.all || !per.contenders.is_empty();
+            figure.per.as_ref().is_some_and(others) || !figure.only_if.is_empty()
+        };
+        self.packets == RawPackets::Everyone || self.figures.iter().any(compares)
     }
 
     /// Every contender in every setting that it runs in.
@@ -311,6 +319,17 @@ impl Raw {
         let settings = self.settings(&tested.label)?;
         let mut cells = Vec::new();
         let contenders = self.contenders(tested)?;
+        for (contender, only) in &contenders {
+            if let Some(none) = only.iter().find(|name| settings.iter().all(|setting| setting.name != **name))
+            {
+                let known: Vec<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
+                return Err(format!(
+                    "contender \"{}\": no setting \"{none}\"; there are {}",
+                    contender.label,
+                    known.join(", ")
+                ));
+            }
+        }
         for setting in &settings {
             for (contender, only) in &contenders {
                 if only.is_empty() || only.contains(&setting.name) {
@@ -328,7 +347,13 @@ impl Raw {
                 let fill = |text: &String| fill(text, &names);
                 let source = match (&raw.scenario, raw.suite) {
                     (Some(scenario), false) => Source::Scenario(fill(scenario)?),
-                    (None, true) => Source::Random,
+                    (None, true) if raw.set.is_empty() && raw.quick.is_empty() => Source::Random,
+                    (None, true) => {
+                        return Err(format!(
+                            "setting \"{}\": set and quick change a scenario, and the random suite has none",
+                            raw.name
+                        ));
+                    }
                     _ => return Err(format!("setting \"{}\": give scenario or suite = true", raw.name)),
                 };
                 let all = |texts: &[String]| texts.iter().map(fill).collect::<Result<_, _>>();
@@ -347,12 +372,15 @@ impl Raw {
 
     /// Contenders, and the settings that they run in.
     fn contenders(&self, tested: &Contender) -> Result<Vec<(Contender, Vec<String>)>, String> {
-        let mut all = Vec::new();
+        let mut all: Vec<(Contender, Vec<String>)> = Vec::new();
         for raw in &self.contenders {
             match raw {
-                RawContender::Name(name) if name == "subject" => all.push((tested.clone(), Vec::new())),
-                // A peer that is the subject has run already.
-                RawContender::Name(name) if *name == tested.label => {}
+                // A peer that is the subject, once.
+                RawContender::Name(name) if name == "subject" || *name == tested.label => {
+                    if all.iter().all(|(contender, _)| contender != tested) {
+                        all.push((tested.clone(), Vec::new()));
+                    }
+                }
                 RawContender::Name(name) => all.push((Contender::peer(name), Vec::new())),
                 RawContender::Table(table) => {
                     for names in self.combinations(&table.over, &tested.label)? {

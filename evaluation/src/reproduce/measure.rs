@@ -187,7 +187,7 @@ enum Named {
         /// The smaller over the larger.
         #[serde(default)]
         smaller: bool,
-        /// To the mean of all flows from `to_flow` on.
+        /// The mean of the flows from `flow` up to `to_flow` over that of all from `to_flow` on.
         #[serde(default)]
         to_all: bool,
     },
@@ -311,15 +311,14 @@ impl Measure {
                     Some(share) => [flow(*number)?.stop_s * (1.0 - share), f64::MAX],
                     None => between.seconds(),
                 };
-                let ours = throughput_between(run, *number, span)?;
-                let theirs = match to_all {
-                    false => throughput_between(run, *to_flow, span)?,
-                    true => {
-                        let others = *to_flow..run.flows.len();
-                        let rates: Option<Vec<f64>> =
-                            others.map(|flow| throughput_between(run, flow, span)).collect();
-                        mean(&rates?)?
-                    }
+                let of = |flows: std::ops::Range<usize>| {
+                    let rates: Option<Vec<f64>> =
+                        flows.map(|flow| throughput_between(run, flow, span)).collect();
+                    mean(&rates?)
+                };
+                let (ours, theirs) = match to_all {
+                    false => (of(*number..number + 1)?, of(*to_flow..to_flow + 1)?),
+                    true => (of(*number..*to_flow)?, of(*to_flow..run.flows.len())?),
                 };
                 Some(if *smaller { ours.min(theirs) / ours.max(theirs) } else { ours / theirs })
             }

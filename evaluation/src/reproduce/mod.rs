@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
     /// Seeds of every experiment; each one's own number, at least ten, if left out (three with real packets)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(experiment::SEEDS))]
     seeds: Option<u64>,
     /// Simulations at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
@@ -430,7 +430,8 @@ fn write_all(
     let id = &experiment.id;
     let plot = picture::draw(&panels);
     output::write_whole(folder, &format!("{id}.svg"), &plot)?;
-    let png = png::draw(&plot)?;
+    // A file need not have panels.
+    let png = if panels.is_empty() { None } else { png::draw(&plot)? };
     if let Some(png) = &png {
         output::write_whole(folder, &format!("{id}.png"), png)?;
     }

@@ -4,17 +4,6 @@ use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::suite::interval;
 
-/// How an experiment runs with real packets, in real time, one run after the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packets {
-    /// The tested algorithm alone, unless its peers are asked for; in a simulation if it is asked for.
-    Tested,
-    /// With its peers: its figures compare.
-    Everyone,
-    /// Not at all, for this reason.
-    Never(String),
-}
-
 /// An algorithm with what stands in its slots.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contender {

@@ -3,7 +3,7 @@
 use super::catalogue;
 use super::cells::Cells;
 use super::experiment::Experiment;
-use super::outcome::{Cell, CellRuns, Contender, Packets, Results, Source};
+use super::outcome::{Cell, CellRuns, Contender, Results, Source};
 use super::packets::{self, Job};
 use super::testbed;
 use crate::emulate::{self, AgentArgs};
@@ -234,8 +234,8 @@ impl Runner {
     /// Why this can't run, if it can't.
     pub fn refuses(&self, experiment: &Experiment, tested: &Contender) -> Result<Option<String>> {
         let Carrier::Packets { carrier, .. } = &self.carrier else { return Ok(None) };
-        if let Packets::Never(reason) = experiment.packets() {
-            return Ok(Some(reason));
+        if let Some(reason) = experiment.raw.without_packets() {
+            return Ok(Some(reason.to_string()));
         }
         let agent = AgentArgs::undisturbed(None);
         for job in self.jobs(experiment, &self.cells(experiment, tested)?)? {
@@ -251,7 +251,7 @@ impl Runner {
     fn cells(&self, experiment: &Experiment, tested: &Contender) -> Result<Vec<Cell>> {
         let mut cells =
             experiment.cells(tested).map_err(|error| usage(format!("{}: {error}", experiment.id)))?;
-        if self.alone && experiment.packets() != Packets::Everyone {
+        if self.alone && !experiment.raw.with_peers() {
             cells.retain(|cell| cell.contender.choice.alg == tested.choice.alg);
         }
         for cell in &mut cells {

@@ -88,26 +88,29 @@ pub fn worst_unfairness(run: &RunResult, capacity_mbps: f64, settle_s: f64) -> O
     all?.into_iter().reduce(f64::max)
 }
 
-/// Time from `from_s` until a point of the first flow's series reaches `mbps`, s; the rest of the run if none does.
-pub fn time_to_reach(run: &RunResult, from_s: f64, mbps: f64) -> Option<f64> {
+/// The first flow's throughput from a time on, Mbps; `None` of a run that ends before.
+fn throughput_from(run: &RunResult, from_s: f64) -> Option<&[f64]> {
     let series = &run.flows.first()?.series;
     let points = between(&series.throughput_mbps, series.dt_s, [from_s, f64::MAX]);
+    (!points.is_empty()).then_some(points)
+}
+
+/// Time from `from_s` until a point of the first flow's series reaches `mbps`, s; the rest of the run if none does.
+pub fn time_to_reach(run: &RunResult, from_s: f64, mbps: f64) -> Option<f64> {
+    let points = throughput_from(run, from_s)?;
     let before = points.iter().position(|&x| x >= mbps).unwrap_or(points.len());
-    Some(before as f64 * series.dt_s)
+    Some(before as f64 * run.flows.first()?.series.dt_s)
 }
 
 /// Lowest point of the first flow's series from a time on, Mbps.
 pub fn lowest_from(run: &RunResult, from_s: f64) -> Option<f64> {
-    let series = &run.flows.first()?.series;
-    between(&series.throughput_mbps, series.dt_s, [from_s, f64::MAX]).iter().copied().reduce(f64::min)
+    throughput_from(run, from_s)?.iter().copied().reduce(f64::min)
 }
 
 /// Longest time in which nothing arrived, from a time on, s.
 pub fn longest_silence(run: &RunResult, from_s: f64) -> Option<f64> {
-    let series = &run.flows.first()?.series;
-    let points = between(&series.throughput_mbps, series.dt_s, [from_s, f64::MAX]);
-    let longest = points.split(|&x| x > 0.0).map(<[f64]>::len).max()?;
-    Some(longest as f64 * series.dt_s)
+    let longest = throughput_from(run, from_s)?.split(|&x| x > 0.0).map(<[f64]>::len).max()?;
+    Some(longest as f64 * run.flows.first()?.series.dt_s)
 }
 
 /// Windows over which a run's utility is measured, s: longer than any cycle, so that what an algorithm does
@@ -218,6 +221,9 @@ mod tests {
         assert_eq!((time_to_reach(&run, 0.5, 10.0), time_to_reach(&run, 0.5, 99.0)), (Some(0.5), Some(3.5)));
         assert_eq!((lowest_from(&run, 0.5), lowest_from(&run, 3.5)), (Some(0.0), Some(20.0)));
         assert_eq!((longest_silence(&run, 0.5), longest_silence(&run, 3.5)), (Some(1.5), Some(0.0)));
+        // The run ends at 4 s: a target is not met by what was not measured.
+        assert_eq!((time_to_reach(&run, 4.0, 10.0), longest_silence(&run, 4.0)), (None, None));
+        assert_eq!(lowest_from(&run, 4.0), None);
         use crate::reproduce::measure::Measure;
         use toml::Value;
         let named =
@@ -229,6 +235,11 @@ mod tests {
             Some(7.5)
         );
         assert_eq!(named("m = { name = 'lowest', from_s = 3.5 }").of(&run), Some(20.0));
+        let four = [9.0, 3.0, 2.0, 1.0].map(|mbps| flow(0.0, vec![mbps; 8], vec![None; 8]));
+        let four = super::tests::run(four.to_vec());
+        assert_eq!(named("m = { name = 'ratio', to_flow = 2, to_all = true }").of(&four), Some(4.0));
+        assert_eq!(named("m = { name = 'ratio', to_all = true }").of(&four), Some(4.5));
+        assert_eq!(named("m = { name = 'ratio', to_flow = 2 }").of(&four), Some(4.5));
         let error = Measure::try_from(Value::String("throughputt".into())).unwrap_err();
         assert!(error.contains("throughputt") && error.contains("`throughput`"), "{error}");
     }

@@ -5,6 +5,8 @@
 
 use crate::adversary::axis::Axis;
 use crate::adversary::family::{BEST, Family, Runs, ScenarioHead, buffer, float, link, whole};
+use anole_model::Dur;
+use anole_sim::scenario::LinkSpec;
 
 pub static FAMILY: Family = Family {
     name: "jitter",
@@ -77,10 +79,13 @@ fn judge(runs: &Runs<'_>) -> f64 {
     };
     let (clean, jittered) = (share(false), share(true));
     let spread = clean.max(jittered) / clean.min(jittered).max(1e-6);
-    let link = &scenario.links[1];
-    let longest =
-        [link.aggregation.data, link.aggregation.acks].into_iter().flatten().map(|(_, longest)| longest);
-    let jitter = longest.fold(link.impairments.jitter.max(link.impairments.ack_jitter), Ord::max);
+    // A file that is replayed may have any links.
+    let of_link = |link: &LinkSpec| {
+        let bursts = [link.aggregation.data, link.aggregation.acks].into_iter().flatten();
+        let longest = bursts.map(|(_, longest)| longest);
+        longest.fold(link.impairments.jitter.max(link.impairments.ack_jitter), Ord::max)
+    };
+    let jitter = scenario.links.iter().map(of_link).fold(Dur::ZERO, Ord::max);
     let allowed = if jitter <= scenario.links[0].one_way_delay { 2.0 } else { 3.0 };
     (allowed / spread).min(BEST)
 }

@@ -1,7 +1,7 @@
 //! The page of one experiment.
 
 use super::super::cells::FOLDER;
-use super::super::outcome::{Cell, Figure, Packets, Source};
+use super::super::outcome::{Cell, Figure, Source};
 use super::super::report;
 use super::rows::{Lead, Row, table};
 use super::{Outcome, Site, code, escape, page, slug};
@@ -53,7 +53,7 @@ impl Site {
             "{plot}\n<p class=\"small\"><a href=\"{file}.svg\">plot</a>{png}, <a href=\"{file}-plot.csv\">its points</a>, every flow \
              of every run as <a href=\"{file}.csv\">CSV</a> and <a href=\"{file}.parquet\">Parquet</a></p>\n"
         );
-        if experiment.packets() == Packets::Everyone {
+        if raw.with_peers() {
             body += "<p class=\"small\">Its figures compare: it runs with all its contenders.</p>\n";
         }
         body += &format!(
