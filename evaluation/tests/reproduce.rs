@@ -442,6 +442,11 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         let text = refused(options);
         assert!(text.contains(message), "{text}");
     }
+    // All that was asked for are about parameters that this algorithm has not.
+    let output = reproduce(&["sweeps", "--subject", "copa"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("anole-sweep-fill is left out: ") && text.contains("nothing is left"), "{text}");
     // clap's own message: more than a line.
     assert_eq!(reproduce(&[]).status.code(), Some(2));
 }

@@ -333,12 +333,17 @@ fn possible<'a>(
         };
         let id = &experiment.id;
         if ids.contains(id) || experiment.folder.is_some() {
-            return Err(usage(format!("{id} can't run with these packets: {reason}; leave --datapath out")));
+            return Err(usage(match runner.simulates() {
+                true => reason,
+                false => format!("{id} can't run with these packets: {reason}; leave --datapath out"),
+            }));
         }
         eprintln!("anole-eval: {id} is left out: {reason}");
     }
     if possible.is_empty() {
-        return Err(usage("nothing is left to run; leave --datapath out"));
+        return Err(usage(
+            "nothing is left to run; leave --datapath, --subject and --param out, or name one experiment",
+        ));
     }
     Ok(possible)
 }

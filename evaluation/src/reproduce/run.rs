@@ -13,7 +13,7 @@ use anole_algorithms::learned::Policies;
 use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::AgentScript;
-use anole_sim::plan::plan;
+use anole_sim::plan::{FlowPlan, plan};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anole_sim::suite::{Purpose, Ranges};
@@ -231,9 +231,20 @@ impl Runner {
         }
     }
 
+    /// Whether the runs are simulations.
+    pub fn simulates(&self) -> bool {
+        matches!(self.carrier, Carrier::Simulator(_))
+    }
+
     /// Why this can't run, if it can't.
     pub fn refuses(&self, experiment: &Experiment, tested: &Contender) -> Result<Option<String>> {
-        let Carrier::Packets { carrier, .. } = &self.carrier else { return Ok(None) };
+        let Carrier::Packets { carrier, .. } = &self.carrier else {
+            let cells = self.cells(experiment, tested)?;
+            return Ok(cells
+                .iter()
+                .find_map(|cell| self.prepared(experiment, cell, 1).err())
+                .map(|error| format!("{error:#}")));
+        };
         if let Some(reason) = experiment.raw.without_packets() {
             return Ok(Some(reason.to_string()));
         }
@@ -297,10 +308,7 @@ impl Runner {
 
     fn one(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<RunResult> {
         let Cell { contender, setting } = cell;
-        let (scenario, seed) = self.noisy(experiment, cell, seed)?;
-        let policies: Arc<dyn Policies> = self.policies.clone();
-        let plans = plan(&scenario, &contender.choice, &policies, seed)
-            .map_err(|error| usage(format!("{} on {}: {error}", contender.label, setting.name)))?;
+        let (scenario, plans, seed) = self.prepared(experiment, cell, seed)?;
         let run = || {
             let run = anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
             match truth::broken(&scenario, &run) {
@@ -321,6 +329,21 @@ impl Runner {
                 Ok(run)
             }
         }
+    }
+
+    /// All that a simulation takes.
+    fn prepared(
+        &self,
+        experiment: &Experiment,
+        cell: &Cell,
+        seed: u64,
+    ) -> Result<(Scenario, Vec<FlowPlan>, u64)> {
+        let Cell { contender, setting } = cell;
+        let (scenario, seed) = self.noisy(experiment, cell, seed)?;
+        let policies: Arc<dyn Policies> = self.policies.clone();
+        let plans = plan(&scenario, &contender.choice, &policies, seed)
+            .map_err(|error| usage(format!("{} on {}: {error}", contender.label, setting.name)))?;
+        Ok((scenario, plans, seed))
     }
 
     /// The scenario of a simulation, whose ACKs have the noise of hosts.
