@@ -108,7 +108,7 @@ fn escape(text: &str) -> String {
 }
 
 /// A name as a part of a file's.
-fn slug(name: &str) -> String {
+pub fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     name.chars().map(plain).collect()
 }
