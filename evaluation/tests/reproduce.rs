@@ -333,6 +333,15 @@ fn the_page_of_ones_own_experiment_leads_to_its_files_and_runs_again() {
     for link in page.split("href=\"").skip(1).filter_map(|rest| rest.split(['"', '#']).next()) {
         assert!(out.join(link).exists(), "{link}");
     }
+    // Every page and cell says what made it.
+    let version = text(&Command::new(env!("CARGO_BIN_EXE_anole-eval")).arg("--version").output().unwrap());
+    let version = version.trim().strip_prefix("anole-eval ").unwrap();
+    assert!(page.contains(version), "{version}");
+    let cells = std::fs::read_dir(out.join("cells")).unwrap();
+    let cells: Vec<String> =
+        cells.map(|cell| std::fs::read_to_string(cell.unwrap().path()).unwrap()).collect();
+    assert_eq!(cells.len(), 4);
+    assert!(cells.iter().all(|cell| cell.contains(&format!("\"version\":\"{version}\""))), "{}", cells[0]);
     // Two of one name would write the same files.
     std::fs::create_dir(at("other")).unwrap();
     std::fs::write(at("other/my-link.toml"), &own).unwrap();

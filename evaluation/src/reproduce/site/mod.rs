@@ -91,7 +91,10 @@ impl Site {
 }
 
 fn page(title: &str, body: &str) -> String {
-    TEMPLATE.replace("{{title}}", title).replace("{{body}}", body.trim_end())
+    TEMPLATE
+        .replace("{{title}}", title)
+        .replace("{{version}}", crate::output::VERSION)
+        .replace("{{body}}", body.trim_end())
 }
 
 /// What stands between backticks, as code.
