@@ -89,7 +89,10 @@ impl Shared {
                 Ok(())
             }
             [] => Err(format!("no flow has the id {flow}; `anole-ccp status` lists them")),
-            _ => Err(format!("flows of several datapaths have the id {flow}")),
+            _ => Err(format!(
+                "flows of several datapaths have the id {flow}, and none is told from the others here; a flow may ask \
+                 for NAME:PREFERENCE when it begins (docs/libra.md)"
+            )),
         }
     }
     /// What the application of this flow prefers from now on, if that has changed.
