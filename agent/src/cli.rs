@@ -116,7 +116,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME")]
     pub classic: Option<String>,
     /// Policy of that algorithm, if it takes one: a NAME, a policy file (its name contains a / or ends in
-    /// .safetensors), none, or fault:KIND
+    /// .safetensors; .json for the models of antelope), none, or fault:KIND (agent/README.md)
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
     /// What runs trained policies [default: embedded]

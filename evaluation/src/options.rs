@@ -81,7 +81,7 @@ pub struct ScenarioArgs {
     #[arg(long, value_name = "NAME")]
     pub classic: Option<String>,
     /// Policy of the algorithm under test: a NAME, a policy file (its name contains a / or ends in
-    /// .safetensors), none, or fault:KIND
+    /// .safetensors; .json for the models of antelope), none, or fault:KIND (agent/README.md)
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
     /// Seed of the first run; the scenario's if left out

@@ -342,6 +342,41 @@ fn an_experiment_of_ones_own_is_a_file() {
     }
 }
 
+/// Its page says what runs it again, and its files are where the page says, whatever its file is called.
+#[test]
+fn the_page_of_ones_own_experiment_leads_to_its_files_and_runs_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let own = OWN
+        .replace("link.toml", "dumbbell")
+        .replace("[[figure]]", "quick = [\"duration_s=1\"]\n\n[[figure]]");
+    std::fs::write(at("my link.toml"), &own).unwrap();
+    let (file, out) = (at("my link.toml").display().to_string(), at("out"));
+    text(&reproduce(&[&file, "--quick", "--out", out.to_str().unwrap()]));
+    let page = std::fs::read_to_string(out.join("my-link.html")).unwrap();
+    let again = format!("anole-eval reproduce &#39;{file}&#39; --quick").replace("&#39;", "'");
+    assert!(page.contains(&again) && page.contains(&format!("{again} --only 1.SEED")), "{again}\n{page}");
+    for link in page.split("href=\"").skip(1).filter_map(|rest| rest.split(['"', '#']).next()) {
+        assert!(out.join(link).exists(), "{link}");
+    }
+    // Every page and cell says what made it.
+    let version = text(&Command::new(env!("CARGO_BIN_EXE_anole-eval")).arg("--version").output().unwrap());
+    let version = version.trim().strip_prefix("anole-eval ").unwrap();
+    assert!(page.contains(version), "{version}");
+    let cells = std::fs::read_dir(out.join("cells")).unwrap();
+    let cells: Vec<String> =
+        cells.map(|cell| std::fs::read_to_string(cell.unwrap().path()).unwrap()).collect();
+    assert_eq!(cells.len(), 4);
+    assert!(cells.iter().all(|cell| cell.contains(&format!("\"version\":\"{version}\""))), "{}", cells[0]);
+    // Two of one name would write the same files.
+    std::fs::create_dir(at("other")).unwrap();
+    std::fs::write(at("other/my-link.toml"), &own).unwrap();
+    let other = at("other/my-link.toml").display().to_string();
+    let output = reproduce(&[&file, &other, "--quick"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && error.contains("rename"), "{error}");
+}
+
 #[test]
 fn the_same_figures_are_read_off_real_packets() {
     let folder = tempfile::tempdir().unwrap();

@@ -35,9 +35,11 @@ fn the_page_has_the_certificates_of_the_shipped_policies() {
     table += "\n|---|---|---|---|\n";
     let row = |name: String| {
         let bytes = Shipped::bytes(&name).unwrap();
-        let certificate = certify(&PolicyFile::read(bytes, &name).unwrap(), PIECES).unwrap();
-        let cells = certificate.holds.iter().map(|(_, holds)| format!(" {} |", cell(holds)));
-        format!("| `{name}` |{}\n", cells.collect::<String>())
+        let cells = match certify(&PolicyFile::read(bytes, &name).unwrap(), PIECES) {
+            Ok(certificate) => certificate.holds.iter().map(|(_, holds)| cell(holds)).collect(),
+            Err(_) => vec!["no bounds".to_string(); Property::ALL.len()],
+        };
+        format!("| `{name}` | {} |\n", cells.join(" | "))
     };
     let rows: Vec<_> = Shipped.names().into_iter().map(|name| thread::spawn(move || row(name))).collect();
     rows.into_iter().for_each(|row| table += &row.join().unwrap());

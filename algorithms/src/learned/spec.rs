@@ -190,7 +190,13 @@ fn nowhere(row: &Schema) -> BuildError {
             row,
             &format!("needs a policy file: make one with `anole-policy import {} FILE`", peer.name),
         ),
-        None => refuse(row, &format!("needs a policy file: none is shipped under the name {}", row.name)),
+        None => refuse(
+            row,
+            &format!(
+                "needs a policy file: none is shipped under the name {}; name one with --policy FILE",
+                row.name
+            ),
+        ),
     }
 }
 

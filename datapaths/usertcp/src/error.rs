@@ -59,7 +59,9 @@ fn hint(error: &io::Error) -> &'static str {
         Some(nix::libc::EPERM | nix::libc::EACCES) => {
             "; it takes CAP_NET_ADMIN (a TUN device) or CAP_NET_RAW (an interface)"
         }
-        Some(nix::libc::ENODEV | nix::libc::ENXIO) => "; no interface has that name (ip link shows them)",
+        Some(nix::libc::ENODEV | nix::libc::ENXIO) => {
+            "; no interface has that name (ip link shows them; ip tuntap add dev NAME mode tun makes one)"
+        }
         Some(nix::libc::EBUSY) => "; another program has it",
         Some(nix::libc::ENOENT) => "; this system has no /dev/net/tun",
         _ => "",

@@ -1,6 +1,8 @@
 //! Real devices, and the loop that drives a stack on one.
 
 use crate::{HostAddress, UserTcpError};
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
 use smoltcp::phy::{self, Medium, RawSocket, TunTapInterface};
 use std::io;
 use std::net::IpAddr;
@@ -13,16 +15,26 @@ const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// Shortest sleep: below it the kernel's timers do not tell times apart.
 const SHORTEST_WAIT: Duration = Duration::from_micros(20);
 
-/// Opens a TUN device, which is made if there is none of that name.
+/// Opens a TUN device that is there and up.
 pub fn open_tun(name: &str) -> Result<TunTapInterface, UserTcpError> {
     let failed = |reason| UserTcpError::Open { kind: "the TUN device", name: name.to_string(), reason };
-    checked(name).and_then(|name| TunTapInterface::new(name, Medium::Ip)).map_err(failed)
+    // Opening a name that there is not makes a device, which is down and goes with its opener.
+    checked(name).and_then(up).and_then(|name| TunTapInterface::new(name, Medium::Ip)).map_err(failed)
 }
 
 /// Opens an Ethernet interface; its frames come here as well as to the kernel.
 pub fn open_interface(name: &str) -> Result<RawSocket, UserTcpError> {
     let failed = |reason| UserTcpError::Open { kind: "the interface", name: name.to_string(), reason };
-    checked(name).and_then(|name| RawSocket::new(name, Medium::Ethernet)).map_err(failed)
+    checked(name).and_then(up).and_then(|name| RawSocket::new(name, Medium::Ethernet)).map_err(failed)
+}
+
+/// The interface of that name, if it is there and up: reading and writing fail while it is not.
+fn up(name: &str) -> io::Result<&str> {
+    match getifaddrs()?.find(|known| known.interface_name == name) {
+        None => Err(io::Error::from_raw_os_error(nix::libc::ENODEV)),
+        Some(known) if known.flags.contains(InterfaceFlags::IFF_UP) => Ok(name),
+        Some(_) => Err(io::Error::other(format!("it is down; ip link set {name} up"))),
+    }
 }
 
 /// A name that an interface can have (`IFNAMSIZ` of netdevice(7)); smoltcp panics at a longer one.

@@ -23,6 +23,7 @@ fn what_cannot_be_used_is_refused_by_name() {
     let with = |more: &[&'static str]| [&["send", "10.0.0.1:1"], &address[..], more].concat();
     refused(&with(&[]), &["--tun"]);
     refused(&with(&["--interface", "no-such-thing0"]), &["cannot open the interface no-such-thing0"]);
+    refused(&with(&["--tun", "no-such-tun0"]), &["cannot open the TUN device no-such-tun0", "ip tuntap add"]);
     refused(
         &with(&["--tun", "a-name-that-is-far-too-long"]),
         &["cannot open the TUN device", "1 to 15 bytes"],

@@ -254,6 +254,24 @@ fn program_sends(arguments: &str) -> std::process::Output {
 }
 
 #[test]
+fn a_device_that_is_down_is_refused_by_name() {
+    let Some(namespace) = namespace() else { return };
+    let output = namespace
+        .run(|| {
+            tun();
+            ip("link set stack0 down");
+            Ok(program_sends("10.9.0.1:5001"))
+        })
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.starts_with("anole-usertcp: cannot open the TUN device stack0: it is down; ip link"),
+        "{said}"
+    );
+}
+
+#[test]
 fn an_iperf3_server_takes_part() {
     if !is_installed("iperf3") {
         anole_testing::skip!("no iperf3 (package iperf3)");

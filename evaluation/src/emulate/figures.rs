@@ -70,7 +70,7 @@ pub fn result(
         mode: raw.mode,
         alg: governed.algs.get(under_test).cloned().unwrap_or_default(),
         seed,
-        version: env!("CARGO_PKG_VERSION"),
+        version: crate::output::VERSION,
         classic: None,
         policy: None,
         backend: None,

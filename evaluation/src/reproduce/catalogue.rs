@@ -3,6 +3,7 @@
 use super::experiment::Experiment;
 
 use super::outcome::{Contender, Links, Setting, Source};
+use super::site;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -42,7 +43,7 @@ fn place(id: &str) -> (usize, Vec<(String, u64)>) {
 pub fn read(path: &Path) -> Result<Experiment, String> {
     let text = crate::options::read_at_most(path, MAX_FILE_BYTES).map_err(|error| error.to_string())?;
     let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
-    Experiment::parse(id, &text, Some(path.parent().unwrap_or(Path::new("."))))
+    Experiment::parse(&site::slug(id), &text, Some(path))
 }
 
 /// What is known of a setting's links.

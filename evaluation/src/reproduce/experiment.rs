@@ -18,23 +18,23 @@ pub const SEEDS: RangeInclusive<u64> = 1..=10_000;
 
 /// An experiment: a file, and its name.
 pub struct Experiment {
-    /// As on the command line: the file's name.
+    /// The file's name without its ending, fit for the names of files.
     pub id: String,
-    /// The folder of the files that it names; none for those that come with the program.
-    pub folder: Option<PathBuf>,
+    /// The user's own file; none for those that come with the program.
+    pub file: Option<PathBuf>,
     /// What its file says.
     pub raw: Raw,
 }
 
 impl Experiment {
     /// Reads an experiment's file, and makes sure that its names fit together.
-    pub fn parse(id: &str, text: &str, folder: Option<&Path>) -> Result<Experiment, String> {
+    pub fn parse(id: &str, text: &str, file: Option<&Path>) -> Result<Experiment, String> {
         let raw: Raw = toml::from_str(text).map_err(|error| error.to_string().trim().to_string())?;
         if !raw.seeds.iter().all(|seeds| SEEDS.contains(seeds)) {
             let [least, most] = [SEEDS.start(), SEEDS.end()];
             return Err(format!("seeds = {:?}: give two numbers from {least} to {most}", raw.seeds));
         }
-        let experiment = Experiment { id: id.to_string(), folder: folder.map(Path::to_path_buf), raw };
+        let experiment = Experiment { id: id.to_string(), file: file.map(Path::to_path_buf), raw };
         let subject = Contender::peer(&experiment.raw.subject);
         let outcome = |cell| CellRuns { cell, runs: Vec::new() };
         let results = Results(experiment.cells(&subject)?.into_iter().map(outcome).collect());
@@ -66,9 +66,14 @@ impl Experiment {
 
     /// Where a scenario is that a setting names: a file is beside the experiment's.
     pub fn place(&self, scenario: &str) -> PathBuf {
-        match &self.folder {
-            Some(folder) if scenario.ends_with(".toml") => folder.join(scenario),
+        match &self.file {
+            Some(file) if scenario.ends_with(".toml") => file.with_file_name(scenario),
             _ => PathBuf::from(scenario),
         }
+    }
+
+    /// What `anole-eval reproduce` takes for it.
+    pub fn argument(&self) -> PathBuf {
+        self.file.clone().unwrap_or_else(|| PathBuf::from(&self.id))
     }
 }

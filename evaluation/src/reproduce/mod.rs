@@ -73,7 +73,7 @@ pub struct Args {
     /// The agent's program, for real packets; otherwise $ANOLE_CCP, or anole-ccp beside this program
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
-    /// Seeds of every experiment; each one's own number, at least ten, if left out (three with real packets)
+    /// Seeds of every experiment; each one's own number, at least five, if left out (three with real packets)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(experiment::SEEDS))]
     seeds: Option<u64>,
     /// Simulations at the same time; as many as there are processors if left out
@@ -222,8 +222,7 @@ fn cluster(
         return Err(usage("--ray is for simulations; leave --datapath out"));
     }
     let wanted = |(experiment, tested): &(&Experiment, Contender)| {
-        let own = experiment.folder.as_ref().map(|folder| folder.join(format!("{}.toml", experiment.id)));
-        let name = match own {
+        let name = match &experiment.file {
             // A node has the same files in the same places, but another working folder.
             Some(file) => std::path::absolute(file)?.display().to_string(),
             None => experiment.id.clone(),
@@ -269,7 +268,8 @@ fn own(ids: &[String]) -> Result<Vec<Experiment>> {
     files.map(read).collect()
 }
 
-/// The experiments with these names, each once, in the order of the catalogue; then the user's own.
+/// The experiments with these names, each once, in the order of the catalogue; then the user's own. What each leaves lies
+/// under its name, so that no two may have one.
 fn chosen<'a>(ids: &[String], own: &'a [Experiment]) -> Result<Vec<&'a Experiment>> {
     let all = catalogue::all();
     let mut known: Vec<&str> = vec![ALL, SWEEPS];
@@ -291,7 +291,16 @@ fn chosen<'a>(ids: &[String], own: &'a [Experiment]) -> Result<Vec<&'a Experimen
         let in_family = |id: &String| *id == experiment.raw.family && !experiment.raw.sweep;
         ids.iter().any(|id| id == group || *id == experiment.id || in_family(id))
     };
-    Ok(all.iter().filter(wanted).chain(own).collect())
+    let chosen: Vec<&Experiment> = all.iter().filter(wanted).chain(own).collect();
+    let twice = (1..chosen.len()).find(|&n| chosen[..n].iter().any(|before| before.id == chosen[n].id));
+    if let Some(twice) = twice.map(|n| chosen[n]) {
+        return Err(usage(format!(
+            "two experiments are named {}, and the results of one would lie in the place of the other's; rename {}",
+            twice.id,
+            twice.argument().display()
+        )));
+    }
+    Ok(chosen)
 }
 
 fn carrier(args: &Args) -> Result<Carrier> {
@@ -332,7 +341,7 @@ fn possible<'a>(
             continue;
         };
         let id = &experiment.id;
-        if ids.contains(id) || experiment.folder.is_some() {
+        if ids.contains(id) || experiment.file.is_some() {
             return Err(usage(match runner.simulates() {
                 true => reason,
                 false => format!("{id} can't run with these packets: {reason}; leave --datapath out"),

@@ -8,6 +8,7 @@ use super::packets::{self, Job};
 use super::testbed;
 use crate::emulate::{self, AgentArgs};
 use crate::options::{self, usage};
+use crate::output;
 use crate::pool;
 use anole_algorithms::learned::Policies;
 use anole_inference::Loader;
@@ -312,7 +313,7 @@ impl Runner {
         let run = || {
             let run = anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
             match truth::broken(&scenario, &run) {
-                None => Ok(run),
+                None => Ok(RunResult { version: output::VERSION, ..run }),
                 Some(what) => bail!("{} on {}, seed {seed}: {what}", contender.label, setting.name),
             }
         };
@@ -322,7 +323,8 @@ impl Runner {
                 let name = cells.name(&experiment.id, self.carrier.name(), cell, &scenario, seed);
                 if let Some(run) = cells.read(&name) {
                     self.kept.fetch_add(1, Ordering::Relaxed);
-                    return Ok(run);
+                    // The program is part of the name.
+                    return Ok(RunResult { version: output::VERSION, ..run });
                 }
                 let run = run()?;
                 cells.keep(&name, (&experiment.id, cell, seed), &run)?;

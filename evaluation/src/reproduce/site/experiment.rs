@@ -56,8 +56,10 @@ impl Site {
         if raw.with_peers() {
             body += "<p class=\"small\">Its figures compare: it runs with all its contenders.</p>\n";
         }
+        let argument = quoted(&experiment.argument().to_string_lossy());
         body += &format!(
-            "<p>All of it again: <code>anole-eval reproduce {id}{}</code></p>\n",
+            "<p>All of it again: <code>anole-eval reproduce {}{}</code></p>\n",
+            escape(&argument),
             escape(&self.flags)
         );
         body += "<h2>Cells</h2>\n<p class=\"small\">Means over runs. Delay is one-way, of packets: mean and percentiles. Regret is the \
@@ -71,7 +73,7 @@ impl Site {
                 format!("<a href=\"{FOLDER}/{}\">{}</a>{disturbed}", escape(name), run.seed)
             };
             let links: Vec<String> = names.iter().zip(runs).map(link).collect();
-            let command = escape(&self.command(&experiment.id, row.number, cell));
+            let command = escape(&self.command(&argument, row.number, cell));
             format!(
                 "<td>{} <details><summary>command</summary><pre>{command}</pre></details></td>",
                 links.join(" ")
@@ -83,7 +85,7 @@ impl Site {
 
     /// What makes one of a cell's runs again: of scenarios that come with the program, in a form that can be changed by hand,
     /// with the noise that experiments add to each ACK.
-    fn command(&self, id: &str, number: usize, cell: &Cell) -> String {
+    fn command(&self, argument: &str, number: usize, cell: &Cell) -> String {
         let shipped = match &cell.setting.source {
             Source::Scenario(name) if !name.ends_with(".toml") && !self.quick => Some(name),
             _ => None,
@@ -91,7 +93,7 @@ impl Site {
         let Some(scenario) = shipped else {
             // Single runs are simulations.
             let one = if self.mode == "sim" { format!(" --only {number}.SEED") } else { String::new() };
-            return format!("anole-eval reproduce {id}{}{one}", self.flags);
+            return format!("anole-eval reproduce {argument}{}{one}", self.flags);
         };
         let choice = &cell.contender.choice;
         let (subcommand, noise) = match self.mode {

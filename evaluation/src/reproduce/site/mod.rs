@@ -91,7 +91,10 @@ impl Site {
 }
 
 fn page(title: &str, body: &str) -> String {
-    TEMPLATE.replace("{{title}}", title).replace("{{body}}", body.trim_end())
+    TEMPLATE
+        .replace("{{title}}", title)
+        .replace("{{version}}", crate::output::VERSION)
+        .replace("{{body}}", body.trim_end())
 }
 
 /// What stands between backticks, as code.
@@ -108,7 +111,7 @@ fn escape(text: &str) -> String {
 }
 
 /// A name as a part of a file's.
-fn slug(name: &str) -> String {
+pub fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     name.chars().map(plain).collect()
 }
