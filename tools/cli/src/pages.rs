@@ -7,13 +7,15 @@ use std::path::Path;
 /// Writes `man1/PROGRAM*.1` and `completions/` for bash, zsh and fish into `folder`.
 pub fn write(program: &str, mut command: clap::Command, folder: &Path) -> Result<()> {
     let (man, completions) = (folder.join("man1"), folder.join("completions"));
+    // `help` and its own subcommands would have a page each.
+    let pages = command.clone().disable_help_subcommand(true);
     let wrote = || -> std::io::Result<()> {
         std::fs::create_dir_all(&man)?;
         std::fs::create_dir_all(&completions)?;
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             clap_complete::generate_to(shell, &mut command, program, &completions)?;
         }
-        clap_mangen::generate_to(command, &man)
+        clap_mangen::generate_to(pages, &man)
     };
     wrote().with_context(|| format!("cannot write pages into {}", folder.display()))
 }
@@ -33,6 +35,7 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(read("man1/prog.1").contains("\\-\\-depth") && read("man1/prog.1").contains("prog\\-dig(1)"));
         assert!(read("man1/prog-dig.1").contains("Digs"));
+        assert_eq!(std::fs::read_dir(folder.path().join("man1")).unwrap().count(), 2);
         for name in ["prog.bash", "_prog", "prog.fish"] {
             assert!(read(&format!("completions/{name}")).contains("depth"), "{name}");
         }
