@@ -91,11 +91,17 @@ impl Anole {
         self.follow_track(now, seen.rtt.unwrap_or(self.path.srtt()), out);
     }
 
+    /// A round-trip time up to this tells the law of no more than a short queue: its base may be shorter than any that the
+    /// stages of a cycle can have.
+    fn short_track_rtt(&self) -> Dur {
+        self.short_over(self.track.base().map_or(self.path.min_rtt(), |base| base.min(self.path.min_rtt())))
+    }
+
     /// Takes a round's loss; true where it is the path's own: there was no queue, and no more is lost than usual.
     fn is_own_loss(&mut self, now: Time, seen: &Feedback) -> bool {
         let sent = seen.lost.saturating_add(seen.acked / u64::from(self.flow.mss.max(1)));
         let loss = Loss { lost: seen.lost, sent };
-        let empty = seen.rtt.is_some_and(|rtt| rtt <= self.short_rtt());
+        let empty = seen.rtt.is_some_and(|rtt| rtt <= self.short_track_rtt());
         self.path.own_loss.saw(now, self.rate, loss, empty.then_some(loss));
         let few = (self.track.control().cwnd as f64) < FEWEST * f64::from(self.flow.mss);
         empty && !few && self.path.own_loss.recent_excess().is_none()
@@ -107,7 +113,7 @@ impl Anole {
         lost > 0
             && self.path.own_loss.is_known()
             && self.track.base_is_old(now)
-            && seen.min_rtt.is_some_and(|rtt| rtt > self.short_rtt())
+            && seen.min_rtt.is_some_and(|rtt| rtt > self.short_track_rtt())
     }
 
     fn follow_track(&mut self, now: Time, rtt: Dur, out: &mut Commands) {

@@ -92,7 +92,12 @@ impl Trust {
 impl Anole {
     /// A round-trip time up to this tells of no more than a short queue.
     pub(super) fn short_rtt(&self) -> Dur {
-        self.path.min_rtt().mul_f64(1.0 + SHORT * self.params.mu)
+        self.short_over(self.path.min_rtt())
+    }
+
+    /// The same over another base.
+    pub(super) fn short_over(&self, base: Dur) -> Dur {
+        base.mul_f64(1.0 + SHORT * self.params.mu)
     }
 
     /// Holds what an interval shows against the model; true when the model is trusted no more.
