@@ -59,6 +59,8 @@ class FlowResult:
 
     alg: str
     """Its algorithm."""
+    under_test: bool
+    """Whether the run is about it."""
     start_s: float
     """When it starts, s."""
     stop_s: float
@@ -110,9 +112,9 @@ class LinkResult:
 class Result:
     """One run of a scenario."""
 
-    def __init__(self, run: _anole.Run, tested: int = 0) -> None:
-        """What the extension returned, and the number of the first flow under test."""
-        self._run, self._tested = run, tested
+    def __init__(self, run: _anole.Run) -> None:
+        """What the extension returned."""
+        self._run = run
         self.figures: dict[str, Any] = json.loads(run.figures())
         """Every figure, with the names of `anole-eval --json`, without series."""
 
@@ -161,8 +163,8 @@ class Result:
 
     @property
     def flow(self) -> FlowResult:
-        """The first flow under test."""
-        return self.flows[self._tested]
+        """The first flow under test; without such flows, the first."""
+        return self.flows[self._run.tested]
 
     def json(self) -> str:
         """The run as `anole-eval --json` prints it, with its series."""

@@ -85,9 +85,9 @@ def _run(
     else:
         name = alg
     asked = None if policy is None else str(policy)
-    run = _anole.simulate(scenario._scenario, name, classic, asked, dict(params or {}), mine, seed, stop)
-    tested = [number for number, (_, under_test) in enumerate(scenario._scenario.flows) if under_test]
-    return Result(run, tested[0] if tested else 0)
+    return Result(
+        _anole.simulate(scenario._scenario, name, classic, asked, dict(params or {}), mine, seed, stop)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +153,8 @@ class SweepRow:
 
 
 def _named(flow: FlowResult, name: str) -> float | None:
-    figures = [field.name for field in dataclasses.fields(flow) if field.name not in ("alg", "series")]
+    others = ("alg", "under_test", "series")
+    figures = [field.name for field in dataclasses.fields(flow) if field.name not in others]
     if name not in figures:
         raise ValueError(f"no figure of a flow is named {name!r}; known are {', '.join(figures)}")
     value: float | None = getattr(flow, name)

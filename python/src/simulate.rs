@@ -119,6 +119,12 @@ fn refused(error: impl ToString) -> Refused {
 
 #[pymethods]
 impl Run {
+    /// Number of the flow that the run is about.
+    #[getter]
+    fn tested(&self) -> usize {
+        anole_sim::result::tested(&self.0.flows)
+    }
+
     /// Everything as `anole-eval --json` prints it.
     fn json(&self) -> PyResult<String> {
         serde_json::to_string(&self.0).map_err(|error| PyValueError::new_err(error.to_string()))

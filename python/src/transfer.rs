@@ -205,6 +205,7 @@ impl Sender<'_> {
         let mbps = |bytes: u64| Rate::from_bytes_per_s(bytes as f64 / seconds).mbps();
         let flow = FlowResult {
             alg: alg.clone(),
+            under_test: true,
             start_s: 0.0,
             stop_s: seconds,
             throughput_mbps: Some(mbps(last.0.saturating_sub(first.0))),

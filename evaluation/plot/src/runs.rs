@@ -3,7 +3,7 @@
 use crate::WIDTH;
 use crate::chart::{Curve, Frame, lines};
 use crate::svg::{Picture, stacked};
-use anole_sim::result::{FlowResult, RunResult};
+use anole_sim::result::{FlowResult, RunResult, tested};
 
 /// Height of each plot, pixels.
 const HEIGHT: u32 = 270;
@@ -68,7 +68,7 @@ fn flows(runs: &[RunResult]) -> Vec<(String, &FlowResult)> {
         [run] => {
             let same = |alg: &str| run.flows.iter().filter(|flow| flow.alg == alg).count();
             let label = |(index, flow): (usize, &FlowResult)| {
-                let policy = run.policy.as_deref().filter(|_| flow.alg == run.alg);
+                let policy = run.policy.as_deref().filter(|_| flow.under_test);
                 match same(&flow.alg) {
                     1 => named(&flow.alg, policy),
                     _ => format!("flow {}: {}", index + 1, named(&flow.alg, policy)),
@@ -76,11 +76,10 @@ fn flows(runs: &[RunResult]) -> Vec<(String, &FlowResult)> {
             };
             run.flows.iter().enumerate().map(|each| (label(each), each.1)).collect()
         }
-        _ => {
-            let tested =
-                |run: &'_ RunResult| run.flows.iter().position(|flow| flow.alg == run.alg).unwrap_or(0);
-            runs.iter().filter_map(|run| Some((label(runs, run), run.flows.get(tested(run))?))).collect()
-        }
+        _ => runs
+            .iter()
+            .filter_map(|run| Some((label(runs, run), run.flows.get(tested(&run.flows))?)))
+            .collect(),
     }
 }
 
@@ -144,6 +143,40 @@ fn timed(dt_s: f64, values: Vec<f64>) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anole_sim::AgentScript;
+    use anole_sim::plan::{Choice, plan, shipped};
+    use anole_sim::scenario::Scenario;
+
+    /// Runs of CUBIC, then Reno, each from 0.5 s on and beside a CUBIC that is there first.
+    fn beside_cubic() -> Vec<RunResult> {
+        let text = "name = \"beside\"\nduration_s = 1.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 10.0\n\
+                    one_way_delay_ms = 5.0\nbuffer_bdp = 1.0\n[[flow]]\nalg = \"cubic\"\n\
+                    [[flow]]\nalg = \"cubic\"\nunder_test = true\nstart_s = 0.5\n";
+        let scenario = Scenario::parse(text, "beside.toml", &[], &mut |_| Err(String::new())).unwrap();
+        let run = |alg: &str| {
+            let choice = Choice { alg: Some(alg.to_string()), ..Choice::default() };
+            let plans = plan(&scenario, &choice, &shipped(), 1).unwrap();
+            anole_sim::run(&scenario, plans, 1, AgentScript::default(), &mut |_| ())
+        };
+        ["cubic", "reno"].map(run).to_vec()
+    }
+
+    #[test]
+    fn of_several_runs_the_flows_under_test_are_drawn_whatever_runs_beside_them() {
+        let runs = beside_cubic();
+        let drawn: Vec<(String, f64)> =
+            flows(&runs).into_iter().map(|(label, flow)| (label, flow.start_s)).collect();
+        assert_eq!(drawn, [("cubic".to_string(), 0.5), ("reno".to_string(), 0.5)]);
+    }
+
+    #[test]
+    fn a_policy_is_named_with_the_flows_that_run_it() {
+        let mut run = beside_cubic().remove(0);
+        run.policy = Some("libra".to_string());
+        let labels: Vec<String> =
+            flows(std::slice::from_ref(&run)).into_iter().map(|(label, _)| label).collect();
+        assert_eq!(labels, ["flow 1: cubic", "flow 2: cubic+libra"]);
+    }
 
     #[test]
     fn peers_trained_here_are_told_from_released_ones() {

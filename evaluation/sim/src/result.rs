@@ -82,6 +82,11 @@ pub struct RunResult {
     pub disturbed: Option<String>,
 }
 
+/// Number of the flow that a run is about: the first under test; without such flows, the first.
+pub fn tested(flows: &[FlowResult]) -> usize {
+    flows.iter().position(|flow| flow.under_test).unwrap_or(0)
+}
+
 impl RunResult {
     /// A flow's throughput over the mean capacity of the slowest link.
     pub fn share_of_capacity(&self, flow: usize) -> Option<f64> {
@@ -139,6 +144,9 @@ pub struct LinkSeries {
 pub struct FlowResult {
     /// Its algorithm.
     pub alg: String,
+    /// Whether the run is about it.
+    #[serde(default)]
+    pub under_test: bool,
     /// When it started.
     pub start_s: f64,
     /// When it stopped, or had delivered everything.

@@ -8,7 +8,7 @@ use anole_emulator::{Record, RoundTrip};
 use anole_model::{Dur, Rate, Time};
 use anole_quic::Reading;
 use anole_sim::histogram::Histogram;
-use anole_sim::result::{FlowResult, LinkResult, RunResult, Series, governed_by};
+use anole_sim::result::{FlowResult, LinkResult, RunResult, Series, governed_by, tested};
 use anole_sim::scenario::Scenario;
 use anole_sim::{SERIES_STEP, jain_index};
 use std::time::Instant;
@@ -62,13 +62,14 @@ pub fn result(
     epoch: Instant,
     raw: &Raw,
 ) -> RunResult {
-    let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
+    let flow = |flow| flow_result(scenario, governed, epoch, raw, flow);
+    let flows: Vec<FlowResult> = (0..scenario.flows.len()).map(flow).collect();
     let optimal = raw.record.possible_bytes.iter().copied().reduce(f64::min);
     let measured = raw.record.measured;
     RunResult {
         scenario: scenario.name.clone(),
         mode: raw.mode,
-        alg: governed.algs.get(under_test).cloned().unwrap_or_default(),
+        alg: flows.get(tested(&flows)).map(|flow| flow.alg.clone()).unwrap_or_default(),
         seed,
         version: crate::output::VERSION,
         classic: None,
@@ -77,9 +78,7 @@ pub fn result(
         set: Vec::new(),
         wall_s: 0.0,
         links: links(scenario, raw),
-        flows: (0..scenario.flows.len())
-            .map(|flow| flow_result(scenario, governed, epoch, raw, flow))
-            .collect(),
+        flows,
         jain_index: jain(raw),
         disturbed: None,
         optimal_mbps: optimal
@@ -124,6 +123,7 @@ fn flow_result(
     let line = line.as_ref();
     FlowResult {
         alg: governed.algs[flow].clone(),
+        under_test: spec.under_test,
         start_s: spec.start.as_secs_f64(),
         stop_s: ended.as_secs_f64(),
         throughput_mbps: mbps(end.snapshot.wire_bytes, warm.wire_bytes),

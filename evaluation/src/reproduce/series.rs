@@ -156,6 +156,7 @@ mod tests {
     fn flow(start_s: f64, throughput_mbps: Vec<f64>, rtt_ms: Vec<Option<f64>>) -> FlowResult {
         FlowResult {
             alg: "x".into(),
+            under_test: false,
             start_s,
             stop_s: 4.0,
             throughput_mbps: Some(10.0),

@@ -2,13 +2,12 @@
 
 use super::Simulation;
 use super::setup::jain_index;
-use crate::result::{AppDelay, FlowResult, LinkResult, RunResult};
+use crate::result::{AppDelay, FlowResult, LinkResult, RunResult, tested};
 use anole_model::{Dur, Rate, Time};
 
 impl Simulation<'_> {
     pub(super) fn result(&mut self, seed: u64) -> RunResult {
         let scenario = self.scenario.clone();
-        let under_test = scenario.flows.iter().position(|flow| flow.under_test).unwrap_or(0);
         let flows: Vec<FlowResult> = (0..self.flows.len()).map(|index| self.flow_result(index)).collect();
         let measured = self.now.since(Time::ZERO + scenario.warmup);
         let (links, now) = (&mut self.links, self.now);
@@ -16,7 +15,7 @@ impl Simulation<'_> {
         RunResult {
             scenario: scenario.name.clone(),
             mode: "sim",
-            alg: flows.get(under_test).map(|flow| flow.alg.clone()).unwrap_or_default(),
+            alg: flows.get(tested(&flows)).map(|flow| flow.alg.clone()).unwrap_or_default(),
             seed,
             version: env!("CARGO_PKG_VERSION"),
             classic: None,
@@ -64,6 +63,7 @@ impl Simulation<'_> {
         let has_agent = stats.updates > 0;
         FlowResult {
             alg: self.agent.plan(index).alg.clone(),
+            under_test: self.scenario.flows[index].under_test,
             start_s: flow.start.as_secs_f64(),
             stop_s: ended.as_secs_f64(),
             throughput_mbps: mbps(flow.measure.wire_bytes),

@@ -71,8 +71,8 @@ fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
     assert_eq!(
         keys(&json["flows"][0]),
         sorted(
-            "alg start_s stop_s throughput_mbps goodput_mbps owd_mean_ms owd_p50_ms owd_p95_ms owd_p99_ms rtt_mean_ms \
-             rtt_p95_ms loss_rate retransmit_rate fct_s applied decisions inferences reports updates series"
+            "alg under_test start_s stop_s throughput_mbps goodput_mbps owd_mean_ms owd_p50_ms owd_p95_ms owd_p99_ms \
+             rtt_mean_ms rtt_p95_ms loss_rate retransmit_rate fct_s applied decisions inferences reports updates series"
         )
     );
     assert_eq!(
