@@ -21,6 +21,7 @@
 #![allow(clippy::disallowed_methods, reason = "real time and real devices are what this crate is for")]
 
 mod device;
+mod duplicates;
 mod error;
 mod pacer;
 mod pair;

@@ -21,16 +21,19 @@
 //! While the peer's window is closed, the stack asks with one byte at a time whether it still is (RFC 9293 §3.8.6.1). These
 //! probes are no transmissions: the peer drops them, and that says nothing about the path.
 //!
+//! The timer fires when bytes go again that smoltcp had not gone back to before, a second or more after the last progress,
+//! unless three duplicate ACKs asked for them (`duplicates.rs`).
+//!
 //! A round-trip time is taken of bytes that were sent once (Karn).
 
+use crate::duplicates::Duplicates;
 use anole_datapath_host::{Packets, RateSample};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// RFC 9002 §6.1.1, RFC 5681 §3.2: later arrivals that say that a transmission is lost.
 const PACKET_THRESHOLD: u64 = 3;
-/// smoltcp's shortest retransmission time-out is 1 s from the last progress; a retransmission that comes earlier is a
-/// fast one. The margin is for timers in whole milliseconds.
+/// smoltcp's shortest retransmission time-out is 1 s from the last progress. The margin is for timers in whole milliseconds.
 const TIMEOUT_AT_LEAST: Duration = Duration::from_millis(990);
 /// Bytes in smoltcp's probe of a closed window.
 const PROBE_BYTES: u32 = 1;
@@ -94,6 +97,7 @@ pub(crate) struct Scoreboard {
     probed: u64,
     /// The peer takes nothing now.
     closed: bool,
+    pub duplicates: Duplicates,
     /// Where the sender goes on: below `max` after a time-out, while it sends everything again.
     next: u64,
     /// What has arrived above `una`: disjoint, in order.
@@ -127,6 +131,7 @@ impl Scoreboard {
             max: 0,
             probed: 0,
             closed: false,
+            duplicates: Duplicates::default(),
             next: 0,
             sacked: Vec::new(),
             transmissions: BTreeMap::new(),
@@ -207,11 +212,12 @@ impl Scoreboard {
     }
 
     fn kind(&mut self, now: Instant, start: u64) -> Sent {
+        let asked = self.duplicates.take();
         if start >= self.max {
             return Sent::New;
         }
         let timer = now.saturating_duration_since(self.progress) >= TIMEOUT_AT_LEAST;
-        if start > self.una || !timer {
+        if start > self.una || start >= self.next || asked || !timer {
             return Sent::Again;
         }
         self.progress = now;
@@ -242,12 +248,15 @@ impl Scoreboard {
         true
     }
 
-    /// What the peer may be sent, which comes with every ACK and is to be told before it.
-    pub fn on_window(&mut self, now: Instant, ack: u32, window: u16) {
-        if !self.offset(ack).is_some_and(|ack| ack >= self.una && ack <= self.highest_ack()) {
+    /// What the peer may be sent, bytes, which comes with every ACK and is to be told before it; whether the segment
+    /// has data of the peer as well.
+    pub fn on_window(&mut self, now: Instant, ack: u32, window: u32, has_data: bool) {
+        let acceptable = self.una..=self.highest_ack();
+        let Some(ack) = self.offset(ack).filter(|ack| acceptable.contains(ack)) else {
             // Of an old ACK, whose window is an old one.
             return;
-        }
+        };
+        self.duplicates.on_ack(ack == self.una && ack < self.next && !has_data, window);
         if self.closed && window > 0 {
             // What goes now comes of that, not of a timer.
             self.progress = now;
@@ -276,6 +285,7 @@ impl Scoreboard {
             self.una = ack;
             self.next = self.next.max(ack.min(self.max));
             self.progress = now;
+            self.duplicates.take();
             self.sacked.retain(|&(_, to)| to > ack);
         }
         for block in blocks.into_iter().flatten() {

@@ -16,6 +16,8 @@ pub(crate) struct Segment {
     pub syn: bool,
     /// The MSS option.
     pub mss: Option<u16>,
+    /// The window scale option (RFC 7323).
+    pub window_scale: Option<u8>,
     /// The next byte expected of the other side.
     pub acknowledges: Option<u32>,
     /// What the sender of this may be sent, in its own scale; 0 is nothing in every scale.
@@ -56,6 +58,7 @@ fn parse_tcp(bytes: &[u8]) -> Option<Segment> {
         bytes: packet.payload().len() as u32,
         syn: packet.syn(),
         mss: options.max_segment_size,
+        window_scale: options.window_scale,
         acknowledges: packet.ack().then(|| packet.ack_number().0 as u32),
         window: packet.window_len(),
         selective: options.sack_ranges,

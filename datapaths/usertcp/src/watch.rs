@@ -29,6 +29,8 @@ const PACING_GAIN: f64 = 1.25;
 const SRTT_GAIN: f64 = 1.0 / 8.0;
 /// After a time-out nothing is sent above the window; the stack's own timer, of at least 1 s, passes.
 const TIMER_PASSES_AFTER: Duration = Duration::from_secs(1);
+/// RFC 7323 §2.3.
+const MAX_WINDOW_SCALE: u8 = 14;
 /// MSS of a peer that tells none (RFC 9293 §3.7.1).
 const DEFAULT_MSS: u16 = 536;
 
@@ -50,6 +52,8 @@ struct Governed {
     pacer: Pacer,
     rates: RateSample,
     mss: u32,
+    /// The window that the peer tells is times 2 to this power (RFC 7323 §2.2).
+    window_scale: u8,
     srtt: Duration,
     min_rtt: Duration,
     rtt: Option<Duration>,
@@ -103,7 +107,8 @@ impl Watch {
             }
             return;
         };
-        governed.board.on_window(now, ack, segment.window);
+        let window = u32::from(segment.window) << if segment.syn { 0 } else { governed.window_scale };
+        governed.board.on_window(now, ack, window, segment.bytes > 0);
         let acked = governed.board.on_ack(now, ack, &segment.selective);
         if acked != Acked::default() {
             let sample = governed.sample(now, &acked);
@@ -126,7 +131,7 @@ impl Watch {
         let flow = self.governance.host.open(now, &spec);
         let rtt = now.saturating_duration_since(sent);
         let mut board = Scoreboard::new(now, first);
-        board.on_window(now, first, answer.window);
+        board.on_window(now, first, u32::from(answer.window), false);
         let mut governed = Governed {
             control: flow.control(),
             flow,
@@ -134,6 +139,7 @@ impl Watch {
             pacer: Pacer::new(now, mss),
             rates: RateSample::default(),
             mss,
+            window_scale: answer.window_scale.unwrap_or(0).min(MAX_WINDOW_SCALE),
             srtt: rtt,
             min_rtt: rtt,
             rtt: None,
@@ -157,14 +163,12 @@ impl Watch {
     /// Whether the stack may send a packet now; else when to ask again, where only time will tell.
     pub fn may_send(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let Some(governed) = &mut self.governed else { return Ok(()) };
-        let board = &governed.board;
-        let full =
-            board.packets.bytes_in_flight() + u64::from(governed.mss) > u64::from(governed.control.cwnd);
-        let timer = board.last_activity() + TIMER_PASSES_AFTER;
-        if board.is_rewound() && full && now < timer {
-            return Err(Some(timer));
+        let allowed = governed.allow(now);
+        if allowed.is_err() {
+            // The stack forgets what three duplicate ACKs asked for.
+            governed.board.duplicates.take();
         }
-        if governed.pacer.is_ready(now) { Ok(()) } else { Err(Some(governed.pacer.ready_at())) }
+        allowed
     }
 
     /// Bytes that may enter the send buffer, which holds `queued`: whole segments up to the window.
@@ -215,6 +219,16 @@ impl Watch {
 }
 
 impl Governed {
+    fn allow(&mut self, now: Instant) -> Result<(), Option<Instant>> {
+        let board = &self.board;
+        let full = board.packets.bytes_in_flight() + u64::from(self.mss) > u64::from(self.control.cwnd);
+        let timer = board.last_activity() + TIMER_PASSES_AFTER;
+        if board.is_rewound() && full && now < timer {
+            return Err(Some(timer));
+        }
+        if self.pacer.is_ready(now) { Ok(()) } else { Err(Some(self.pacer.ready_at())) }
+    }
+
     fn sample(&mut self, now: Instant, acked: &Acked) -> AckSample {
         if let Some(rtt) = acked.rtt {
             self.rtt = Some(rtt);
@@ -278,6 +292,7 @@ mod tests {
             bytes,
             syn: acknowledges == Some(0) || sequence == u32::MAX,
             mss: Some(1000),
+            window_scale: None,
             acknowledges,
             window: 60_000,
             selective: [None; 3],

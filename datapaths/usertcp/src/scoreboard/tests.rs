@@ -49,7 +49,7 @@ fn sequence(offset: u64) -> u32 {
 enum Turn {
     /// The next segment is sent, and arrives unless it is lost.
     New { lost: bool },
-    /// The first that has not arrived is sent again, fast.
+    /// The first that has not arrived is sent again after three duplicate ACKs.
     Fast { lost: bool },
     /// The timer fires, and so many are sent again.
     Timeout { again: usize, losses: u8 },
@@ -117,17 +117,23 @@ proptest! {
                     top += u64::from(MSS);
                 }
                 Turn::Fast { lost } if world.peer.next < top => {
+                    let ack = sequence(world.peer.next);
+                    for duplicate in 0..4 {
+                        world.board.on_window(world.now, ack, 1, duplicate == 0);
+                    }
                     let kind = world.send(world.peer.next, lost, chance == 0);
                     prop_assert_eq!(kind, Sent::Again);
                 }
                 Turn::Timeout { again, losses } if world.peer.next < top => {
                     world.now += 1000 * MS;
                     let from = world.peer.next;
+                    // Where it has gone back to already, it goes on without the timer.
+                    let fires = from < world.board.next;
                     for i in 0..again {
                         let at = from + i as u64 * u64::from(MSS);
                         if at < top {
                             let kind = world.send(at, losses >> i & 1 == 1, false);
-                            prop_assert_eq!(matches!(kind, Sent::Timeout(_)), i == 0);
+                            prop_assert_eq!(matches!(kind, Sent::Timeout(_)), fires && i == 0);
                         }
                     }
                 }
@@ -211,19 +217,19 @@ fn probed(taken: u64) -> (Scoreboard, Instant) {
         board.on_sent(start + MS * i, sequence(u64::from(i) * 1000), MSS);
     }
     let mut now = start + MS * 50;
-    board.on_window(now, sequence(4000), 0);
+    board.on_window(now, sequence(4000), 0, false);
     assert_eq!(board.on_ack(now, sequence(4000), &[None; 3]).bytes, 4000);
     for _ in 0..5 {
         now += MS * 1000;
         assert_eq!(board.on_sent(now, sequence(4000), 1), Sent::Probe);
-        board.on_window(now, sequence(4000), 0);
+        board.on_window(now, sequence(4000), 0, false);
         assert_eq!(board.on_ack(now, sequence(4000), &[None; 3]), Acked::default());
     }
     // An old ACK tells no window.
-    board.on_window(now, sequence(3000), 9);
+    board.on_window(now, sequence(3000), 9, false);
     assert!(board.closed);
     now += MS * 1000;
-    board.on_window(now, sequence(4000 + taken), 100);
+    board.on_window(now, sequence(4000 + taken), 100, false);
     let acked = board.on_ack(now, sequence(4000 + taken), &[None; 3]);
     assert_eq!((u64::from(acked.bytes), acked.lost), (taken, 0));
     (board, now)
@@ -247,11 +253,49 @@ fn what_goes_again_once_the_window_is_open_is_no_timeout() {
     let mut board = Scoreboard::new(start, BASE);
     board.on_sent(start, sequence(0), MSS);
     // The peer takes back what it had allowed, and allows it again later.
-    board.on_window(start + MS, sequence(0), 0);
+    board.on_window(start + MS, sequence(0), 0, false);
     assert_eq!(board.on_sent(start + MS * 1500, sequence(0), 1), Sent::Probe);
-    board.on_window(start + MS * 2000, sequence(0), 5000);
+    board.on_window(start + MS * 2000, sequence(0), 5000, false);
     assert_eq!(board.on_sent(start + MS * 2001, sequence(0), MSS), Sent::Again);
     assert!(matches!(board.on_sent(start + MS * 3100, sequence(0), MSS), Sent::Timeout(2)));
+}
+
+/// Four segments on a path of three seconds, the first of them lost; `duplicates` ACKs come of the others.
+fn on_a_long_path(duplicates: u32) -> (Scoreboard, Instant) {
+    let start = Instant::now();
+    let mut board = Scoreboard::new(start, BASE);
+    board.on_window(start, sequence(0), 9000, false);
+    for i in 0..4 {
+        board.on_sent(start + MS * i, sequence(u64::from(i) * 1000), MSS);
+    }
+    let now = start + MS * 3000;
+    for i in 1..=duplicates {
+        board.on_window(now, sequence(0), 9000, false);
+        board.on_ack(
+            now,
+            sequence(0),
+            &[Some((sequence(1000), sequence(1000 + 1000 * u64::from(i)))), None, None],
+        );
+    }
+    (board, now)
+}
+
+#[test]
+fn three_duplicates_tell_a_fast_retransmission_from_the_timer_s_however_late_it_goes() {
+    let (mut board, now) = on_a_long_path(3);
+    assert_eq!(board.on_sent(now, sequence(0), MSS), Sent::Again);
+    // Once for the three of them.
+    assert!(matches!(board.on_sent(now + MS * 3000, sequence(0), MSS), Sent::Timeout(_)));
+    let (mut board, now) = on_a_long_path(2);
+    assert!(matches!(board.on_sent(now, sequence(0), MSS), Sent::Timeout(_)));
+}
+
+#[test]
+fn what_the_timer_sends_again_is_one_timeout_however_slowly_it_goes() {
+    let (mut board, now) = on_a_long_path(0);
+    assert_eq!(board.on_sent(now, sequence(0), MSS), Sent::Timeout(4));
+    board.on_ack(now + MS * 3000, sequence(1000), &[None; 3]);
+    assert_eq!(board.on_sent(now + MS * 5000, sequence(1000), MSS), Sent::Again);
 }
 
 #[test]
