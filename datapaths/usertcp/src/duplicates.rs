@@ -27,7 +27,12 @@ impl Duplicates {
         }
     }
 
-    /// Whether the next packet is the first missing segment; from now on it is not: it goes, may not go, or is no longer missing.
+    /// Whether the next packet is the first missing segment.
+    pub fn are_enough(&self) -> bool {
+        self.are_enough
+    }
+
+    /// The same; from now on it is not: it goes, may not go, or is no longer missing.
     pub fn take(&mut self) -> bool {
         std::mem::take(&mut self.are_enough)
     }

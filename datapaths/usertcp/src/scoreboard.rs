@@ -171,6 +171,12 @@ impl Scoreboard {
         self.next < self.max
     }
 
+    /// Bytes that have not arrived below others that have.
+    pub fn missing_bytes(&self) -> u64 {
+        let arrived: u64 = self.sacked.iter().map(|&(from, to)| to - from.max(self.una)).sum();
+        self.sacked.last().map_or(0, |&(_, to)| to - self.una - arrived)
+    }
+
     /// When the connection last sent something or learned that something had arrived.
     pub fn last_activity(&self) -> Instant {
         self.progress.max(self.last_sent)

@@ -27,8 +27,8 @@ const INITIAL_WINDOW_BYTES: u32 = 14_600;
 const PACING_GAIN: f64 = 1.25;
 /// RFC 6298 §2.3.
 const SRTT_GAIN: f64 = 1.0 / 8.0;
-/// After a time-out nothing is sent above the window; the stack's own timer, of at least 1 s, passes.
-const TIMER_PASSES_AFTER: Duration = Duration::from_secs(1);
+/// The stack's shortest retransmission time-out.
+const STACK_TIMER: Duration = Duration::from_secs(1);
 /// RFC 7323 §2.3.
 const MAX_WINDOW_SCALE: u8 = 14;
 /// MSS of a peer that tells none (RFC 9293 §3.7.1).
@@ -163,7 +163,7 @@ impl Watch {
     /// Whether the stack may send a packet now; else when to ask again, where only time will tell.
     pub fn may_send(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let Some(governed) = &mut self.governed else { return Ok(()) };
-        let allowed = governed.allow(now);
+        let allowed = governed.allow(now, self.pending);
         if allowed.is_err() {
             // The stack forgets what three duplicate ACKs asked for.
             governed.board.duplicates.take();
@@ -219,14 +219,26 @@ impl Watch {
 }
 
 impl Governed {
-    fn allow(&mut self, now: Instant) -> Result<(), Option<Instant>> {
+    fn allow(&mut self, now: Instant, pending: u64) -> Result<(), Option<Instant>> {
         let board = &self.board;
+        if board.duplicates.are_enough() {
+            // Refused, it leaves the stack's timer off until something else goes.
+            let refuse = pending > 0 && self.is_slow_to_mend();
+            return if refuse { Err(Some(self.pacer.ready_at())) } else { Ok(()) };
+        }
         let full = board.packets.bytes_in_flight() + u64::from(self.mss) > u64::from(self.control.cwnd);
-        let timer = board.last_activity() + TIMER_PASSES_AFTER;
+        let timer = board.last_activity() + STACK_TIMER;
+        // After a time-out nothing is sent above the window; the stack's own timer passes.
         if board.is_rewound() && full && now < timer {
             return Err(Some(timer));
         }
         if self.pacer.is_ready(now) { Ok(()) } else { Err(Some(self.pacer.ready_at())) }
+    }
+
+    /// The stack mends one hole a round trip. Its timer, which sends everything again, is through sooner.
+    fn is_slow_to_mend(&self) -> bool {
+        let others = (self.board.missing_bytes() / u64::from(self.mss)).saturating_sub(1);
+        self.srtt.as_secs_f64() * others as f64 > STACK_TIMER.as_secs_f64()
     }
 
     fn sample(&mut self, now: Instant, acked: &Acked) -> AckSample {

@@ -10,6 +10,7 @@ use anole_datapath_host::{Host, HostOptions};
 use anole_model::Dur;
 use anole_sim::link::Reorder;
 use anole_transfer::{Amount, GovernedBy};
+use anole_usertcp::{PairEnd, Sender};
 use common::{VirtualTransfer, fallback_only, governed_by, link};
 use std::time::Duration;
 
@@ -93,5 +94,34 @@ fn a_rate_is_held() {
         transfer.run(10 * SECOND, |_, _| {});
         let sent = (transfer.sender.read().sent_bytes - before) as f64 / 10.0;
         assert!((sent / f64::from(rate) - 1.0).abs() < 0.05, "{rate}: {sent}");
+    }
+}
+
+/// 64 segments with one of them lost on the way: the smallest window meanwhile, bytes, and how long it took.
+fn with_one_lost(round_trip_ms: u64, lost: u64) -> (u64, Duration) {
+    let amount = Amount::Bytes(64 * 1460);
+    let mut transfer = VirtualTransfer::start(link(20.0, round_trip_ms / 2), fallback_only(), amount);
+    transfer.lose = Some(lost);
+    let mut smallest = u64::MAX;
+    let seen = |_, sender: &Sender<PairEnd>| match sender.read().cwnd_bytes {
+        // There is no flow yet.
+        0 => {}
+        window => smallest = smallest.min(window),
+    };
+    let report = transfer.run(120 * SECOND, seen).unwrap().unwrap();
+    assert_eq!(report.reading.lost_packets, 1, "{round_trip_ms} ms, {lost}");
+    (smallest, report.elapsed)
+}
+
+#[test]
+fn a_lost_packet_costs_a_few_round_trips_wherever_it_is_lost() {
+    for round_trip_ms in [40, 200, 1200, 3000] {
+        // The last three are followed by too few that could tell of it.
+        for lost in 0..61 {
+            let (smallest, elapsed) = with_one_lost(round_trip_ms, lost);
+            assert!(smallest > 4 * 1460, "{round_trip_ms} ms, {lost}: {smallest}");
+            let most = Duration::from_millis(9 * round_trip_ms);
+            assert!(elapsed < most, "{round_trip_ms} ms, {lost}: {elapsed:?}");
+        }
     }
 }

@@ -67,6 +67,9 @@ pub struct VirtualTransfer {
     pub network: EmulatedNetwork<Vec<u8>>,
     pub now: Instant,
     pub received: u64,
+    /// The one of the sender's full packets, counted from 0, that never gets into the network.
+    pub lose: Option<u64>,
+    full_packets: u64,
     start: Instant,
     outside: [PairEnd; 2],
 }
@@ -85,6 +88,8 @@ impl VirtualTransfer {
             network: EmulatedNetwork::new(vec![link], vec![route], Vec::new()),
             now,
             received: 0,
+            lose: None,
+            full_packets: 0,
             start: now,
             outside: [sender_side, receiver_side],
         }
@@ -125,7 +130,11 @@ impl VirtualTransfer {
     fn carry(&mut self) {
         let now = self.time();
         while let Some(packet) = self.outside[0].take() {
-            self.network.offer(now, 0, packet.len() as u32, packet);
+            let is_full = packet.len() == MTU;
+            if !(is_full && self.lose == Some(self.full_packets)) {
+                self.network.offer(now, 0, packet.len() as u32, packet);
+            }
+            self.full_packets += u64::from(is_full);
         }
         while let Some(packet) = self.outside[1].take() {
             self.network.offer_reverse(now, 0, packet.len() as u32, packet);
