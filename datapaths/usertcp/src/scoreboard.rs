@@ -33,8 +33,10 @@ use std::time::{Duration, Instant};
 
 /// RFC 9002 §6.1.1, RFC 5681 §3.2: later arrivals that say that a transmission is lost.
 const PACKET_THRESHOLD: u64 = 3;
-/// smoltcp's shortest retransmission time-out is 1 s from the last progress. The margin is for timers in whole milliseconds.
-const TIMEOUT_AT_LEAST: Duration = Duration::from_millis(990);
+/// smoltcp's shortest retransmission time-out, from the last progress.
+pub(crate) const STACK_TIMER: Duration = Duration::from_secs(1);
+/// Timers are in whole milliseconds.
+const TIMER_MARGIN: Duration = Duration::from_millis(10);
 /// Bytes in smoltcp's probe of a closed window.
 const PROBE_BYTES: u32 = 1;
 /// Ranges above `una` that are remembered. A gigabit over 100 ms with every tenth packet lost has 770. A range beyond that is not
@@ -222,7 +224,7 @@ impl Scoreboard {
         if start >= self.max {
             return Sent::New;
         }
-        let timer = now.saturating_duration_since(self.progress) >= TIMEOUT_AT_LEAST;
+        let timer = now.saturating_duration_since(self.progress) + TIMER_MARGIN >= STACK_TIMER;
         if start > self.una || start >= self.next || asked || !timer {
             return Sent::Again;
         }

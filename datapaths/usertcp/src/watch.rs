@@ -10,7 +10,7 @@
 //! does. Window and rate count bytes of data.
 
 use crate::pacer::Pacer;
-use crate::scoreboard::{Acked, Scoreboard, Sent};
+use crate::scoreboard::{Acked, STACK_TIMER, Scoreboard, Sent};
 use crate::segment::Segment;
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath::{AckSample, InForce};
@@ -27,8 +27,6 @@ const INITIAL_WINDOW_BYTES: u32 = 14_600;
 const PACING_GAIN: f64 = 1.25;
 /// RFC 6298 §2.3.
 const SRTT_GAIN: f64 = 1.0 / 8.0;
-/// The stack's shortest retransmission time-out.
-const STACK_TIMER: Duration = Duration::from_secs(1);
 /// RFC 7323 §2.3.
 const MAX_WINDOW_SCALE: u8 = 14;
 /// MSS of a peer that tells none (RFC 9293 §3.7.1).
