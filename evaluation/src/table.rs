@@ -58,6 +58,15 @@ pub fn render(results: &[RunResult]) -> String {
         }
     }
     for run in results {
+        let never = run.flows.iter().filter(|flow| !flow.ran()).count();
+        if never > 0 {
+            notes += &format!(
+                "{}: seed {}, {never} of {} flows never ran: the start that was drawn is after the stop\n",
+                run.alg,
+                run.seed,
+                run.flows.len()
+            );
+        }
         for (index, flow) in run.flows.iter().enumerate() {
             notes += &governors(run, index, flow);
         }

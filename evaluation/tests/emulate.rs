@@ -87,6 +87,19 @@ fn without_an_agent_every_key_is_there() {
 }
 
 #[test]
+fn a_run_does_not_wait_for_flows_that_start_after_its_end() {
+    let (place, began) = (Place::new(), Instant::now());
+    let drawn = ["--set", "flow.count=2", "--set", "flow.arrivals_per_s=0.001"];
+    let run = &objects(&place.run(&[&["--alg", "native", "--seed", "2", "--json"][..], &drawn].concat()))[0];
+    for flow in run["flows"].as_array().unwrap() {
+        let start_s = flow["start_s"].as_f64().unwrap();
+        assert!(start_s > 60.0 && began.elapsed().as_secs_f64() < start_s, "{flow}");
+        assert_eq!((&flow["start_s"], &flow["throughput_mbps"]), (&flow["stop_s"], &Value::Null), "{flow}");
+    }
+    assert_eq!((&run["jain_index"], place.leftovers()), (&Value::Null, 0));
+}
+
+#[test]
 fn the_agent_governs_real_packets() {
     let place = Place::new();
     let agent = agent();

@@ -73,7 +73,7 @@ pub struct RunResult {
     pub links: Vec<LinkResult>,
     /// Every flow.
     pub flows: Vec<FlowResult>,
-    /// Jain's index over the goodputs while all flows were active.
+    /// Jain's index over the goodputs while all flows that ran were active.
     pub jain_index: Option<f64>,
     /// Mean capacity after warm-up, of the slowest link.
     pub optimal_mbps: Option<f64>,
@@ -149,7 +149,7 @@ pub struct FlowResult {
     pub under_test: bool,
     /// When it started.
     pub start_s: f64,
-    /// When it stopped, or had delivered everything.
+    /// When it stopped, or had delivered everything; its start, of one that never ran since it would start after its stop.
     pub stop_s: f64,
     /// Bytes on the wire delivered to the receiver over the time active after warm-up.
     pub throughput_mbps: Option<f64>,
@@ -201,6 +201,13 @@ pub struct FlowResult {
     /// Why it went as it did, of algorithms that explain themselves; no part of the JSON.
     #[serde(skip)]
     pub explained: Vec<Explanation>,
+}
+
+impl FlowResult {
+    /// Whether it ran at all.
+    pub fn ran(&self) -> bool {
+        self.start_s < self.stop_s
+    }
 }
 
 /// What an application waits for its data, over segments.

@@ -79,7 +79,7 @@ pub fn result(
         wall_s: 0.0,
         links: links(scenario, raw),
         flows,
-        jain_index: jain(raw),
+        jain_index: jain(scenario, raw),
         disturbed: None,
         optimal_mbps: optimal
             .filter(|_| !measured.is_zero())
@@ -192,10 +192,11 @@ fn where_seen<T>(raw: &Raw, flow: usize, value: impl Fn(&Snapshot) -> Option<T>)
     values.iter().any(Option::is_some).then_some(values)
 }
 
-/// Jain's index over the goodputs while all flows were active.
-fn jain(raw: &Raw) -> Option<f64> {
+/// Jain's index over the goodputs while all flows that run were active.
+fn jain(scenario: &Scenario, raw: &Raw) -> Option<f64> {
     let (from, to) = (raw.notes.all_active.as_ref()?, raw.notes.one_over.as_ref()?);
-    let goodputs = from.iter().zip(to).map(|(from, to)| to.payload_bytes.checked_sub(from.payload_bytes));
+    let flows = from.iter().zip(to).zip(&scenario.flows).filter(|(_, flow)| flow.runs());
+    let goodputs = flows.map(|((from, to), _)| to.payload_bytes.checked_sub(from.payload_bytes));
     let goodputs: Option<Vec<f64>> = goodputs.map(|bytes| bytes.map(|bytes| bytes as f64)).collect();
     jain_index(&goodputs?)
 }

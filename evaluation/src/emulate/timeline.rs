@@ -3,7 +3,7 @@
 use anole_model::{Dur, Time};
 use anole_quic::{GovernedBy, Reading};
 use anole_sim::SERIES_STEP;
-use anole_sim::scenario::Scenario;
+use anole_sim::scenario::{FlowSpec, Scenario};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -105,7 +105,7 @@ impl Timeline {
         self.notes.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs every flow and takes every note, until the scenario's end.
+    /// Runs every flow that ever starts and takes every note, until the scenario's end.
     pub async fn drive<F>(
         &self,
         flow: impl Fn(usize) -> F,
@@ -116,20 +116,28 @@ impl Timeline {
         F: Future<Output = Result<FlowEnd>> + Send + 'static,
     {
         let mut tasks = JoinSet::new();
-        for index in 0..self.scenario.flows.len() {
+        let never = |spec: &FlowSpec| FlowEnd {
+            at: self.at(spec.start),
+            complete: false,
+            snapshot: Snapshot::default(),
+        };
+        let mut ends: Vec<FlowEnd> = self.scenario.flows.iter().map(never).collect();
+        for (index, spec) in self.scenario.flows.iter().enumerate() {
             let running = flow(index);
+            if !spec.runs() {
+                continue;
+            }
             tasks.spawn(async move {
                 let end = running.await;
                 end.map(|end| (index, end)).with_context(|| format!("flow {}", index + 1))
             });
         }
         let flows = async {
-            let mut ends = Vec::new();
             while let Some(ended) = tasks.join_next().await {
-                ends.push(ended.context("a flow's task failed")??);
+                let (index, end) = ended.context("a flow's task failed")??;
+                ends[index] = end;
             }
-            ends.sort_by_key(|&(index, _)| index);
-            anyhow::Ok(ends.into_iter().map(|(_, end)| end).collect())
+            anyhow::Ok(ends)
         };
         let notes = async {
             tokio::join!(self.take_notes(&snapshots), self.take_steps(&snapshots, bar));
@@ -142,8 +150,7 @@ impl Timeline {
         let warm = Time::ZERO + self.scenario.warmup;
         sleep_until(self.at(warm).into()).await;
         self.notes().warm = snapshots();
-        let all_started = self.scenario.flows.iter().map(|flow| flow.start).fold(warm, Time::max);
-        sleep_until(self.at(all_started).into()).await;
+        sleep_until(self.at(self.scenario.all_started()).into()).await;
         self.notes().all_active = Some(snapshots());
     }
 

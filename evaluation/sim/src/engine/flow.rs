@@ -51,7 +51,7 @@ pub(super) struct SimFlow {
     reverse: ReversePath,
     alg: String,
     pub measure: Measure,
-    /// When it was over, and whether because everything was delivered.
+    /// When it was over, and whether because everything was delivered; of one that never runs, its start.
     pub ended: Option<(Time, bool)>,
     /// The datapath's counters, taken when the flow was over.
     stats: FlowStats,
@@ -67,6 +67,8 @@ pub(super) struct FlowConfig {
     pub alg: String,
     pub start: Time,
     pub stop: Time,
+    /// Whether it ever starts.
+    pub runs: bool,
     pub bytes: Option<u64>,
     pub app: Option<App>,
     pub delayed_ack: bool,
@@ -78,13 +80,17 @@ pub(super) struct FlowConfig {
 
 impl SimFlow {
     pub fn new(config: FlowConfig) -> SimFlow {
+        let (phase, ended) = match config.runs {
+            true => (Phase::Waiting, None),
+            false => (Phase::Over, Some((config.start, false))),
+        };
         SimFlow {
             number: config.number,
             mss: config.mss,
             ecn: if config.ecn { Ecn::Capable } else { Ecn::NotCapable },
             start: config.start,
             stop: config.stop,
-            phase: Phase::Waiting,
+            phase,
             sender: Sender::new(
                 config.mss,
                 config.bytes,
@@ -95,7 +101,7 @@ impl SimFlow {
             reverse: ReversePath::new(config.ack_jitter, config.seed),
             alg: config.alg,
             measure: Measure::new(config.duration),
-            ended: None,
+            ended,
             stats: FlowStats::default(),
             watched_by: None,
             tap: None,

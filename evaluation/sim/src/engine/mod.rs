@@ -142,6 +142,7 @@ impl<'a> Simulation<'a> {
                     alg: plan.alg.clone(),
                     start: spec.start,
                     stop: spec.stop,
+                    runs: spec.runs(),
                     bytes: spec.bytes,
                     app: spec.app,
                     delayed_ack: spec.delayed_ack,

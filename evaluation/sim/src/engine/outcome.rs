@@ -94,11 +94,12 @@ impl Simulation<'_> {
         }
     }
 
-    /// Jain's index over the time in which all flows were active.
+    /// Jain's index over the time in which all flows that run were active.
     fn jain(&self) -> Option<f64> {
         let from = self.all_active.as_ref()?;
         let to = self.one_over.clone().unwrap_or_else(|| self.payload_bytes());
-        let goodputs: Vec<f64> = from.iter().zip(&to).map(|(from, to)| (to - from) as f64).collect();
+        let flows = from.iter().zip(&to).zip(&self.scenario.flows).filter(|(_, flow)| flow.runs());
+        let goodputs: Vec<f64> = flows.map(|((from, to), _)| (to - from) as f64).collect();
         jain_index(&goodputs)
     }
 }

@@ -18,8 +18,7 @@ pub(super) enum Entry {
 /// Every entry of a run, in order of time.
 pub(super) fn timetable(scenario: &Scenario, seed: u64) -> VecDeque<(Time, Entry)> {
     let warmup = Time::ZERO + scenario.warmup;
-    let all_started = scenario.flows.iter().map(|flow| flow.start).fold(warmup, Time::max);
-    let mut entries = vec![(warmup, Entry::WarmUpOver), (all_started, Entry::AllStarted)];
+    let mut entries = vec![(warmup, Entry::WarmUpOver), (scenario.all_started(), Entry::AllStarted)];
     entries.extend(changes(scenario, seed).into_iter().map(|c| (c.at, Entry::Change(c.link, c.change))));
     // Stable: entries of the same time stay in the order above.
     entries.sort_by_key(|&(at, _)| at);

@@ -8,8 +8,8 @@ use rand_pcg::Pcg64Mcg;
 use std::borrow::Cow;
 
 impl Scenario {
-    /// The scenario of the run with this seed: starts and sizes of flows are drawn. Flows that would start after their
-    /// stop never do.
+    /// The scenario of the run with this seed: starts and sizes of flows are drawn. A flow may start after its
+    /// stop then, and never does ([`FlowSpec::runs`](super::FlowSpec::runs)).
     pub fn drawn(&self, seed: u64) -> Cow<'_, Scenario> {
         if self.flows.iter().all(|flow| flow.drawn.is_none()) {
             return Cow::Borrowed(self);

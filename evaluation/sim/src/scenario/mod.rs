@@ -191,6 +191,13 @@ pub struct FlowSpec {
     pub places: Places,
 }
 
+impl FlowSpec {
+    /// Whether it starts before it stops; a start that is drawn may be too late, and such a flow never runs.
+    pub fn runs(&self) -> bool {
+        self.start < self.stop
+    }
+}
+
 /// How starts and sizes of one entry's flows are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawn {
@@ -264,6 +271,12 @@ impl Scenario {
         let back =
             back.fold(spec.extra_delay, |sum, link| sum + link.reverse_delay.unwrap_or(link.one_way_delay));
         self.ideal_owd(flow) + back
+    }
+
+    /// When every flow that runs has started, and figures count.
+    pub fn all_started(&self) -> Time {
+        let starts = self.flows.iter().filter(|flow| flow.runs()).map(|flow| flow.start);
+        starts.fold(Time::ZERO + self.warmup, Time::max)
     }
 
     /// When the run ends.

@@ -45,6 +45,23 @@ fn flows_that_are_active_together_in_the_warm_up_alone_have_no_fairness() {
     assert!(native(&scenario).jain_index.is_some());
 }
 
+/// As a drawn start may be: after the flow's stop, or after the end of the run.
+#[test]
+fn a_flow_that_would_start_after_its_stop_never_runs_and_has_no_part_in_fairness() {
+    let others = native(&scenario(5.0, "", "count = 2\nstart_spacing_s = 1.0\nstop_s = 4.0", ""));
+    assert!(others.jain_index.is_some() && others.flows[1].ran());
+    for start_s in [4.5, 7.0] {
+        let mut scenario = scenario(5.0, "", "count = 3\nstart_spacing_s = 1.0\nstop_s = 4.0", "");
+        scenario.flows[2].start = seconds(start_s);
+        let run = simulate(&scenario, None, 1, AgentScript::never());
+        assert_eq!(run.jain_index, others.jain_index);
+        let (never, others) = (&run.flows[2], &others.flows[..]);
+        assert!(!never.ran() && run.flows[..2] == *others);
+        assert_eq!((never.start_s, never.stop_s), (start_s, start_s));
+        assert_eq!((never.throughput_mbps, never.loss_rate, never.reports), (None, None, None));
+    }
+}
+
 /// 400 ms of the path are the flow's own, or the link's: the same to the flow.
 #[test]
 fn what_is_on_a_flows_own_way_at_the_end_has_not_arrived() {
