@@ -175,7 +175,7 @@ impl<T> EmulatedNetwork<T> {
     /// Bytes that each link could have carried since the last reset.
     pub fn possible_bytes(&mut self, now: Time) -> Vec<f64> {
         self.advance(now);
-        self.links.iter_mut().map(|link| link.offered_bytes(now)).collect()
+        self.links.iter().map(|link| link.offered_bytes(now)).collect()
     }
 
     /// Forgets what happened on the links so far.

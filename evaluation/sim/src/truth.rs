@@ -4,7 +4,7 @@ use crate::result::{FlowResult, RunResult};
 use crate::scenario::Scenario;
 use anole_model::Dur;
 
-/// Shares may be above 1 by this much: the packet that is being sent at an end of the time that counts.
+/// Shares may be above 1 by this much: the time that a packet takes is in whole nanoseconds.
 const SLACK: f64 = 0.01;
 
 /// The first law that a run of this scenario breaks.

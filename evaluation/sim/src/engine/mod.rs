@@ -329,7 +329,7 @@ impl<'a> Simulation<'a> {
         self.cockpit = Some(cockpit);
     }
 
-    fn reading(&mut self, index: usize) -> Reading {
+    fn reading(&self, index: usize) -> Reading {
         let (spec, now) = (&self.scenario.flows[index], self.now);
         let path = || spec.path.iter().copied();
         let propagation = path().fold(spec.extra_delay, |sum, link| sum + self.links[link].delay());
@@ -341,8 +341,7 @@ impl<'a> Simulation<'a> {
             .filter(|&(other, flow)| other != index && flow.ended.is_none() && flow.start <= now);
         let flows = 1 + rivals.count() as u64;
         let base_rtt = propagation + reverse::propagation(spec, &self.links, &self.reverse);
-        let links = &mut self.links;
-        let offered_bytes = path().map(|link| links[link].offered_bytes(now)).collect();
+        let offered_bytes = path().map(|link| self.links[link].offered_bytes(now)).collect();
         let (flow, lost) = (&self.flows[index], self.lost(index));
         let measure = &flow.measure;
         Reading {

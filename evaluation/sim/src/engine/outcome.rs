@@ -11,7 +11,7 @@ impl Simulation<'_> {
         let flows: Vec<FlowResult> = (0..self.flows.len()).map(|index| self.flow_result(index)).collect();
         let measured = self.now.since(Time::ZERO + scenario.warmup);
         let (links, now) = (&mut self.links, self.now);
-        let optimal = links.iter_mut().map(|link| link.offered_bytes(now)).reduce(f64::min);
+        let optimal = links.iter().map(|link| link.offered_bytes(now)).reduce(f64::min);
         RunResult {
             scenario: scenario.name.clone(),
             mode: "sim",

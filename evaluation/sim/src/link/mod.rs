@@ -10,7 +10,8 @@
 //!   opportunity, until which it stays in the queue.
 //! - Random loss strikes after transmission: a lost packet has used the link.
 //! - ACKs pass a link's other direction by [`Link::ack_late`].
-//! - Figures of a link count cross traffic with the rest.
+//! - Figures of a link count cross traffic with the rest. A packet that is on the wire where counting begins or ends
+//!   is sent in part.
 //! - A smaller propagation delay never lets a packet overtake an earlier one: those sent before it fell are still on
 //!   their way, and what was sent meanwhile arrives with the last of them, as one clump.
 //! - Active queue management marks packets that are ECN-capable where it would drop others (RFC 3168 §5).
@@ -88,6 +89,8 @@ pub struct Link<T> {
     offered_before: f64,
     carried_packets: u64,
     sent_bytes: u64,
+    /// What was sent before the last [`Link::reset_stats`] of the packet that was on the wire then.
+    sent_before: f64,
     queue_delay: Histogram,
 }
 
@@ -125,6 +128,7 @@ impl<T> Link<T> {
             offered_before: 0.0,
             carried_packets: 0,
             sent_bytes: 0,
+            sent_before: 0.0,
             queue_delay: Histogram::new(),
         }
     }
@@ -239,13 +243,13 @@ impl<T> Link<T> {
     }
 
     /// Bytes that could have been sent since the last [`Link::reset_stats`].
-    pub fn offered_bytes(&mut self, now: Time) -> f64 {
+    pub fn offered_bytes(&self, now: Time) -> f64 {
         self.server.offered_bytes(now)
     }
 
-    /// Bytes that could have been sent since the beginning, seen without counting.
+    /// The same since the beginning.
     pub(crate) fn offered_by(&self, now: Time) -> f64 {
-        self.offered_before + self.server.offered_by(now)
+        self.offered_before + self.server.offered_bytes(now)
     }
 
     /// Packets that were lost here since the beginning.
@@ -268,24 +272,25 @@ impl<T> Link<T> {
     pub fn stats(&mut self, now: Time) -> LinkStats {
         self.advance(now);
         let possible = self.server.offered_bytes(now);
+        let sent = self.sent_bytes as f64 - self.sent_before + self.server.sent_in_part(now);
         let lost = self.drops.packets - self.drops_before;
         let settled = lost + self.carried_packets;
         LinkStats {
-            utilization: (possible > 0.0).then(|| self.sent_bytes as f64 / possible),
+            utilization: (possible > 0.0).then_some(sent / possible),
             loss_rate: (settled > 0).then(|| lost as f64 / settled as f64),
             queue_delay_mean: self.queue_delay.mean(),
             queue_delay_p95: self.queue_delay.quantile(0.95),
         }
     }
 
-    /// Forgets what happened so far, as at the end of a warm-up.
+    /// Forgets what happened before now, as at the end of a warm-up.
     pub fn reset_stats(&mut self, now: Time) {
-        self.advance(now);
-        self.offered_before = self.offered_by(now);
-        self.server.reset(now);
+        self.advance(now - Dur::from_nanos(1));
+        self.offered_before += self.server.reset(now);
         self.drops_before = self.drops.packets;
         self.carried_packets = 0;
         self.sent_bytes = 0;
+        self.sent_before = self.server.sent_in_part(now);
         self.queue_delay.clear();
     }
 

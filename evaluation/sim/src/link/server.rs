@@ -21,9 +21,11 @@ pub(super) struct Server<T> {
     /// Trace: bytes left of the opportunity at `granted_at`.
     granted_bytes: u32,
     granted_at: Time,
-    /// Bytes that could have been sent up to `counted_to`.
+    /// Fixed: bytes that could have been sent up to `counted_to`.
     offered_bytes: f64,
     counted_to: Time,
+    /// Trace: opportunities before those that count.
+    counted: u64,
 }
 
 impl<T> Server<T> {
@@ -36,6 +38,7 @@ impl<T> Server<T> {
             granted_at: Time::ZERO,
             offered_bytes: 0.0,
             counted_to: Time::ZERO,
+            counted: 0,
         }
     }
 
@@ -101,38 +104,43 @@ impl<T> Server<T> {
         true
     }
 
-    /// Bytes that could have been sent since the last [`Server::reset`].
-    pub fn offered_bytes(&mut self, now: Time) -> f64 {
-        self.count_to(now);
-        self.offered_bytes
-    }
-
-    /// The same, seen without counting.
-    pub fn offered_by(&self, now: Time) -> f64 {
-        self.offered_bytes + self.offered_since_counted(now)
-    }
-
-    /// Counts from now on.
-    pub fn reset(&mut self, now: Time) {
-        self.count_to(now);
-        self.offered_bytes = 0.0;
-    }
-
-    fn offered_since_counted(&self, now: Time) -> f64 {
+    /// Bytes that could have been sent since the last [`Server::reset`], now included.
+    pub fn offered_bytes(&self, now: Time) -> f64 {
         match &self.capacity {
-            Capacity::Fixed(rate) => rate.bytes_in(now.since(self.counted_to)),
-            Capacity::Trace(trace) => {
-                let opportunities =
-                    trace.count_before(now).saturating_sub(trace.count_before(self.counted_to));
-                opportunities as f64 * f64::from(OPPORTUNITY_PACKET_BYTES)
-            }
+            Capacity::Fixed(rate) => self.offered_bytes + rate.bytes_in(now.since(self.counted_to)),
+            Capacity::Trace(trace) => of_opportunities(trace.count_up_to(now), self.counted),
         }
     }
 
+    /// Bytes of the packet on the wire that have been sent by now.
+    pub fn sent_in_part(&self, now: Time) -> f64 {
+        let Some(sending) = &self.sending else { return 0.0 };
+        let left = match &self.capacity {
+            Capacity::Fixed(rate) => rate.bytes_in(sending.done.since(now)),
+            Capacity::Trace(trace) => of_opportunities(self.opportunity, trace.count_before(now)),
+        };
+        (f64::from(sending.queued.packet.size) - left).max(0.0)
+    }
+
+    /// Counts from now on, now included; what could have been sent before.
+    pub fn reset(&mut self, now: Time) -> f64 {
+        if let Capacity::Trace(trace) = &self.capacity {
+            let before = trace.count_before(now);
+            return of_opportunities(before, std::mem::replace(&mut self.counted, before));
+        }
+        self.count_to(now);
+        std::mem::take(&mut self.offered_bytes)
+    }
+
     fn count_to(&mut self, now: Time) {
-        self.offered_bytes += self.offered_since_counted(now);
+        self.offered_bytes = self.offered_bytes(now);
         self.counted_to = self.counted_to.max(now);
     }
+}
+
+/// Bytes of full packets that opportunities deliver, those before `to` without those before `from`.
+fn of_opportunities(to: u64, from: u64) -> f64 {
+    to.saturating_sub(from) as f64 * f64::from(OPPORTUNITY_PACKET_BYTES)
 }
 
 fn time_to_send(bytes: u32, rate: Rate) -> Dur {

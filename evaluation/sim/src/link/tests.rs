@@ -94,7 +94,7 @@ fn a_trace_delivers_1504_bytes_per_opportunity_and_loops() {
     let at: Vec<u64> = drain(&mut link).iter().map(|(at, _)| at.as_micros() / 1000).collect();
     assert_eq!(at, [12, 12, 15]);
     let stats = link.stats(Time::from_micros(20_000));
-    assert_eq!(stats.utilization, Some((4.0 * 1500.0 + 3.0 * 748.0) / (7.0 * 1500.0)));
+    assert_eq!(stats.utilization, Some((4.0 * 1500.0 + 3.0 * 748.0) / (8.0 * 1500.0)));
 }
 
 /// Six packets arrive together at 19 ms; one passes per 100 ms. Each waits for its own opportunity: 81 to 581 ms.
@@ -112,7 +112,33 @@ fn on_a_trace_a_packet_waits_in_the_queue_for_its_own_opportunity() {
     assert_eq!(drain(&mut link).len(), 6);
     let delay = link.stats(Time::from_micros(600_000)).queue_delay_mean.unwrap();
     assert_eq!(delay.as_micros(), 331_000);
-    assert_eq!(link.stats(Time::from_micros(600_001)).utilization, Some(1.0));
+    assert_eq!(link.stats(Time::from_micros(600_000)).utilization, Some(1.0));
+}
+
+/// Packets of 1500 bytes at one per ms, or one per 10 ms of a trace, without a pause.
+#[test]
+fn a_busy_link_is_used_as_much_as_it_can_be_whenever_counting_begins_and_ends() {
+    let trace = Capacity::Trace(Arc::new(Trace::parse("0\n10\n10\n").unwrap()));
+    for capacity in [config(QueueKind::DropTail).capacity, trace] {
+        for (from_us, to_us) in
+            [(0, 30_000), (0, 30_400), (10_000, 40_000), (20_300, 50_000), (5_700, 30_200)]
+        {
+            let buffer_bytes = 1 << 20;
+            let mut link = Link::new(LinkConfig {
+                capacity: capacity.clone(),
+                buffer_bytes,
+                ..config(QueueKind::DropTail)
+            });
+            for i in 0..100 {
+                link.offer(Time::ZERO, packet(0, i));
+            }
+            if from_us > 0 {
+                link.reset_stats(Time::from_micros(from_us));
+            }
+            let used = link.stats(Time::from_micros(to_us)).utilization.unwrap();
+            assert!((used - 1.0).abs() < 1e-9, "{capacity:?}, {from_us} to {to_us} µs: {used}");
+        }
+    }
 }
 
 #[test]

@@ -114,6 +114,11 @@ impl Trace {
         }
     }
 
+    /// Opportunities up to `now`, one at this very time among them.
+    pub fn count_up_to(&self, now: Time) -> u64 {
+        self.count_before(now + Dur::from_nanos(1))
+    }
+
     /// The capacity for full packets, averaged over one repetition.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_in(
