@@ -87,7 +87,9 @@ fn nonsense_ends_with_2_and_one_message() {
         (&["--alg", "cubic,cubic"], "name cubic twice"),
         (&["--ranges", "all"], "known are random, inside"),
         (&["--ranges", "/nowhere/ranges.json"], "cannot read the ranges"),
-        (&["--duration", "0"], "duration_s"),
+        (&["--duration", "0"], "--duration 0.0: give 0.1 to 3600 s"),
+        (&["--duration", "nan"], "--duration NaN: give 0.1"),
+        (&["--duration", "-1"], "--duration -1.0: give 0.1"),
         (&["--alg", "quic:cubic"], "real transport"),
     ] {
         let output = suite(options);

@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE", default_value = "random")]
     ranges: String,
     /// Length of each run, s; that of the ranges (30) if left out
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     duration: Option<f64>,
     /// Runs at the same time; as many as there are processors if left out
     #[arg(long, value_name = "N")]
@@ -136,7 +136,10 @@ fn ranges(args: &Args) -> Result<Ranges> {
             serde_json::from_str(&text).map_err(|error| usage(format!("{}: {error}", args.ranges)))?
         }
     };
-    ranges.duration_s = args.duration.unwrap_or(ranges.duration_s);
+    if let Some(seconds) = args.duration {
+        let refused = |wanted| usage(format!("--duration {seconds:?}: {wanted}"));
+        ranges.duration_s = Ranges::duration(seconds).map_err(refused)?;
+    }
     ranges.check().map_err(usage)?;
     Ok(ranges)
 }

@@ -119,8 +119,21 @@ impl Ranges {
         })
     }
 
+    /// A length of runs, or what it has to be.
+    pub fn duration(seconds: f64) -> Result<f64, String> {
+        match seconds {
+            0.1..=3600.0 => Ok(seconds),
+            _ => Err("give 0.1 to 3600 s".to_string()),
+        }
+    }
+
     /// Refuses what nothing can be drawn from.
     pub fn check(&self) -> Result<(), RangesError> {
+        // What starts within a run depends on its length.
+        if let Err(wanted) = Ranges::duration(self.duration_s) {
+            let value = self.duration_s.to_string();
+            return Err(RangesError::Field { field: "duration_s", value, wanted });
+        }
         let mut spans = vec![
             ("capacity_mbps", self.capacity_mbps, [0.1, 10_000.0]),
             ("rtt_ms", self.rtt_ms, [0.1, 10_000.0]),
@@ -152,10 +165,6 @@ impl Ranges {
                     format!("it is a share, from 0 to {most} (traces, steps and wifi exclude each other)");
                 return Err(RangesError::Field { field, value: value.to_string(), wanted });
             }
-        }
-        if !(0.1..=3600.0).contains(&self.duration_s) {
-            let (value, wanted) = (self.duration_s.to_string(), "give 0.1 to 3600 s".to_string());
-            return Err(RangesError::Field { field: "duration_s", value, wanted });
         }
         for (field, [fewest, most]) in [("own_flows", self.own_flows), ("cross_flows", self.cross_flows)] {
             if fewest > most || most > 64 {

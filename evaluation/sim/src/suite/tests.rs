@@ -96,7 +96,10 @@ fn what_cannot_be_drawn_is_refused_with_the_field() {
     assert!(odd(|r| (r.traces, r.wifi) = (0.7, 0.7)).contains("wifi"));
     assert!(odd(|r| r.ack_jitter_us = [-1.0, 1.0]).contains("ack_jitter_us"));
     assert!(odd(|r| r.own_flows = [2, 1]).contains("own_flows"));
-    assert!(odd(|r| r.duration_s = f64::INFINITY).contains("duration_s"));
+    for length in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
+        let refused = Ranges { duration_s: length, ..Ranges::default() }.check().unwrap_err().to_string();
+        assert_eq!(refused, format!("ranges: duration_s = {length}: give 0.1 to 3600 s"));
+    }
     assert!(odd(|r| (r.cross_flows, r.cross_algs) = ([1, 1], Vec::new())).contains("cross_algs"));
     for name in Ranges::NAMES {
         Ranges::named(name).unwrap().check().unwrap();
