@@ -156,8 +156,8 @@ fn shipped_name(file: &Path) -> Option<&str> {
     (!name.contains('/') && !name.ends_with(".toml") && !file.exists()).then_some(name)
 }
 
-/// Longest trace, bytes: at ten bytes a line, some thirteen million packets.
-const MAX_TRACE_BYTES: u64 = 128 << 20;
+/// Longest trace, bytes: at ten bytes a line, some twenty-six million packets.
+pub const MAX_TRACE_BYTES: u64 = 256 << 20;
 
 /// Reads a text file, unless it is longer.
 pub fn read_at_most(file: &Path, bytes: u64) -> std::io::Result<String> {

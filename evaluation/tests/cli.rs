@@ -336,10 +336,14 @@ fn a_trace_is_fitted_made_again_and_drawn() {
     assert!(std::fs::read_to_string(folder.path().join("both.svg")).unwrap().contains("b.down"));
     std::fs::write(folder.path().join("odd.toml"), model.replace("burst", "brust")).unwrap();
     std::fs::write(folder.path().join("odd.down"), "1\nx\n").unwrap();
+    let days = "kind = 'leo'\nduration_s = 86400.0\nmean_mbps = 10.0\nhandover_every_s = 1.0\nhandover_s = 0.1\n\
+                capacity = [0.4, 1.6]\none_way_delay_ms = [15.0, 45.0]\n";
+    std::fs::write(folder.path().join("days.toml"), days).unwrap();
     for (args, hint) in [
         (&["make", "cell", "--out", "c.down"][..], "cellular, wifi, leo"),
         (&["make", "odd.toml", "--out", "c.down"], "brust"),
         (&["make", "cellular", "--duration-s", "-1", "--out", "c.down"], "duration_s = -1"),
+        (&["make", "days.toml", "--out", "c.toml"], "c.toml would have"),
         (&["fit", "odd.down"], "odd.down: line 2"),
         (&["fit", "none.down"], "none.down"),
     ] {

@@ -4,17 +4,15 @@ mod model;
 mod picture;
 mod statistics;
 
-use crate::options::{self, usage};
+use crate::options::{self, MAX_TRACE_BYTES, usage};
 use crate::output;
 use anole_sim::link::Trace;
+use anole_sim::scenario::MAX_FILE_BYTES;
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use model::Model;
 use statistics::Statistics;
 use std::path::{Path, PathBuf};
-
-/// Largest trace that is read, bytes.
-const MAX_BYTES: u64 = 1 << 28;
 
 /// Options of `anole-eval trace`.
 #[derive(clap::Args)]
@@ -68,7 +66,7 @@ pub fn main(args: Args) -> Result<()> {
 }
 
 fn read(file: &Path) -> Result<Trace> {
-    let text = options::read_at_most(file, MAX_BYTES)
+    let text = options::read_at_most(file, MAX_TRACE_BYTES)
         .map_err(|error| usage(format!("the trace {}: {error}", file.display())))?;
     Trace::parse(&text).map_err(|error| usage(format!("{}: {error}", file.display())))
 }
@@ -89,7 +87,7 @@ fn make(model: &str, seed: u64, duration_s: Option<f64>, out: &Path) -> Result<(
     let mut model = match Model::preset(model) {
         Some(model) => model,
         None if model.ends_with(".toml") => {
-            let text = options::read_at_most(Path::new(model), MAX_BYTES)
+            let text = options::read_at_most(Path::new(model), MAX_FILE_BYTES)
                 .map_err(|error| usage(format!("the model {model}: {error}")))?;
             toml::from_str(&text).map_err(|error| usage(format!("{model}: {}", error.to_string().trim())))?
         }
@@ -104,6 +102,11 @@ fn make(model: &str, seed: u64, duration_s: Option<f64>, out: &Path) -> Result<(
     }
     model.check().map_err(usage)?;
     let text = model.make(seed);
+    let most = if matches!(model, Model::Leo { .. }) { MAX_FILE_BYTES } else { MAX_TRACE_BYTES };
+    if text.len() as u64 > most {
+        let message = "more than a scenario reads; make it shorter, with fewer opportunities or handovers";
+        return Err(usage(format!("{} would have {} KiB, {message}", out.display(), text.len() >> 10)));
+    }
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = out.file_name().and_then(|name| name.to_str()).ok_or_else(|| usage("--out names no file"))?;
     output::write_whole(folder, name, &text)?;

@@ -1,8 +1,10 @@
 //! What traces are drawn from.
 
 use super::statistics::Statistics;
+use crate::options::MAX_TRACE_BYTES;
 use anole_model::{Dur, Rate};
 use anole_sim::link::Lte;
+use anole_sim::scenario::RATE_MBPS;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -10,9 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Bytes of an opportunity on the wire (Mahimahi), and of the packet in it.
 const OPPORTUNITY_BYTES: f64 = 1504.0;
 const PACKET_BYTES: f64 = 1500.0;
-/// Longest trace, s, and most that it may carry, Mbit: some hundred megabytes of text.
+/// Longest trace, s, and most that it may carry, Mbit: a scenario reads that much text, at ten bytes a line.
 const MAX_S: f64 = 86_400.0;
-const MAX_MBIT: f64 = 400_000.0;
+const MAX_MBIT: f64 = (MAX_TRACE_BYTES / 10) as f64 * OPPORTUNITY_BYTES * 8.0 / 1e6;
 
 /// What traces are drawn from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,7 +143,9 @@ impl Model {
         | Model::Leo { duration_s, mean_mbps, .. }) = *self;
         within("duration_s", duration_s, 1.0, MAX_S)?;
         within("mean_mbps", mean_mbps, 1e-3, MAX_MBIT)?;
-        within("duration_s times mean_mbps, Mbit,", duration_s * mean_mbps, 0.0, MAX_MBIT)?;
+        if !matches!(self, Model::Leo { .. }) {
+            within("duration_s times mean_mbps, Mbit,", duration_s * mean_mbps, 0.0, MAX_MBIT)?;
+        }
         match *self {
             Model::Cellular { deviation, memory_s, flicker, burst, outage_every_s, outage_s, .. } => {
                 within("deviation", deviation, 0.0, 2.0)?;
@@ -160,6 +164,10 @@ impl Model {
                 within("handover_every_s", handover_every_s, 1.0, MAX_S)?;
                 within("handover_s", handover_s, 0.0, handover_every_s / 2.0)?;
                 pair("capacity", capacity, 0.01, 100.0)?;
+                for share in capacity {
+                    let mbps = mean_mbps * share;
+                    within("mean_mbps times capacity", mbps, *RATE_MBPS.start(), *RATE_MBPS.end())?;
+                }
                 pair("one_way_delay_ms", one_way_delay_ms, 0.1, 1000.0)
             }
         }
@@ -206,7 +214,8 @@ impl Model {
                     (mean_mbps * 1e6 / 8.0 * 0.1) as u64
                 );
                 let mut at = handover_every_s;
-                while at < duration_s {
+                // In whole milliseconds, as it is written.
+                while (at * 1e3).round() < duration_s * 1e3 {
                     let (mbps, delay) = path(rng);
                     if handover_s > 0.0 {
                         text += &change(at - handover_s, &format!("capacity_mbps = {LEAST_MBPS}"));
@@ -221,7 +230,7 @@ impl Model {
 }
 
 /// During a handover: a packet in some seconds.
-const LEAST_MBPS: f64 = 0.001;
+const LEAST_MBPS: f64 = *RATE_MBPS.start();
 
 fn change(at_s: f64, what: &str) -> String {
     format!("\n[[change]]\nat_s = {at_s:.3}\nlink = \"bottleneck\"\n{what}\n")
@@ -330,6 +339,31 @@ mod tests {
         let scenario = Scenario::parse(&text, "leo.toml", &[], &mut |_| Err(String::new())).unwrap();
         assert_eq!(scenario.links.len(), 1);
         assert_eq!(text.matches("[[change]]").count(), 2 * 7);
+    }
+
+    /// Handovers that are at the run's end once they are written, and capacities at both ends of what a link may have.
+    #[test]
+    fn whatever_leo_is_made_of_is_a_scenario() {
+        let leo = |mean_mbps: f64, capacity: [f64; 2]| Model::Leo {
+            duration_s: 60.0,
+            mean_mbps,
+            handover_every_s: 1.999_99,
+            handover_s: 0.5,
+            capacity,
+            one_way_delay_ms: [0.1, 1000.0],
+        };
+        for (mean_mbps, capacity) in [(100.0, [0.01, 100.0]), (0.001, [1.0, 1.1]), (0.1, [0.01, 0.011])] {
+            let model = leo(mean_mbps, capacity);
+            assert_eq!(model.check(), Ok(()));
+            for seed in 0..20 {
+                let text = model.make(seed);
+                let read = Scenario::parse(&text, "leo.toml", &[], &mut |_| Err(String::new()));
+                assert!(read.is_ok(), "{:?}:\n{text}", read.err());
+            }
+        }
+        for (mean_mbps, capacity) in [(100.0, [0.01, 100.1]), (0.001, [0.99, 1.1]), (400_000.0, [0.4, 1.6])] {
+            assert!(leo(mean_mbps, capacity).check().is_err(), "{mean_mbps} {capacity:?}");
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Flows: one entry of the file can be many, and each has its times and its path.
 
-use super::{Check, MAX_MBPS, MAX_SECONDS, Result, millis, span_of, span_or};
+use super::{Check, MAX_SECONDS, Result, millis, span_of, span_or};
 use crate::scenario::file::RawFlow;
 use crate::scenario::{App, Drawn, FlowSpec, Places, Scenario};
 use anole_algorithms::{Preference, UnknownPreference};
-use anole_model::{Dur, Rate, Time};
+use anole_model::{Dur, Time};
 use std::ops::Range;
 use toml::Spanned;
 
@@ -129,7 +129,7 @@ impl Check<'_> {
         let until_s = self.or(&raw.app_until_s, "app_until_s", stop_s, 0.0, MAX_SECONDS)?;
         match &raw.app_mbps {
             Some(mbps) => {
-                let rate = Rate::from_mbps(self.within(mbps, "app_mbps", 1e-3, MAX_MBPS)?);
+                let rate = self.rate(mbps, "app_mbps")?;
                 let frame_ms = self.or(&raw.app_frame_ms, "app_frame_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?;
                 let frame = Dur::from_secs_f64(frame_ms / 1e3);
                 Ok(Some(App { rate, until: Time::from_secs_f64(until_s), frame }))

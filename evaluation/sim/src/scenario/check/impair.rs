@@ -1,11 +1,11 @@
 //! What befalls packets on a link, and what else is sent across it.
 
 use super::link::MAX_BURST_MS;
-use super::{Check, MAX_MBPS, MAX_SECONDS, Result, millis, span_or};
+use super::{Check, MAX_SECONDS, Result, millis, span_or};
 use crate::link::{AckPath, BurstLoss, CrossTraffic, Hold, Impairments, Reorder};
 use crate::scenario::Scenario;
 use crate::scenario::file::{RawCross, RawLink};
-use anole_model::{Dur, Rate, Time};
+use anole_model::{Dur, Time};
 use std::ops::Range;
 use toml::Spanned;
 
@@ -86,7 +86,7 @@ impl Check<'_> {
         let packets = raw.ack_buffer_packets.as_ref().map(|packets| *packets.get_ref());
         match &raw.ack_capacity_mbps {
             Some(mbps) => {
-                let rate = Rate::from_mbps(self.within(mbps, "ack_capacity_mbps", 1e-3, MAX_MBPS)?);
+                let rate = self.rate(mbps, "ack_capacity_mbps")?;
                 Ok(Some(AckPath { rate, packets: packets.unwrap_or(DEFAULT_ACKS).min(u64::from(u32::MAX)) }))
             }
             None if packets.is_none() => Ok(None),
@@ -113,7 +113,7 @@ impl Check<'_> {
                 .origin
                 .error(table, "mbps is missing in [[link.cross]]; add for example mbps = 5.0"));
         };
-        let rate = Rate::from_mbps(self.within(mbps, "mbps", 1e-3, MAX_MBPS)?);
+        let rate = self.rate(mbps, "mbps")?;
         let packet_bytes = raw.packet_bytes.as_ref().map_or(scenario.full_packet(), |bytes| *bytes.get_ref());
         let (least, most) = PACKET_BYTES;
         if !(least..=most).contains(&packet_bytes) {

@@ -1,10 +1,10 @@
 //! Links: what limits them, what waits before them, what they lose.
 
-use super::{Check, MAX_MBPS, MAX_SECONDS, Result, millis, span_or};
+use super::{Check, MAX_SECONDS, Result, millis, span_or};
 use crate::link::{Aggregation, Capacity, Lte, QueueKind, Trace};
 use crate::scenario::file::{RawLink, RawLte};
 use crate::scenario::{LinkSpec, Scenario};
-use anole_model::{Dur, Rate};
+use anole_model::Dur;
 use std::sync::Arc;
 use toml::Spanned;
 
@@ -49,7 +49,7 @@ impl Check<'_> {
             Some(lte) => Some(self.lte(lte, scenario)?),
         };
         let capacity = match (&raw.capacity_mbps, &raw.trace, lte) {
-            (Some(mbps), None, None) => Capacity::Fixed(Rate::from_mbps(self.positive_mbps(mbps)?)),
+            (Some(mbps), None, None) => Capacity::Fixed(self.rate(mbps, "capacity_mbps")?),
             (None, Some(path), None) => self.trace(path)?,
             (None, None, Some(lte)) => Capacity::Fixed(lte.mean),
             _ => {
@@ -112,15 +112,15 @@ impl Check<'_> {
             let message = "lte has no mean_mbps; write for example lte = { mean_mbps = 12.0 }";
             return Err(self.origin.error(span, message));
         };
-        let mean_mbps = self.within(mean, "mean_mbps", 1e-3, MAX_MBPS)?;
-        let whole = mean_mbps * scenario.duration.as_secs_f64();
+        let rate = self.rate(mean, "mean_mbps")?;
+        let whole = rate.mbps() * scenario.duration.as_secs_f64();
         if whole > MAX_LTE_MBIT {
             let message = format!(
                 "lte would carry {whole:.0} Mbit; at most {MAX_LTE_MBIT}: lower mean_mbps or duration_s"
             );
             return Err(self.origin.error(mean.span(), message));
         }
-        let default = Lte::with_mean(Rate::from_mbps(mean_mbps));
+        let default = Lte::with_mean(rate);
         Ok(Lte {
             deviation: self.or(&raw.deviation, "deviation", default.deviation, 0.0, 2.0)?,
             memory_s: self.or(&raw.memory_s, "memory_s", default.memory_s, 0.01, MAX_SECONDS)?,

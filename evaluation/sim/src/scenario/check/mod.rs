@@ -12,7 +12,7 @@ use crate::link::Capacity;
 use anole_model::{Dur, Rate, Time};
 use link::MAX_BURST_MS;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
 /// RFC 9293 §3.7.1's default for IPv4, without options: 536 bytes; smaller payloads are allowed, but
@@ -24,8 +24,9 @@ const MAX_MSS_BYTES: u32 = 65_535 - HEADER_BYTES;
 const DEFAULT_MSS_BYTES: u32 = 1448;
 /// A day: longer than any experiment, and far from the range of [`Time`].
 const MAX_SECONDS: f64 = 86_400.0;
-/// 10 Gbit/s: at most 10^6 packets a second, which the simulator still carries in a second.
-const MAX_MBPS: f64 = 10_000.0;
+/// Rates of links and of what is sent: up to 10 Gbit/s, at most 10^6 packets a second, which the simulator still
+/// carries in a second.
+pub const RATE_MBPS: RangeInclusive<f64> = 1e-3..=10_000.0;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -140,7 +141,7 @@ impl Check<'_> {
                 None => None,
                 Some(mbps) => {
                     self.must_not_follow_trace(scenario, link, mbps.span())?;
-                    Some(Rate::from_mbps(self.positive_mbps(mbps)?))
+                    Some(self.rate(mbps, "capacity_mbps")?)
                 }
             },
             one_way_delay: match &raw.one_way_delay_ms {
@@ -182,7 +183,12 @@ impl Check<'_> {
         let change = RandomChange {
             every: Dur::from_secs_f64(every_s),
             link,
-            capacity_mbps: self.range(&raw.capacity_mbps, "capacity_mbps", 1e-3, MAX_MBPS)?,
+            capacity_mbps: self.range(
+                &raw.capacity_mbps,
+                "capacity_mbps",
+                *RATE_MBPS.start(),
+                *RATE_MBPS.end(),
+            )?,
             one_way_delay_ms: self.range(
                 &raw.one_way_delay_ms,
                 "one_way_delay_ms",
@@ -237,8 +243,9 @@ impl Check<'_> {
         Err(self.origin.error(span, message))
     }
 
-    fn positive_mbps(&self, mbps: &Spanned<f64>) -> Result<f64> {
-        self.within(mbps, "capacity_mbps", 1e-3, MAX_MBPS)
+    fn rate(&self, mbps: &Spanned<f64>, key: &str) -> Result<Rate> {
+        let mbps = self.within(mbps, key, *RATE_MBPS.start(), *RATE_MBPS.end())?;
+        Ok(Rate::from_mbps(mbps))
     }
 
     fn required(&self, value: Option<Spanned<String>>, what: &str, table: Range<usize>) -> Result<String> {
