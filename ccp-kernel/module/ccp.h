@@ -40,6 +40,14 @@ struct ccp_program {
 	struct fold_program fold;
 };
 
+/* For how long reports have gone in vain, us, from one to the next. */
+struct ccp_silence {
+	u64 latest;	/* when the latest went; 0: none has */
+	u64 unanswered; /* nothing has come from the agent */
+	u64 unheard;	/* nothing could be handed to it */
+	bool refused;	/* the latest could not */
+};
+
 /* One connection. All but the mail belongs to who holds the socket. */
 struct ccp_flow {
 	u32 sid;
@@ -62,10 +70,10 @@ struct ccp_flow {
 	struct fold_limit limit;
 	u32 leniency;	   /* how many times the usual time this agent may take */
 	u64 waiting_since; /* us; 0: nothing waits for an answer */
-	u64 unheard_since; /* us; nothing could be handed to the agent since; 0: the latest report was */
-	bool answers_all;  /* this agent answers every report: it has sent an UPDATE without commands */
-	u64 lost_at;	   /* us; 0: not lost */
-	u64 next_create;   /* us */
+	struct ccp_silence silence;
+	bool answers_all; /* this agent answers every report: it has sent an UPDATE without commands */
+	u64 lost_at;	  /* us; 0: not lost */
+	u64 next_create;  /* us */
 
 	/* The kernel's counters at the latest ACK, and the rates of the latest valid sample, bytes/s. */
 	u32 lost;

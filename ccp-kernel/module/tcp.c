@@ -31,13 +31,22 @@ static void wait_for_answer(struct ccp_flow *flow, u64 now_us)
 		flow->waiting_since = now_us;
 }
 
-/* Whether the agent was handed a report. */
-static void handed(struct ccp_flow *flow, bool heard, u64 now_us)
+static u64 patience(const struct tcp_sock *tp)
 {
-	if (heard)
-		flow->unheard_since = 0;
-	else if (!flow->unheard_since)
-		flow->unheard_since = now_us;
+	return max_t(u64, AGENT_TIMEOUT_US, (u64)(tp->srtt_us >> 3) * LOST_AFTER_RTTS);
+}
+
+/* Whether the agent was handed a report. An application that pauses says nothing about the agent: a single
+ * gap counts for half of the patience at most. */
+static void handed(struct ccp_flow *flow, const struct tcp_sock *tp, bool heard, u64 now_us)
+{
+	struct ccp_silence *silence = &flow->silence;
+	u64 gap = silence->latest ? min_t(u64, now_us - silence->latest, patience(tp) / 2) : 0;
+
+	silence->unanswered += gap;
+	silence->unheard = silence->refused && !heard ? silence->unheard + gap : 0;
+	silence->refused = !heard;
+	silence->latest = now_us;
 	wait_for_answer(flow, now_us);
 }
 
@@ -152,7 +161,7 @@ static void measure(const struct tcp_sock *tp, const struct rate_sample *rs, str
 static void answered(struct ccp_flow *flow, u64 now_us)
 {
 	flow->waiting_since = 0;
-	flow->unheard_since = 0;
+	flow->silence = (struct ccp_silence){};
 	if (!flow->lost_at)
 		return;
 	if (now_us - flow->lost_at < CREATE_INTERVAL_US)
@@ -162,21 +171,15 @@ static void answered(struct ccp_flow *flow, u64 now_us)
 	flow->lost_at = 0;
 }
 
-static bool is_over(u64 since, u64 span, u64 now_us)
-{
-	return since && now_us - since > span;
-}
-
 /* One that answers when it changes something may be silent for long: what tells of its death is that nothing
  * can be handed to it. */
 static bool is_lost(const struct ccp_flow *flow, const struct tcp_sock *tp, u64 now_us)
 {
-	u64 patience = max_t(u64, AGENT_TIMEOUT_US, (u64)(tp->srtt_us >> 3) * LOST_AFTER_RTTS);
+	u64 most = patience(tp);
 
-	if (flow->answers_all || !flow->governed)
-		return is_over(flow->waiting_since, patience * flow->leniency, now_us);
-	return is_over(flow->unheard_since, patience, now_us) ||
-	       is_over(flow->waiting_since, patience * SILENCE_FACTOR, now_us);
+	if (flow->answers_all)
+		return flow->waiting_since && now_us - flow->waiting_since > most * flow->leniency;
+	return flow->silence.unheard > most || flow->silence.unanswered > most * SILENCE_FACTOR;
 }
 
 /* The program's window, packets. */
@@ -228,11 +231,11 @@ static void run_program(struct sock *sk, struct ccp_flow *flow, const struct fol
 		/* What could not be sent is in the next report. */
 		if (heard)
 			fold_reset(&flow->state, program);
-		handed(flow, heard, now_us);
+		handed(flow, tp, heard, now_us);
 		break;
 	case FOLD_ABORTED:
 		/* A program that always aborts sends nothing, and must not hold the flow. */
-		handed(flow, false, now_us);
+		handed(flow, tp, false, now_us);
 		break;
 	}
 	obey(sk, flow, sample->packets_acked);
@@ -269,7 +272,7 @@ static void on_ack(struct sock *sk, const struct rate_sample *rs)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fold_sample sample = {};
 	u64 now_us = tp->tcp_mstamp;
-	bool start;
+	bool start, came;
 
 	if (!flow) {
 		ccp_fallback_ack(sk, rs);
@@ -278,13 +281,15 @@ static void on_ack(struct sock *sk, const struct rate_sample *rs)
 		return;
 	}
 	measure(tp, rs, flow, &sample);
-	if (ccp_take_mail(flow, &start)) {
+	came = ccp_take_mail(flow, &start);
+	if (came) {
 		answered(flow, now_us);
 		/* What was sent before the program told of a timeout is no answer to it. */
 		if (!sample.was_timeout && fold_commands(&flow->staged))
 			fold_limit_answered(&flow->limit);
 	}
-	if (flow->program && !is_lost(flow, tp, now_us)) {
+	/* One that was lost comes back with a message alone. */
+	if (flow->program && (came || (flow->governed && !is_lost(flow, tp, now_us)))) {
 		run_program(sk, flow, &sample, start, now_us);
 		return;
 	}

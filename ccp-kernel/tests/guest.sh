@@ -283,6 +283,34 @@ with_an_agent() {
     wait "$agent"
 }
 
+# A packet every tenth of a second until the agent has gone and another, which answers nothing, is there; a pause; some more.
+with_a_pause() {
+    insmod /modules/tcp_anole_ccp.ko
+    ip netns exec a sysctl -qw net.ipv4.tcp_congestion_control=$control
+    start_agent netlink /tmp/agent11
+    given_up=$(times_given_up)
+    {
+        while [ ! -e /tmp/pause ]; do echo data && sleep 0.1; done
+        # Half as long again as such an agent may be silent.
+        sleep 24
+        for _ in $(seq 20); do echo data && sleep 0.1; done
+    } | ip netns exec a nc 10.77.2.1 5300 &
+    job=$!
+    eventually more_flows_than 0 /tmp/agent11
+    kill -9 "$agent"
+    eventually given_up_more_than "$given_up"
+    given_up=$(times_given_up)
+    /bin/attack silent 60 &
+    silent=$!
+    sleep 2
+    touch /tmp/pause
+    wait "$job"
+    check "a pause of the application is no silence of the agent" not given_up_more_than "$given_up"
+    kill "$silent"
+    ip netns exec a sysctl -qw net.ipv4.tcp_congestion_control=cubic
+    check "the module unloads after the pause" eventually rmmod tcp_anole_ccp
+}
+
 registered() { grep -q anole_ccp /proc/sys/net/ipv4/tcp_available_congestion_control; }
 
 # The eBPF datapath needs no module: does this kernel's verifier take it, and does it carry a flow?
@@ -406,6 +434,7 @@ for _ in 1 2 3; do
 done
 with_a_listener_elsewhere
 [ ! -x /bin/anole-ccp ] || with_a_quota
+[ ! -x /bin/anole-ccp ] || with_a_pause
 if [ ! -x /bin/anole-ccp ] || /bin/anole-ccp --help | grep -q "eBPF.*not part of this build"; then
     echo "skipped: there is no agent with --ipc bpf in the virtual machine"
 elif ! kernel_is 6 1; then

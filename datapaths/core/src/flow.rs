@@ -23,7 +23,8 @@
 //! that answers every report says so with a message without commands (an empty UPDATE): there is no other reason to send
 //! one, and `anole-ccp` begins every flow with it. Such an agent is lost as above, and so is a new one that does not answer
 //! CREATE. Any other is lost when nothing can be handed to it for that long (the socket of a dead process refuses, that
-//! of one that hangs is full), when the program aborts for that long, or when nothing comes from it for 32 times as long.
+//! of one that hangs is full), when the program aborts for that long, or when nothing comes from it for 32 times as long, of the
+//! time in which reports go (`silence.rs`).
 //! What an agent has shown holds until it is lost or the host knows of a new one.
 //!
 //! When the agent is lost, CUBIC resumes from what the flow really used, since the window of a
@@ -45,6 +46,7 @@
 
 use crate::loss_window::LossWindow;
 use crate::register::RegisterKind;
+use crate::silence::Silence;
 use crate::vm::{Abort, Limits, Machine};
 use crate::wire::{self, CreateMessage, MAX_MEASURE_BYTES};
 use crate::{AckSample, FlowMessage, InForce, Mail, Outbox};
@@ -57,9 +59,6 @@ const LOST_AFTER_RTTS: u64 = 4;
 /// Between two CREATE messages of a flow without an agent: short against the time that a restarted
 /// agent needs to be useful, long against the cost of one message per flow.
 const CREATE_INTERVAL: Dur = Dur::from_millis(250);
-/// How many times the usual time an agent may be silent that has not shown that it answers every report: 16 s at the
-/// default, more than the 10 s between two probes of BBR, the longest that a published agent has nothing to say.
-const SILENCE_FACTOR: u64 = 32;
 /// RFC 6928: the initial window.
 const INITIAL_WINDOW_PACKETS: u32 = 10;
 /// RFC 6298 §2.3: the gain of the smoothed RTT is 1/8.
@@ -124,8 +123,8 @@ pub struct Flow {
     owes_answers: bool,
     /// Nothing has come from the agent since the flow was announced to a new one.
     is_new: bool,
-    /// Since when nothing could be handed to the agent, or the program has had nothing to report but an abort.
-    unheard_since: Option<Time>,
+    /// What tells of the death of an agent that need not answer.
+    silence: Silence,
     /// When CREATE is due while the fallback governs.
     next_create: Time,
     srtt_us: u64,
@@ -149,7 +148,7 @@ impl Flow {
             waiting_since: None,
             owes_answers: false,
             is_new: true,
-            unheard_since: None,
+            silence: Silence::default(),
             next_create: now,
             srtt_us: 0,
             last_abort: None,
@@ -169,9 +168,10 @@ impl Flow {
         let now = self.now;
         self.stats.acks += 1;
         self.smooth_rtt(sample.rtt_us);
-        self.read_mail(now, out);
+        let answered = self.read_mail(now, out);
         let has_program = self.machine.has_program() || self.mail.program.is_some();
-        if has_program && !self.agent_is_lost(now) {
+        // One that was lost comes back with a message alone.
+        if has_program && (answered || self.governor == Governor::Agent && !self.agent_is_lost(now)) {
             self.governor = Governor::Agent;
             self.run_program(now, sample, out);
         } else {
@@ -247,12 +247,12 @@ impl Flow {
         self.config.bounds.cwnd(u64::from(cwnd), self.config.create.mss)
     }
 
-    /// Takes note of what came since the last ACK; the program and the registers are the machine's to take.
-    fn read_mail(&mut self, now: Time, out: &mut impl Outbox) {
+    /// Takes note of what came since the last ACK, if anything; the program and the registers are the machine's to take.
+    fn read_mail(&mut self, now: Time, out: &mut impl Outbox) -> bool {
         let messages = self.mail.take_arrived();
         if messages > 0 {
             self.stats.updates += messages;
-            (self.waiting_since, self.unheard_since) = (None, None);
+            (self.waiting_since, self.silence) = (None, Silence::default());
             // Who comes after a loss may be another.
             self.owes_answers &= !self.is_new && self.governor == Governor::Agent;
             self.is_new = false;
@@ -262,11 +262,12 @@ impl Flow {
             // What was not answered before is nobody's to answer now: the new agent has its own time. A fallback that
             // governs goes on.
             if self.governor == Governor::Agent {
-                (self.waiting_since, self.unheard_since) = (None, None);
+                (self.waiting_since, self.silence) = (None, Silence::default());
             }
             self.announce(now, out);
         }
         self.owes_answers |= self.mail.take_empty();
+        messages > 0
     }
 
     fn smooth_rtt(&mut self, rtt_us: u64) {
@@ -279,24 +280,25 @@ impl Flow {
         }
     }
 
+    fn patience(&self) -> Dur {
+        self.config.agent_timeout.max(Dur::from_micros(self.srtt_us) * LOST_AFTER_RTTS)
+    }
+
     fn agent_is_lost(&self, now: Time) -> bool {
-        let patience = self.config.agent_timeout.max(Dur::from_micros(self.srtt_us) * LOST_AFTER_RTTS);
-        let longer_than =
-            |patience, since: Option<Time>| since.is_some_and(|since| now.since(since) > patience);
+        let patience = self.patience();
         if self.owes_answers {
-            return longer_than(patience, self.waiting_since);
+            return self.waiting_since.is_some_and(|since| now.since(since) > patience);
         }
-        longer_than(patience, self.unheard_since)
-            || longer_than(patience * SILENCE_FACTOR, self.waiting_since)
+        self.silence.is_death(patience)
     }
 
     fn run_program(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) {
         if self.mail.commands() {
             self.loss_window = None;
         }
+        let (patience, is_new) = (self.patience(), self.is_new);
         let (config, stats) = (&self.config, &mut self.stats);
-        let (waiting, unheard) = (&mut self.waiting_since, &mut self.unheard_since);
-        let is_new = self.is_new;
+        let (waiting, silence) = (&mut self.waiting_since, &mut self.silence);
         let report = |uid, values: &[u64]| {
             // The number is another agent's, or one that this agent has given anew.
             if is_new {
@@ -307,11 +309,7 @@ impl Flow {
             stats.reports += u64::from(sent.is_ok());
             stats.send_failures += u64::from(sent.is_err());
             waiting.get_or_insert(now);
-            if sent.is_ok() {
-                *unheard = None;
-            } else {
-                unheard.get_or_insert(now);
-            }
+            silence.on_report(now, patience, sent.is_ok());
             sent.is_ok()
         };
         let limits = Limits { bounds: config.bounds, mss: config.create.mss };
@@ -320,7 +318,7 @@ impl Flow {
         if self.last_abort.is_some() {
             self.stats.aborts += 1;
             self.waiting_since.get_or_insert(now);
-            self.unheard_since.get_or_insert(now);
+            self.silence.on_report(now, patience, false);
         }
         self.limit_window(sample);
     }

@@ -34,6 +34,7 @@ mod marks;
 mod program;
 mod register;
 mod sample;
+mod silence;
 mod vm;
 pub mod wire;
 

@@ -282,6 +282,46 @@ fn a_silent_agent_that_dies_is_lost_as_soon_as_any_other() {
 }
 
 #[test]
+fn a_pause_of_the_application_is_no_silence_of_the_agent() {
+    // One that has had nothing to change since the report before the pause …
+    let mut run = Run::start(false);
+    run.change_silently(&reporter(1), 70_000, 0);
+    for _ in 0..10 {
+        run.acks(100);
+        run.now += Dur::from_millis(60_000);
+    }
+    run.acks(1000);
+    assert_eq!((run.flow.governor(), run.flow.stats().fallbacks), (Governor::Agent, 0));
+    // … and whose socket was full before some of them.
+    for _ in 0..10 {
+        run.wire.down = true;
+        run.acks(100);
+        run.now += Dur::from_millis(60_000);
+        run.acks(100);
+        run.wire.down = false;
+        run.acks(100);
+    }
+    assert_eq!((run.flow.governor(), run.flow.stats().fallbacks), (Governor::Agent, 0));
+    // One that is dead is found out at the same time as without a pause, less what the pause counts for.
+    run.wire.down = true;
+    run.acks(200);
+    run.now += Dur::from_millis(60_000);
+    assert!(patience(&mut run).abs_diff(50) <= 24);
+}
+
+#[test]
+fn an_agent_that_is_lost_comes_back_with_a_message_alone() {
+    let mut run = Run::start(false);
+    run.change_silently(&reporter(1), 70_000, 0);
+    run.acks(100);
+    run.wire.down = true;
+    patience(&mut run);
+    run.sample.rtt_us = 10 * RTT_US;
+    run.acks(1000);
+    assert_eq!((run.flow.governor(), run.flow.stats().fallbacks), (Governor::Fallback, 1));
+}
+
+#[test]
 fn what_an_agent_has_shown_is_not_the_next_one_s() {
     let mut run = Run::start(false);
     run.change(&reporter(1), 70_000, 0);
