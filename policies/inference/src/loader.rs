@@ -111,7 +111,7 @@ impl Loader {
             remote: OnceLock::new(),
             known: Mutex::default(),
             failure: Failure::default(),
-            models: ModelFiles::default(),
+            models: ModelFiles::new(serving),
         })
     }
 

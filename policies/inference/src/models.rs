@@ -1,54 +1,98 @@
 //! Files of boosted models. A file that was replaced is taken from the next flow on, once it was checked; flows that run
 //! keep what they have, and a file that is refused changes nothing.
+//!
+//! An agent does not wait for the disk nor for the check, which takes 3 ms for the shipped models and half a second for the largest
+//! that are read: a thread does it, and flows that begin meanwhile have the models from before.
 
+use crate::loader::Serving;
 use crate::read::read;
 use anole_policies::{Boosters, PolicyError};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The files that were asked for.
-#[derive(Debug, Default)]
-pub(crate) struct ModelFiles(Mutex<BTreeMap<String, Kept>>);
+#[derive(Debug)]
+pub(crate) struct ModelFiles {
+    serving: Serving,
+    known: Known,
+}
+
+type Known = Arc<Mutex<BTreeMap<String, Kept>>>;
+type Loaded = Result<Arc<Boosters>, String>;
 
 #[derive(Debug)]
 struct Kept {
     stamp: Stamp,
     models: Arc<Boosters>,
+    /// A thread reads what the file is now.
+    being_read: bool,
 }
 
 /// What changes when a file is written again or another is put in its place: inode, length, time of the change.
 type Stamp = (u64, u64, i64, i64);
 
 impl ModelFiles {
+    /// None yet; files that are replaced are read before [`ModelFiles::get`] returns, or by a thread.
+    pub fn new(serving: Serving) -> ModelFiles {
+        ModelFiles { serving, known: Known::default() }
+    }
+
     /// The models in the file; each takes `width` values.
     pub fn get(&self, name: &str, width: usize) -> Result<Arc<Boosters>, PolicyError> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = Path::new(name);
-        let stamp = stamp(path);
-        match known.get_mut(name) {
-            Some(kept) if stamp.as_ref().is_ok_and(|stamp| *stamp == kept.stamp) => Ok(kept.models.clone()),
-            Some(kept) => {
-                match load(path, width) {
-                    Ok(models) => {
-                        tracing::info!(file = name, "new models are taken from the next flow on");
-                        kept.models = models;
-                    }
-                    Err(error) => tracing::warn!(file = name, error, "the models from before stay"),
-                }
-                kept.stamp = stamp.unwrap_or_default();
-                Ok(kept.models.clone())
-            }
-            None => {
-                let refused = |error| PolicyError::Refused(format!("{name}: {error}"));
-                let models = load(path, width).map_err(refused)?;
-                let stamp = stamp.map_err(|error| refused(error.to_string()))?;
-                known.insert(name.to_string(), Kept { stamp, models: models.clone() });
-                Ok(models)
+        let mut known = locked(&self.known);
+        let stamp = stamp(Path::new(name));
+        let Some(kept) = known.get_mut(name) else {
+            let refused = |error| PolicyError::Refused(format!("{name}: {error}"));
+            let models = load(name, width).map_err(refused)?;
+            let stamp = stamp.map_err(|error| refused(error.to_string()))?;
+            let kept = Kept { stamp, models: models.clone(), being_read: false };
+            known.insert(name.to_string(), kept);
+            return Ok(models);
+        };
+        let stamp = stamp.unwrap_or_default();
+        if stamp != kept.stamp && !kept.being_read {
+            kept.stamp = stamp;
+            match self.serving {
+                Serving::Immediate => kept.take(name, load(name, width)),
+                Serving::Threaded => kept.being_read = self.read_elsewhere(name, width),
             }
         }
+        Ok(kept.models.clone())
     }
+
+    /// Has a thread read a file; false when there is none.
+    fn read_elsewhere(&self, name: &str, width: usize) -> bool {
+        let (known, its_name) = (Arc::clone(&self.known), name.to_string());
+        let thread = std::thread::Builder::new().name("models".to_string()).spawn(move || {
+            let loaded = load(&its_name, width);
+            if let Some(kept) = locked(&known).get_mut(&its_name) {
+                kept.being_read = false;
+                kept.take(&its_name, loaded);
+            }
+        });
+        if let Err(error) = &thread {
+            tracing::warn!(file = name, %error, "no thread reads the new models; those from before stay");
+        }
+        thread.is_ok()
+    }
+}
+
+impl Kept {
+    fn take(&mut self, name: &str, loaded: Loaded) {
+        match loaded {
+            Ok(models) => {
+                tracing::info!(file = name, "new models are taken from the next flow on");
+                self.models = models;
+            }
+            Err(error) => tracing::warn!(file = name, error, "the models from before stay"),
+        }
+    }
+}
+
+fn locked(known: &Mutex<BTreeMap<String, Kept>>) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn stamp(path: &Path) -> std::io::Result<Stamp> {
@@ -56,8 +100,8 @@ fn stamp(path: &Path) -> std::io::Result<Stamp> {
     Ok((data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
 }
 
-fn load(path: &Path, width: usize) -> Result<Arc<Boosters>, String> {
-    let text = String::from_utf8(read(path)?).map_err(|_| "it is no text".to_string())?;
+fn load(name: &str, width: usize) -> Loaded {
+    let text = String::from_utf8(read(Path::new(name))?).map_err(|_| "it is no text".to_string())?;
     Boosters::parse(&text, width).map(Arc::new).map_err(|error| error.to_string())
 }
 
@@ -77,7 +121,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("models.json");
         let name = path.to_str().unwrap();
-        let files = ModelFiles::default();
+        let files = ModelFiles::new(Serving::Immediate);
         let error = files.get(name, 1).unwrap_err().to_string();
         assert!(error.starts_with(name) && error.contains("cannot open it"), "{error}");
         let now = |text: &str| {
@@ -91,5 +135,28 @@ mod tests {
         assert_eq!(now(&file("312")), 312.0);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(files.get(name, 1).unwrap().get("bbr").unwrap().predict(&[0.0]), 312.0);
+    }
+
+    #[test]
+    fn an_agent_does_not_wait_for_a_file_that_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, pipe) = (folder.path().join("models.json"), folder.path().join("pipe"));
+        let name = path.to_str().unwrap();
+        let files = ModelFiles::new(Serving::Threaded);
+        let now = || files.get(name, 1).map(|models| models.get("bbr").unwrap().predict(&[0.0])).unwrap();
+        std::fs::write(&path, file("1")).unwrap();
+        assert_eq!(now(), 1.0);
+        // Who reads this one waits until somebody writes into it.
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::fs::rename(&pipe, &path).unwrap();
+        assert_eq!((now(), now()), (1.0, 1.0));
+        std::fs::write(&path, file("25")).unwrap();
+        let mut waited = 0;
+        while now() == 1.0 {
+            waited += 1;
+            assert!(waited < 10_000, "the new models are not taken");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(now(), 25.0);
     }
 }
