@@ -22,10 +22,12 @@ mod models;
 mod read;
 mod request;
 mod server;
+mod serving;
 #[cfg(test)]
 mod tests;
 mod threaded;
 mod torch;
 mod worker;
 
-pub use loader::{Backend, BackendSettings, BackendSettingsError, Loader, Serving};
+pub use loader::{Backend, BackendSettings, BackendSettingsError, Loader};
+pub use serving::Serving;

@@ -4,6 +4,7 @@ use crate::compute;
 use crate::models::ModelFiles;
 use crate::read::read;
 use crate::server::{self, Remote, RemoteNetwork};
+use crate::serving::Serving;
 use crate::threaded::Threaded;
 use crate::torch::Torch;
 use crate::worker::Worker;
@@ -38,15 +39,6 @@ impl Backend {
             Backend::Server => "server",
         }
     }
-}
-
-/// When answers come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Serving {
-    /// Before `ask` returns: for simulations.
-    Immediate,
-    /// From another thread: for agents.
-    Threaded,
 }
 
 /// What the user asked for.

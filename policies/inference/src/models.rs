@@ -4,8 +4,8 @@
 //! An agent does not wait for the disk nor for the check, which takes 3 ms for the shipped models and half a second for the largest
 //! that are read: a thread does it, and flows that begin meanwhile have the models from before.
 
-use crate::loader::Serving;
 use crate::read::read;
+use crate::serving::Serving;
 use anole_policies::{Boosters, PolicyError};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
