@@ -254,7 +254,7 @@ fn what_would_be_ignored_or_run_for_nothing_is_refused() {
         .unwrap();
     std::fs::File::create(files.path("t")).unwrap().set_len(4 << 30).unwrap();
     let told = refusal(&files.sim(&[]), 2);
-    assert!(told.contains("small.toml:5: trace \"t\": it has more than 128 MiB"), "{told}");
+    assert!(told.contains("small.toml:5: trace \"t\": it has more than 256 MiB"), "{told}");
 }
 
 #[test]
