@@ -8,7 +8,8 @@
 //!                         that it had before
 //! queue above the target  it is cut by the excess, an eighth at most
 //! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another; beyond
-//!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast
+//!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast;
+//!                         a report of more of the same losses leaves the window as it is
 //! a timeout               CUBIC's, and its slow start
 //! a cut without effect    the window from before it comes back, and CUBIC's governs for some round trips: 4, and twice
 //!                         as many each time, half as many again after a cut that had its effect; not beyond 8 in a row
@@ -558,6 +559,10 @@ impl Law for Track {
             let before = self.cwnd;
             self.lost(now, seen);
             self.episode.begin(now, seen.rtt.unwrap_or(rtt), self.cwnd / before, before as u64);
+            return self.keep_bounds();
+        }
+        if seen.congested() {
+            // More of the event that the window was decreased for: it stays meanwhile (RFC 6675 §5).
             return self.keep_bounds();
         }
         self.cubic.on_feedback(now, &Feedback { lost: 0, marked: 0, ..*seen });

@@ -70,6 +70,7 @@ fn a_loss_costs_what_it_costs_cubic_and_limits_what_follows() {
     after(&mut flow, &[50_000], 0);
     let left = after(&mut flow, &[50_000], 1);
     assert_eq!(left, 140_350);
+    assert_eq!(after(&mut flow, &[50_000], 1), left, "more of the same event");
     let later = after(&mut flow, &[50_000; 3], 0);
     assert!((left..200_500).contains(&later), "{later}");
 }
