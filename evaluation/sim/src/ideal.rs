@@ -3,7 +3,7 @@
 //! Libra, B-Ideal of BBR and Clean-slate Libra).
 //!
 //! The utility is Libra's equation 1 with the default weights; the slope of the round-trip time is its change from one
-//! step to the next. Series tell no losses, so that the loss of the whole run stands for every step.
+//! step to the next. A step holds too few packets to tell a share of loss: that of the whole run stands for every one.
 
 use crate::result::FlowResult;
 use anole_algorithms::libra_utility;
