@@ -97,6 +97,9 @@ pub(crate) struct Scoreboard {
     max: u64,
     /// Behind the last byte that a probe carried. The peer may have taken it.
     probed: u64,
+    /// Behind the last byte that the stack holds, and behind the last one that the peer takes.
+    held: u64,
+    taken: u64,
     /// The peer takes nothing now.
     closed: bool,
     pub duplicates: Duplicates,
@@ -132,6 +135,8 @@ impl Scoreboard {
             una: 0,
             max: 0,
             probed: 0,
+            held: 0,
+            taken: 0,
             closed: false,
             duplicates: Duplicates::default(),
             next: 0,
@@ -270,6 +275,17 @@ impl Scoreboard {
             self.progress = now;
         }
         self.closed = window == 0;
+        self.taken = ack + u64::from(window);
+    }
+
+    /// The stack's send buffer holds so many bytes.
+    pub fn hold(&mut self, queued: u64) {
+        self.held = self.una + queued;
+    }
+
+    /// Bytes that the stack holds and may send now as far as the peer is concerned.
+    pub fn sendable(&self) -> u64 {
+        self.held.min(self.taken).saturating_sub(self.next.max(self.una))
     }
 
     /// The FIN has a number as well.

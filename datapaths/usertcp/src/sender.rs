@@ -276,6 +276,7 @@ impl Supply<'_> {
         stack.device.with(|watch| {
             watch.app_limited = left == 0 || wanted > 0;
             watch.pending = watch.unsent(queued).saturating_add(left);
+            watch.hold(queued);
         });
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct Watch {
     governed: Option<Governed>,
     /// The application had too little to send when it was asked last.
     pub app_limited: bool,
-    /// Bytes that the stack holds and has not sent.
+    /// Bytes that the stack and the application hold and that have not been sent.
     pub pending: u64,
 }
 
@@ -161,7 +161,7 @@ impl Watch {
     /// Whether the stack may send a packet now; else when to ask again, where only time will tell.
     pub fn may_send(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let Some(governed) = &mut self.governed else { return Ok(()) };
-        let allowed = governed.allow(now, self.pending);
+        let allowed = governed.allow(now);
         if allowed.is_err() {
             // The stack forgets what three duplicate ACKs asked for.
             governed.board.duplicates.take();
@@ -175,6 +175,13 @@ impl Watch {
         let used = governed.board.packets.bytes_in_flight() + governed.board.unsent(queued);
         let mss = u64::from(governed.mss);
         u64::from(governed.control.cwnd).max(mss).saturating_sub(used) / mss * mss
+    }
+
+    /// The send buffer holds so many bytes.
+    pub fn hold(&mut self, queued: u64) {
+        if let Some(governed) = &mut self.governed {
+            governed.board.hold(queued);
+        }
     }
 
     /// Bytes in the send buffer that the stack has yet to send.
@@ -217,11 +224,11 @@ impl Watch {
 }
 
 impl Governed {
-    fn allow(&mut self, now: Instant, pending: u64) -> Result<(), Option<Instant>> {
+    fn allow(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let board = &self.board;
         if board.duplicates.are_enough() {
-            // Refused, it leaves the stack's timer off until something else goes.
-            let refuse = pending > 0 && self.is_slow_to_mend();
+            // Refused, it leaves the stack's timer off until something else goes, which there has to be.
+            let refuse = board.sendable() > 0 && self.is_slow_to_mend();
             return if refuse { Err(Some(self.pacer.ready_at())) } else { Ok(()) };
         }
         let full = board.packets.bytes_in_flight() + u64::from(self.mss) > u64::from(self.control.cwnd);
@@ -289,14 +296,11 @@ mod tests {
     use anole_datapath_host::HostOptions;
 
     const MS: Duration = Duration::from_millis(1);
+    const OUT: (u16, u16) = (1, 2);
+    const BACK: (u16, u16) = (2, 1);
 
-    #[test]
-    fn a_timeout_tells_the_rates_of_the_last_arrival() {
-        let host = Arc::new(Host::detached(HostOptions::default()));
-        let (local, remote) = (SocketAddr::from(([192, 0, 2, 1], 1)), SocketAddr::from(([192, 0, 2, 2], 2)));
-        let governance = Governance { host, algorithm: AlgorithmName::NONE };
-        let mut watch = Watch::new(governance, local, remote, 1000);
-        let segment = |ports, sequence, bytes, acknowledges| Segment {
+    fn segment(ports: (u16, u16), sequence: u32, bytes: u32, acknowledges: Option<u32>) -> Segment {
+        Segment {
             ports,
             sequence,
             bytes,
@@ -306,16 +310,28 @@ mod tests {
             acknowledges,
             window: 60_000,
             selective: [None; 3],
-        };
-        let (out, back) = ((1, 2), (2, 1));
-        let start = Instant::now();
-        watch.on_sent(start, &segment(out, u32::MAX, 0, None));
-        watch.on_received(start + MS * 20, &segment(back, 0, 0, Some(0)));
+        }
+    }
+
+    /// A connection whose peer has answered after a round trip, and when.
+    fn connected(round_trip: Duration) -> (Watch, Instant) {
+        let host = Arc::new(Host::detached(HostOptions::default()));
+        let (local, remote) = (SocketAddr::from(([192, 0, 2, 1], 1)), SocketAddr::from(([192, 0, 2, 2], 2)));
+        let governance = Governance { host, algorithm: AlgorithmName::NONE };
+        let (mut watch, start) = (Watch::new(governance, local, remote, 1000), Instant::now());
+        watch.on_sent(start, &segment(OUT, u32::MAX, 0, None));
+        watch.on_received(start + round_trip, &segment(BACK, 0, 0, Some(0)));
+        (watch, start + round_trip)
+    }
+
+    #[test]
+    fn a_timeout_tells_the_rates_of_the_last_arrival() {
+        let (mut watch, start) = connected(20 * MS);
         for i in 0..5 {
-            watch.on_sent(start + MS * (20 + i), &segment(out, 1000 * i, 1000, Some(1)));
+            watch.on_sent(start + MS * i, &segment(OUT, 1000 * i, 1000, Some(1)));
         }
         for i in 1..5 {
-            watch.on_received(start + MS * (40 + i), &segment(back, 1, 0, Some(1000 * i)));
+            watch.on_received(start + MS * (20 + i), &segment(BACK, 1, 0, Some(1000 * i)));
         }
         let governed = watch.governed.as_ref().unwrap();
         assert!(governed.rates.outgoing > 0 && governed.rates.incoming > 0, "{:?}", governed.rates);
@@ -324,9 +340,29 @@ mod tests {
             (told.rate_outgoing, told.rate_incoming),
             (governed.rates.outgoing, governed.rates.incoming)
         );
-        watch.on_sent(start + MS * 2000, &segment(out, 4000, 1000, Some(1)));
+        watch.on_sent(start + MS * 2000, &segment(OUT, 4000, 1000, Some(1)));
         let read = watch.read();
         // The fallback: the bounds keep two packets.
         assert_eq!((read.lost_packets, read.cwnd_bytes), (1, 2000));
+    }
+
+    /// Ten segments fill the window that the peer tells first, and the last three of them arrive.
+    #[test]
+    fn a_fast_retransmission_waits_for_the_timer_only_where_other_data_starts_it() {
+        for (window, goes) in [(10_000, true), (20_000, false)] {
+            let (mut watch, start) = connected(200 * MS);
+            for i in 0..10 {
+                watch.on_sent(start, &segment(OUT, 1000 * i, 1000, Some(1)));
+            }
+            for i in 6..10 {
+                let selective = [(i > 6).then_some((7000, 1000 * (i + 1))), None, None];
+                let answer = Segment { window, selective, ..segment(BACK, 1, 0, Some(0)) };
+                watch.on_received(start + 200 * MS, &Segment { syn: false, ..answer });
+            }
+            // The application has more, and the send buffer has taken some of it.
+            watch.pending = 100_000;
+            watch.hold(15_000);
+            assert_eq!(watch.may_send(start + 200 * MS).is_ok(), goes, "{window}");
+        }
     }
 }
