@@ -86,6 +86,13 @@ fn a_policy_is_that_of_its_own_algorithm_alone() {
 }
 
 #[test]
+fn who_hardly_sends_withstands_no_queue() {
+    let options = ["--family", "queues", "--budget", "16", "--seed", "606", "--finds", "0", "--json"];
+    let rows = lines(&eval("adversary", &[&["--alg", "hold", "--against", "cubic"][..], &options].concat()));
+    assert!(rows[0]["below"].as_f64().unwrap() > 0.5, "{rows:?}");
+}
+
+#[test]
 fn nonsense_ends_with_2_and_one_message() {
     for (options, message) in [
         (&["--alg", "cubick"][..], "did you mean cubic?"),

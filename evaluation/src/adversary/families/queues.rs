@@ -1,7 +1,9 @@
 //! Queue disciplines and buffers from one packet to twenty bandwidth-delay products.
 
 use crate::adversary::axis::Axis;
-use crate::adversary::family::{Family, Runs, ScenarioHead, buffer, float, link, loss, ratio, whole};
+use crate::adversary::family::{
+    Family, Runs, ScenarioHead, buffer, float, link, loss, ratio, utilization, whole,
+};
 
 pub static FAMILY: Family = Family {
     name: "queues",
@@ -14,7 +16,7 @@ pub static FAMILY: Family = Family {
         Axis::count("flows", 1.0, 16.0, 1.0),
     ],
     floor: 1.0,
-    score: "(1.25 x loss + 0.1 points) of the first reference over the loss",
+    score: "lesser of (1.25 x loss + 0.1 points) of the first reference over the loss, and utilisation over 0.9 of the least of the references'",
     text,
     judge,
 };
@@ -39,6 +41,10 @@ fn text(point: &[f64], head: &ScenarioHead) -> String {
     .concat()
 }
 
+/// Share of the references' least utilisation that has to be used: who sends nothing loses nothing.
+const USED: f64 = 0.9;
+
 fn judge(runs: &Runs<'_>) -> f64 {
-    ratio(1.25 * runs.first(loss) + 0.001, loss(runs.tested))
+    let lost = ratio(1.25 * runs.first(loss) + 0.001, loss(runs.tested));
+    lost.min(ratio(utilization(runs.tested), USED * runs.least(utilization)))
 }
