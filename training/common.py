@@ -253,12 +253,20 @@ def start_ray(address: str) -> Any:
     here = str(Path(__file__).resolve().parent)
     package = str(Path(anole.__file__).resolve().parents[1])
     path = os.pathsep.join([here, package, *filter(None, [os.environ.get("PYTHONPATH")])])
-    ray.init(
-        address=None if address == "local" else address,
-        ignore_reinit_error=True,
-        include_dashboard=False if address == "local" else None,
-        runtime_env={"env_vars": {"PYTHONPATH": path}},
-    )
+    for left in (2, 1, 0):
+        try:
+            ray.init(
+                address=None if address == "local" else address,
+                ignore_reinit_error=True,
+                include_dashboard=False if address == "local" else None,
+                runtime_env={"env_vars": {"PYTHONPATH": path}},
+            )
+            break
+        except Exception as error:
+            # Ray gives a node of its own 30 s to start, which a busy machine may take.
+            if address != "local" or not left or "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
     return ray
 
 
