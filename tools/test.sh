@@ -149,6 +149,8 @@ pytest() { # FOLDER OPTIONS...
 bpf_alone=test_linux_tcp_is_governed
 
 patient() {
+    # Two threads for small products gain nothing, and wait for each other where others have the processors.
+    export OMP_NUM_THREADS=1
     (cd tests/oracle && cargo test --locked)
     # Unoptimised: building it takes longer than running it once.
     [ -z "${CI:-}" ] || cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet --debug cargo-deny
