@@ -201,10 +201,7 @@ def test_episodes_too_short_for_a_sequence_are_refused(tmp_path: Path, capsys) -
     assert "--episode-s" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("ray")
 def test_two_ray_workers_collect(tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray")
-    try:
-        run(tmp_path, 2, "--ray", "local", "--workers", "2")
-    finally:
-        ray.shutdown()
+    run(tmp_path, 2, "--ray", "local", "--workers", "2")
     assert torch.load(tmp_path / "checkpoint.pt", weights_only=True)["step"] == 2 * ROUND

@@ -75,13 +75,10 @@ def test_the_seed_decides_the_run(name: str, tmp_path: Path) -> None:
     assert losses[0] != losses[2]
 
 
+@pytest.mark.usefixtures("ray")
 @pytest.mark.parametrize("name", TRAINERS)
 def test_two_ray_workers_collect_what_one_process_would(name: str, tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray")
-    try:
-        train(name, tmp_path, 2, "--ray", "local", "--workers", "2")
-    finally:
-        ray.shutdown()
+    train(name, tmp_path, 2, "--ray", "local", "--workers", "2")
     assert checkpoint(tmp_path)["step"] == 2 * ITERATION
 
 
