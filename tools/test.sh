@@ -129,9 +129,9 @@ if [ "${1:-}" = lint ]; then
 fi
 
 step "programs and tests are built"
-# In one: dependencies of tests ask for further features of what programs are built with.
-cargo build --locked --workspace --bins --tests
-python/build.sh dev
+# In one: dependencies of tests ask for further features of what programs are built with, and Python's extension for fewer.
+cargo build --locked --workspace --lib --bins --tests
+python/build.sh target/debug/lib_anole.so
 
 step "policy server: with each LibTorch, under sanitizers"
 ANOLE_TORCH_PYTHON=$PWD/.venv/bin/python policy-server/test.sh
@@ -158,7 +158,7 @@ patient() {
     pytest python -k "not $bpf_alone"
     pytest training
     pytest labs
-    # In a fresh environment.
+    # In a fresh environment, and with the extension's own features.
     tools/wheel.sh dev
     # The documentation's site and an evaluation's.
     tools/site.sh
