@@ -81,9 +81,13 @@ clang-format --dry-run -Werror ccp-kernel/vm/*.h ccp-kernel/module/*.[ch] ccp-ke
     ccp-kernel/bpf/src/bpf/*.[ch] datapaths/capi/tests/c/*.[ch] datapaths/capi/examples/*.c tools/ns3/*.cc
 python3 tools/circles.py
 
+oracle() { # COMMAND...: cargo's, with what has been built of dependencies
+    (cd tests/oracle && CARGO_TARGET_DIR=${out%/test} cargo "$@")
+}
+
 step "lints as errors"
 cargo clippy --locked --workspace --all-targets -- -D warnings
-(cd tests/oracle && cargo clippy --locked --all-targets -- -D warnings)
+oracle clippy --locked --all-targets -- -D warnings
 
 licences() {
     if cargo deny --version >/dev/null 2>&1; then
@@ -151,15 +155,9 @@ bpf_alone=test_linux_tcp_is_governed
 patient() {
     # Two threads for small products gain nothing, and wait for each other where others have the processors.
     export OMP_NUM_THREADS=1
-    (cd tests/oracle && cargo test --locked)
-    # Unoptimised: building it takes longer than running it once.
-    [ -z "${CI:-}" ] || cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet --debug cargo-deny
-    licences
     pytest python -k "not $bpf_alone"
     pytest training
     pytest labs
-    # In a fresh environment, and with the extension's own features.
-    tools/wheel.sh dev
     # The documentation's site and an evaluation's.
     tools/site.sh
     rm -rf "$out/pages"
@@ -167,6 +165,13 @@ patient() {
     for folder in target/site "$out/pages"; do
         .venv/bin/python tools/browser.py "$folder"
     done
+    # Last what both processors build, since the tests may be over by then.
+    oracle test --locked
+    # Unoptimised: building it takes longer than running it once.
+    [ -z "${CI:-}" ] || cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet --debug cargo-deny
+    licences
+    # In a fresh environment, and with the extension's own features.
+    tools/wheel.sh dev
 }
 
 # The tests of --backend torch and server take what was built above.
@@ -181,7 +186,7 @@ cargo test --locked --workspace --no-fail-fast
 step "Python on Linux TCP"
 pytest python -k $bpf_alone
 
-step "libccp as the oracle; licences; Python's tests, trainers, labs and wheel; pages in a browser"
+step "Python's tests, trainers and labs; pages in a browser; libccp as the oracle; licences; wheel"
 end_beside patient
 
 step "the kernel's TCP in virtual machines"
