@@ -6,7 +6,7 @@
 //! queue below the target  the window grows: by half a packet, twice as much each round trip that stays below (below 100
 //!                         packets a packet at most in the first eight), and by an eighth at once towards the window
 //!                         that it had before
-//! queue above the target  it is cut by the excess, an eighth at most
+//! queue above the target  it is cut by the excess, an eighth at most, unless the delay may pass (`passing.rs`)
 //! loss, an ECN mark       CUBIC decreases, and its window is the limit until 16 round trips went without another; beyond
 //!                         what the path carried then it grows by half a packet a round trip while rounds go as forecast;
 //!                         a report of more of the same losses leaves the window as it is
@@ -37,6 +37,7 @@
 mod alone;
 mod base;
 mod forecast;
+mod passing;
 mod swings;
 
 use crate::{Control, Cubic, Episode, Feedback, Law, LawSpec, parameters};
@@ -44,6 +45,7 @@ use alone::Alone;
 use anole_model::{Bounds, Dur, Time};
 use base::{Base, Cuts};
 use forecast::{Forecast, TRIAL, Told};
+use passing::Passing;
 use swings::Swings;
 
 parameters! {
@@ -131,6 +133,7 @@ pub struct Track {
     base: Base,
     swings: Swings,
     alone: Alone,
+    passing: Passing,
     forecast: Forecast,
     /// How the last trial ended, until asked.
     tried: Option<bool>,
@@ -170,6 +173,7 @@ impl Track {
             base: Base::default(),
             swings: Swings::default(),
             alone: Alone::default(),
+            passing: Passing::default(),
             forecast: Forecast::default(),
             tried: None,
             cubic: Cubic::new(mss, init_cwnd),
@@ -407,6 +411,10 @@ impl Track {
         self.held *= HELD;
         if excess > 0.0 {
             self.steps = 0;
+            if self.passing.may_pass() {
+                self.step = 0.0;
+                return;
+            }
             return self.cut(now, standing, excess);
         }
         self.held = self.held.max(self.cwnd);
@@ -547,6 +555,11 @@ impl Law for Track {
         self.clean_rounds = if seen.congested() { 0 } else { self.clean_rounds.saturating_add(1) };
         let rtt_s = rtt.as_secs_f64();
         self.watch_rate(rtt_s, seen);
+        let span = seen.elapsed.as_secs_f64();
+        if span > 0.0 {
+            let empty = rtt_s - self.base_under(rtt_s) <= self.target(rtt_s);
+            self.passing.saw(empty, seen.acked as f64 / span);
+        }
         self.swing(now, rtt);
         self.forecast.saw(
             self.whole(),
