@@ -153,7 +153,7 @@ impl ScenarioArgs {
 /// What is taken for the name of a scenario: no file, and nothing that looks like one.
 fn shipped_name(file: &Path) -> Option<&str> {
     let name = file.to_str()?;
-    (!name.contains('/') && !name.ends_with(".toml") && !file.exists()).then_some(name)
+    (!name.contains('/') && !name.ends_with(".toml") && (!file.exists() || file.is_dir())).then_some(name)
 }
 
 /// Longest trace, bytes: at ten bytes a line, some twenty-six million packets.
