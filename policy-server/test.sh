@@ -20,14 +20,18 @@ step() {
     printf '\n== policy-server: %s (%d s)\n' "$1" "$SECONDS"
 }
 
-# make_and_test FOLDER TARGET CMAKE-OPTIONS...: the tests of a target, or all
+# Sources of a library in one, which compiles in two thirds of the time; the first build has them as a user does.
+unity=-DCMAKE_UNITY_BUILD=ON
+
+# make_and_test FOLDER TARGETS CMAKE-OPTIONS...: builds the targets, and runs the tests among them
 make_and_test() {
-    local folder=$build/$1 target=$2 tests=.
+    local folder=$build/$1 targets=$2
     shift 2
-    [ "$target" = all ] || tests="^$target\$"
     cmake -S . -B "$folder" -G Ninja "$@" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
-    cmake --build "$folder" --target "$target" --parallel "$jobs" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
-    (cd "$folder" && ctest --output-on-failure --timeout 300 --parallel "$jobs" --no-tests=error -R "$tests" | tail -n 25)
+    # shellcheck disable=SC2086 # a list of words
+    cmake --build "$folder" --target $targets --parallel "$jobs" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
+    (cd "$folder" && ctest --output-on-failure --timeout 300 --parallel "$jobs" --no-tests=error -E '_NOT_BUILT$' |
+        tail -n 25)
 }
 
 for program in cmake ninja c++; do
@@ -48,27 +52,27 @@ fi
 debian=/usr/lib/$(c++ -dumpmachine)/cmake/Torch
 [ -d "$debian" ] || debian=/usr/lib/x86_64-linux-gnu/cmake/Torch
 if [ -d "$debian" ]; then
+    # What needs no LibTorch is tested under sanitizers alone.
     step "Debian's LibTorch"
-    make_and_test debian all -DTorch_DIR="$debian"
+    make_and_test debian "anole-policy-server policy-bench torch_test" -DTorch_DIR="$debian"
     step "address and undefined-behaviour sanitizers, Debian's LibTorch"
-    make_and_test address all -DTorch_DIR="$debian" -DANOLE_SANITIZE=address
+    make_and_test address all $unity -DTorch_DIR="$debian" -DANOLE_SANITIZE=address
 else
     skip debian "Debian's LibTorch is missing (apt install libtorch-dev libopenblas0-pthread)"
     step "address and undefined-behaviour sanitizers, without LibTorch"
-    make_and_test address-core all -DANOLE_SANITIZE=address -DANOLE_WITH_TORCH=OFF
+    make_and_test address-core all $unity -DANOLE_SANITIZE=address -DANOLE_WITH_TORCH=OFF
 fi
 
 step "LibTorch of a Python package"
 if [ -n "${ANOLE_TORCH_PYTHON:-}" ]; then
     package=$("$ANOLE_TORCH_PYTHON" -c \
         'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')
-    # Of what is tested above only this sees LibTorch.
-    make_and_test pip torch_test -DTorch_DIR="$package/share/cmake/Torch"
+    make_and_test pip torch_test $unity -DTorch_DIR="$package/share/cmake/Torch"
 else
     skip pip "ANOLE_TORCH_PYTHON names no Python with the package torch (pip install torch)"
 fi
 
 step "thread sanitizer, without LibTorch (which is not instrumented)"
-make_and_test thread all -DANOLE_SANITIZE=thread -DANOLE_WITH_TORCH=OFF
+make_and_test thread server_test $unity -DANOLE_SANITIZE=thread -DANOLE_WITH_TORCH=OFF
 
 printf '\npolicy-server: all passed in %d s.\n' "$SECONDS"

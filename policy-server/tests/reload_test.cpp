@@ -11,9 +11,6 @@
 namespace anole {
 namespace {
 
-const std::vector<float> INPUT = {0.5F, -0.25F};
-const std::vector<float> ZEROS = {0, 0, 0};
-
 // Asks until `done` holds of the answer, for at most 10 s.
 template <typename Done>
 bool eventually(Client& client, std::uint32_t handle, const Done& done) {

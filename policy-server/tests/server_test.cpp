@@ -13,9 +13,6 @@
 namespace anole {
 namespace {
 
-const std::vector<float> INPUT = {0.5F, -0.25F};
-const std::vector<float> ZEROS = {0, 0, 0};
-
 // Handle of "test" for a client; the test fails where it is refused.
 std::uint32_t open_test(Client& client, const Serving& serving) {
     const Opened opened = client.open("test", serving.schema());

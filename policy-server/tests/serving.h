@@ -11,6 +11,10 @@
 
 namespace anole {
 
+// What its networks are asked for, and the state that they begin with.
+inline const std::vector<float> INPUT = {0.5F, -0.25F};
+inline const std::vector<float> ZEROS = {0, 0, 0};
+
 // Stops the computing thread inside a step while it is closed, and notes how many rows each step had.
 class Gate {
   public:
