@@ -104,9 +104,9 @@ virtual_machines() {
     for kernel in oldest newest; do
         BUILD_ONLY=1 ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
     done
-    for kernel in stable backports; do
-        ccp-kernel/tests/vm.sh $kernel || [ $? = 77 ]
-    done
+    ccp-kernel/tests/vm.sh stable || [ $? = 77 ]
+    # Whether this verifier takes it as well; the host's kernel, a newer one, runs all of it.
+    BPF_TESTS=a_flow ccp-kernel/tests/vm.sh backports || [ $? = 77 ]
 }
 
 if [ "${1:-}" != lint ]; then
