@@ -64,7 +64,7 @@ fn a_quarter_of_cubics_delay_at_nearly_its_throughput() {
 #[test]
 fn flows_share_with_each_other_and_with_cubic() {
     for (alg, alike, beside) in [("c-libra", 0.98, 0.98), ("b-libra", 0.96, 0.97)] {
-        let jain = |flows: &str| mean((1..=16).map(|seed| shared(flows, seed).jain_index.unwrap()));
+        let jain = |flows: &str| mean((1..=8).map(|seed| shared(flows, seed).jain_index.unwrap()));
         let two = jain(&flow(alg, "count = 2"));
         let cubic = jain(&(flow(alg, "") + &flow("cubic", "start_s = 0.5")));
         println!("{alg}: Jain's index {two:.3} with itself, {cubic:.3} beside CUBIC");
@@ -110,7 +110,7 @@ fn preferences_order_throughput_and_delay() {
     for alg in ["c-libra", "b-libra"] {
         let of = |name: &str| {
             let prefers = format!("preference = \"{name}\"");
-            let runs: Vec<_> = (1..=32).map(|seed| outcome(&wired(48.0, alg, &prefers, seed))).collect();
+            let runs: Vec<_> = (1..=16).map(|seed| outcome(&wired(24.0, alg, &prefers, seed))).collect();
             (mean(runs.iter().map(|run| run.0)), mean(runs.iter().map(|run| run.1)))
         };
         let outcomes = names.map(of);
