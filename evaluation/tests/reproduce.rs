@@ -6,7 +6,7 @@ mod support;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -72,15 +72,22 @@ fn check_site(folder: &Path) {
     assert!(pages["algorithm-orca.html"].contains("orca, trained here"));
     assert!(pages["anole-random.html"].contains("<span class=\"tag\">never-seen</span>"));
     assert!(pages["anole-fig5.html"].contains("<span class=\"tag\">tuned-on</span>"));
+    let after = |text: &str, attribute: &str| -> Vec<String> {
+        text.split(attribute).skip(1).map(|rest| rest.split('"').next().unwrap().to_string()).collect()
+    };
+    let ids: BTreeMap<&str, BTreeSet<String>> = pages
+        .iter()
+        .map(|(name, text)| (name.as_str(), after(text, "id=\"").into_iter().collect()))
+        .collect();
     for (name, text) in &pages {
         assert!(text.contains("<b>quick</b>") && !text.contains("NaN"), "{name}");
-        for link in text.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
-            let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+        for link in after(text, "href=\"") {
+            let (file, fragment) = link.split_once('#').unwrap_or((&link, ""));
             let file = if file.is_empty() { name.as_str() } else { file };
             if fragment.is_empty() {
                 assert!(folder.join(file).exists(), "{name}: {link}");
             } else {
-                assert!(pages[file].contains(&format!("id=\"{fragment}\"")), "{name}: {link}");
+                assert!(ids[file].contains(fragment), "{name}: {link}");
             }
         }
     }
@@ -198,7 +205,7 @@ fn runs_on_a_cluster_are_the_same() {
     assert!(error.contains("2 of 2 tasks") && !error.contains("an hour"), "{error}");
     let cells = |folder: &Path| {
         let names = std::fs::read_dir(folder.join("cells")).unwrap().map(|entry| entry.unwrap().file_name());
-        names.collect::<std::collections::BTreeSet<_>>()
+        names.collect::<BTreeSet<_>>()
     };
     assert_eq!(cells(alone.path()), cells(cluster.path()));
     assert_eq!(cells(alone.path()).len(), 21);
