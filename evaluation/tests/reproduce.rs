@@ -315,6 +315,12 @@ fn an_experiment_of_ones_own_is_a_file() {
     let out = at("out");
     assert_eq!(text(&reproduce(&[&file, "--out", out.to_str().unwrap()])), lines);
     check_csv(&out.join("mine.csv"));
+    // A policy's file is beside the experiment's.
+    let elsewhere = "\"reno\", { label = \"x\", alg = \"libra-rl\", policy = \"gone.safetensors\" }]";
+    std::fs::write(at("mine.toml"), OWN.replacen("\"reno\"]", elsewhere, 1)).unwrap();
+    let output = reproduce(&[&file]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains(&at("gone.safetensors").display().to_string()), "{error}");
     // The subject runs, by whatever name it stands among the contenders.
     std::fs::write(at("mine.toml"), OWN.replacen("\"subject\"", "\"copa\"", 1)).unwrap();
     assert_eq!(text(&reproduce(&[&file])), lines);

@@ -7,6 +7,7 @@ use crate::network::{Batch, Network};
 use crate::schema::Schema;
 use anole_model::Time;
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// A trained policy that is ready to serve flows: its schema, and weights in some backend.
@@ -44,6 +45,16 @@ pub trait Policies: Debug + Send + Sync {
             Some(name) => Err(PolicyError::Unknown(name.to_string())),
         }
     }
+}
+
+/// True for a policy's file, false for a name: a file's contains a slash or ends in `.safetensors` or `.json`.
+pub fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".safetensors") || name.ends_with(".json")
+}
+
+/// The policy that a file names, for [`Policies::find`]: a policy's own file is relative to the folder of that one.
+pub fn beside(file: &Path, policy: &str) -> String {
+    if is_file(policy) { file.with_file_name(policy).display().to_string() } else { policy.to_string() }
 }
 
 /// The models that come with the program.

@@ -20,8 +20,6 @@ pub const SEEDS: RangeInclusive<u64> = 1..=10_000;
 pub struct Experiment {
     /// The file's name without its ending, fit for the names of files.
     pub id: String,
-    /// The user's own file; none for those that come with the program.
-    pub file: Option<PathBuf>,
     /// What its file says.
     pub raw: Raw,
 }
@@ -29,12 +27,13 @@ pub struct Experiment {
 impl Experiment {
     /// Reads an experiment's file, and makes sure that its names fit together.
     pub fn parse(id: &str, text: &str, file: Option<&Path>) -> Result<Experiment, String> {
-        let raw: Raw = toml::from_str(text).map_err(|error| error.to_string().trim().to_string())?;
+        let mut raw: Raw = toml::from_str(text).map_err(|error| error.to_string().trim().to_string())?;
+        raw.file = file.map(Path::to_path_buf);
         if !raw.seeds.iter().all(|seeds| SEEDS.contains(seeds)) {
             let [least, most] = [SEEDS.start(), SEEDS.end()];
             return Err(format!("seeds = {:?}: give two numbers from {least} to {most}", raw.seeds));
         }
-        let experiment = Experiment { id: id.to_string(), file: file.map(Path::to_path_buf), raw };
+        let experiment = Experiment { id: id.to_string(), raw };
         let subject = Contender::peer(&experiment.raw.subject);
         let outcome = |cell| CellRuns { cell, runs: Vec::new() };
         let results = Results(experiment.cells(&subject)?.into_iter().map(outcome).collect());
@@ -66,7 +65,7 @@ impl Experiment {
 
     /// Where a scenario is that a setting names: a file is beside the experiment's.
     pub fn place(&self, scenario: &str) -> PathBuf {
-        match &self.file {
+        match &self.raw.file {
             Some(file) if scenario.ends_with(".toml") => file.with_file_name(scenario),
             _ => PathBuf::from(scenario),
         }
@@ -74,6 +73,6 @@ impl Experiment {
 
     /// What `anole-eval reproduce` takes for it.
     pub fn argument(&self) -> PathBuf {
-        self.file.clone().unwrap_or_else(|| PathBuf::from(&self.id))
+        self.raw.file.clone().unwrap_or_else(|| PathBuf::from(&self.id))
     }
 }

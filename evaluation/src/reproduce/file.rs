@@ -6,14 +6,19 @@
 
 use super::measure::Measure;
 use super::outcome::{Cell, Contender, Links, Setting, Source};
+use anole_policies::beside;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use toml::Value;
 
 /// What the file of an experiment holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Raw {
+    /// The user's own file; none for those that come with the program.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
     pub title: String,
     /// Paper and figure.
     pub source: String,
@@ -384,7 +389,10 @@ impl Raw {
                 RawContender::Name(name) => all.push((Contender::peer(name), Vec::new())),
                 RawContender::Table(table) => {
                     for names in self.combinations(&table.over, &tested.label)? {
-                        all.push((table.contender(tested, &names)?, table.settings.clone()));
+                        all.push((
+                            table.contender(tested, &names, self.file.as_deref())?,
+                            table.settings.clone(),
+                        ));
                     }
                 }
             }
@@ -394,7 +402,8 @@ impl Raw {
 }
 
 impl RawContenderTable {
-    fn contender(&self, tested: &Contender, names: &Names) -> Result<Contender, String> {
+    /// `file` is what it stands in.
+    fn contender(&self, tested: &Contender, names: &Names, file: Option<&Path>) -> Result<Contender, String> {
         let slot = |text: &Option<String>| text.as_ref().map(|text| fill(text, names)).transpose();
         let mut contender = match slot(&self.alg)? {
             Some(alg) => Contender::peer(&alg),
@@ -402,7 +411,11 @@ impl RawContenderTable {
         };
         contender.label = fill(&self.label, names)?;
         contender.choice.classic = slot(&self.classic)?.or(contender.choice.classic);
-        contender.choice.policy = slot(&self.policy)?.or(contender.choice.policy);
+        let policy = slot(&self.policy)?.map(|policy| match file {
+            Some(file) => beside(file, &policy),
+            None => policy,
+        });
+        contender.choice.policy = policy.or(contender.choice.policy);
         for option in &self.set {
             contender.params.push(fill(option, names)?);
         }

@@ -222,7 +222,7 @@ fn cluster(
         return Err(usage("--ray is for simulations; leave --datapath out"));
     }
     let wanted = |(experiment, tested): &(&Experiment, Contender)| {
-        let name = match &experiment.file {
+        let name = match &experiment.raw.file {
             // A node has the same files in the same places, but another working folder.
             Some(file) => std::path::absolute(file)?.display().to_string(),
             None => experiment.id.clone(),
@@ -341,7 +341,7 @@ fn possible<'a>(
             continue;
         };
         let id = &experiment.id;
-        if ids.contains(id) || experiment.file.is_some() {
+        if ids.contains(id) || experiment.raw.file.is_some() {
             return Err(usage(match runner.simulates() {
                 true => reason,
                 false => format!("{id} can't run with these packets: {reason}; leave --datapath out"),

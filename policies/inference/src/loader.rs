@@ -10,7 +10,7 @@ use crate::torch::Torch;
 use crate::worker::Worker;
 use anole_policies::{
     Batch, Boosters, Embedded, Immediate, Network, Policies, Policy, PolicyError, PolicyFile, Schema,
-    Shipped, StepError, schema,
+    Shipped, StepError, is_file, schema,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -208,7 +208,7 @@ impl Policies for Loader {
     }
 
     fn boosters(&self, name: Option<&str>, width: usize) -> Result<Arc<Boosters>, PolicyError> {
-        match name.filter(|name| name.contains('/') || name.ends_with(".json")) {
+        match name.filter(|name| is_file(name)) {
             Some(file) => self.models.get(file, width),
             None => Shipped.boosters(name, width),
         }
@@ -238,11 +238,6 @@ impl Network for Watched {
         }
         done
     }
-}
-
-/// What contains a slash or ends in `.safetensors` is a file, anything else a name.
-fn is_file(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".safetensors")
 }
 
 /// A policy's file.

@@ -20,7 +20,9 @@ pub use shipped::{UnknownScenario, names, shipped};
 use crate::link::{Aggregation, Capacity, CrossTraffic, Impairments, Link, Lte, QueueKind};
 use anole_algorithms::Preference;
 use anole_model::{Dur, Rate, Time};
+use anole_policies::beside;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Bytes of headers on a full packet beside its payload: IPv4 20, TCP 20, timestamps 12.
 pub const HEADER_BYTES: u32 = 52;
@@ -234,7 +236,8 @@ pub struct Places {
 
 impl Scenario {
     /// Reads a scenario. `file` is how errors name it, `set` are `KEY=VALUE` overrides, and `load_trace`
-    /// gives the text of a trace named in the file (as written there) or says why it cannot.
+    /// gives the text of a trace named in the file (as written there) or says why it cannot. A policy's file that is
+    /// named there, not in `set`, is relative to `file`.
     pub fn parse(
         text: &str,
         file: &str,
@@ -243,6 +246,9 @@ impl Scenario {
     ) -> Result<Scenario, ScenarioError> {
         let origin = error::Origin { text, file };
         let mut raw: file::RawScenario = toml::from_str(text).map_err(|e| origin.syntax(&e))?;
+        for policy in raw.flow.iter_mut().filter_map(|flow| flow.get_mut().policy.as_mut()) {
+            *policy.get_mut() = beside(Path::new(file), policy.get_ref());
+        }
         let mut params = BTreeMap::new();
         for option in set {
             file::apply(&mut raw, &mut params, option)?;

@@ -47,6 +47,21 @@ fn a_good_scenario_has_its_defaults() {
 }
 
 #[test]
+fn a_policy_file_is_beside_the_scenario_and_a_name_is_a_name() {
+    let policy = |named: &str, set: &[&str]| {
+        let text = GOOD.replacen("under_test", &format!("policy = \"{named}\"\nunder_test"), 1);
+        let set: Vec<String> = set.iter().map(|s| s.to_string()).collect();
+        let scenario = Scenario::parse(&text, "lab/t.toml", &set, &mut |_| Err(String::new())).unwrap();
+        scenario.flows[0].policy.clone().unwrap()
+    };
+    assert_eq!(policy("mine.safetensors", &[]), "lab/mine.safetensors");
+    assert_eq!(policy("../mine.safetensors", &[]), "lab/../mine.safetensors");
+    assert_eq!(policy("/tmp/mine.safetensors", &[]), "/tmp/mine.safetensors");
+    assert_eq!(policy("libra", &[]), "libra");
+    assert_eq!(policy("libra", &["flow.policy=mine.safetensors"]), "mine.safetensors");
+}
+
+#[test]
 fn a_lone_packet_takes_propagation_and_transmission() {
     // 1500 bytes at 48 Mbps: 0.25 ms.
     let s = parse(GOOD, &[]).unwrap();
