@@ -14,7 +14,7 @@
 #              the test that needs it is left out.
 # BPF_TEST=FILE  the eBPF datapath's test program over loopback (bpf/tests/loopback, compiled), to be run there
 #              too, before the module takes the name anole_ccp
-# BPF_TESTS=NAME  of that program's tests those whose names contain this
+# BPF_BRIEFLY=1  of the eBPF datapath only whether this kernel takes it and a flow obeys it
 # CROSS_CHECK="KBIT RATE RTT"  what a simulator says of CUBIC on a link of KBIT kbit/s, 50 ms RTT and a queue of two
 #              BDP, over 30 s: its payload in kbit/s and its mean RTT in ms. The kernel's CUBIC over netem is held
 #              against it, as two figures.
@@ -188,8 +188,8 @@ done
 if [ -n "${BPF_TEST:-}" ]; then
     add_program "$BPF_TEST"
     mv "$initrd/bin/$(basename "$BPF_TEST")" "$initrd/bin/bpf-loopback"
-    echo "${BPF_TESTS:-}" >"$initrd/bpf-tests"
 fi
+[ -z "${BPF_BRIEFLY:-}" ] || touch "$initrd/bpf-briefly"
 [ -z "${CROSS_CHECK:-}" ] || echo "$CROSS_CHECK" >"$initrd/cross-check"
 for name in veth sch_netem tcp_diag; do
     modprobe -d "$cache/root" -S "$version" --show-depends "$name" | while read -r command file rest; do
