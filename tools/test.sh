@@ -89,14 +89,6 @@ step "lints as errors"
 cargo clippy --locked --workspace --all-targets -- -D warnings
 oracle clippy --locked --all-targets -- -D warnings
 
-licences() {
-    if cargo deny --version >/dev/null 2>&1; then
-        cargo deny --locked --log-level error check bans licenses sources
-    else
-        tools/skips.sh add tools/cargo-deny "cargo-deny is not installed (cargo install --locked cargo-deny)"
-    fi
-}
-
 virtual_machines() {
     # Beside a build they get a part of a core.
     export BPF_TEST AGENT=$PWD/target/debug/anole-ccp TIMEOUT_S=1800
@@ -109,32 +101,27 @@ virtual_machines() {
     BPF_BRIEFLY=1 ccp-kernel/tests/vm.sh backports || [ $? = 77 ]
 }
 
-if [ "${1:-}" != lint ]; then
-    step "what the virtual machines run is built"
-    built=$(cargo build --locked --workspace --bin anole-ccp --test loopback --message-format json-render-diagnostics)
-    BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
-    begin_beside virtual-machines virtual_machines
-fi
-
-step "Python: format, lints"
+step "licences and sources; Python: format, lints"
 wait $packages || { cat "$out/packages.log" && exit 1; }
 packages=""
 for folder in python training labs; do
     (cd $folder && ../.venv/bin/ruff format --check . && ../.venv/bin/ruff check .)
 done
+.venv/bin/python tools/licences.py
 for folder in python labs; do
     (cd $folder && MYPYPATH=../python ../.venv/bin/mypy)
 done
 
 if [ "${1:-}" = lint ]; then
-    step "licences and sources"
-    licences
     exit 0
 fi
 
 step "programs and tests are built"
 # In one: dependencies of tests ask for further features of what programs are built with, and Python's extension for fewer.
-cargo build --locked --workspace --lib --bins --tests
+# By itself a part of it would have dependencies built that the whole builds again.
+built=$(cargo build --locked --workspace --lib --bins --tests --message-format json-render-diagnostics)
+BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
+begin_beside virtual-machines virtual_machines
 python/build.sh target/debug/lib_anole.so
 
 step "policy server: with each LibTorch, under sanitizers"
@@ -167,9 +154,6 @@ patient() {
     done
     # Last what both processors build, since the tests may be over by then.
     oracle test --locked
-    # Unoptimised: building it takes longer than running it once.
-    [ -z "${CI:-}" ] || cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet --debug cargo-deny
-    licences
     # In a fresh environment, and with the extension's own features.
     tools/wheel.sh dev
 }
@@ -186,7 +170,7 @@ cargo test --locked --workspace --no-fail-fast
 step "Python on Linux TCP"
 pytest python -k $bpf_alone
 
-step "Python's tests, trainers and labs; pages in a browser; libccp as the oracle; licences; wheel"
+step "Python's tests, trainers and labs; pages in a browser; libccp as the oracle; wheel"
 end_beside patient
 
 step "the kernel's TCP in virtual machines"
