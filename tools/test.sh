@@ -123,6 +123,7 @@ built=$(cargo build --locked --workspace --lib --bins --tests --message-format j
 BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
 begin_beside virtual-machines virtual_machines
 python/build.sh target/debug/lib_anole.so
+oracle test --locked --no-run
 
 step "policy server: with each LibTorch, under sanitizers"
 ANOLE_TORCH_PYTHON=$PWD/.venv/bin/python policy-server/test.sh
@@ -133,18 +134,17 @@ RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 pytest() { # FOLDER OPTIONS...
     local folder=$1 root=$PWD
     shift
-    (cd "$folder" && PYTHONPATH=$root/python:$root/labs:$root/tools ../.venv/bin/python -m pytest -q -p pytest_skips "$@")
+    # Two threads for small products gain nothing, and wait for each other where others have the processors.
+    (cd "$folder" && OMP_NUM_THREADS=1 PYTHONPATH=$root/python:$root/labs:$root/tools \
+        ../.venv/bin/python -m pytest -q -p pytest_skips "$@")
 }
 
 # One at a time has the kernel's BPF datapath.
 bpf_alone=test_linux_tcp_is_governed
 
-patient() {
-    # Two threads for small products gain nothing, and wait for each other where others have the processors.
-    export OMP_NUM_THREADS=1
+python_and_pages() {
     pytest python -k "not $bpf_alone"
     pytest training
-    pytest labs
     # The documentation's site and an evaluation's.
     tools/site.sh
     rm -rf "$out/pages"
@@ -152,17 +152,23 @@ patient() {
     for folder in target/site "$out/pages"; do
         .venv/bin/python tools/browser.py "$folder"
     done
-    # Last what both processors build, since the tests may be over by then.
-    oracle test --locked
-    # In a fresh environment, and with the extension's own features.
+}
+
+labs_wheel_and_oracle() {
+    pytest labs
+    # In a fresh environment, and with the extension's own features. What it builds keeps cargo to itself, which is free
+    # once the workspace's tests run.
     tools/wheel.sh dev
+    oracle test --locked
 }
 
 # The tests of --backend torch and server take what was built above.
 export ANOLE_POLICY_SERVER_BUILD=$PWD/target/policy-server/debian
 # Tests in real time leave the processors idle; where they do not, they come first.
-begin_beside patient patient
-renice -n 10 --pgrp "${beside[patient]}" >/dev/null
+for tests in python_and_pages labs_wheel_and_oracle; do
+    begin_beside $tests $tests
+    renice -n 10 --pgrp "${beside[$tests]}" >/dev/null
+done
 
 step "unit, property, golden, simulation and end-to-end tests"
 cargo test --locked --workspace --no-fail-fast
@@ -170,8 +176,11 @@ cargo test --locked --workspace --no-fail-fast
 step "Python on Linux TCP"
 pytest python -k $bpf_alone
 
-step "Python's tests, trainers and labs; pages in a browser; libccp as the oracle; wheel"
-end_beside patient
+step "Python's tests, trainers; pages in a browser"
+end_beside python_and_pages
+
+step "labs, wheel, libccp as the oracle"
+end_beside labs_wheel_and_oracle
 
 step "the kernel's TCP in virtual machines"
 end_beside virtual-machines
