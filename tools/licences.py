@@ -72,8 +72,10 @@ def main() -> None:
     targets = [word for target in TARGETS for word in ("--target", target)]
     tree = cargo("tree", "--workspace", "--prefix", "none", "--format", "{p}", *targets)
     built = {tuple(line.split()[:2]) for line in tree.splitlines() if line}
-    packages = json.loads(cargo("metadata", "--format-version", "1"))["packages"]
-    packages = [package for package in packages if (package["name"], "v" + package["version"]) in built]
+    known = {(p["name"], "v" + p["version"]): p for p in json.loads(cargo("metadata", "--format-version", "1"))["packages"]}
+    if not built or not built <= known.keys():
+        sys.exit(f"cargo's tree and its metadata differ: {sorted(built - known.keys())}")
+    packages = [known[crate] for crate in sorted(built)]
     wrong = [f"{p['name']} {p['version']} {what}" for p in packages if (what := complaint(p))]
     if wrong:
         sys.exit("\n".join(wrong))
