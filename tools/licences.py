@@ -51,7 +51,7 @@ def complaint(package: dict) -> str | None:
     if package["source"] not in (None, CRATES_IO):
         return f"comes from {package['source']}: only crates.io and this workspace are sources"
     for wanted in package["dependencies"]:
-        if wanted["req"] == "*" and wanted["path"] is None:
+        if wanted["req"] == "*" and wanted.get("path") is None:
             return f"takes any version of {wanted['name']}"
     if package["license"] is None:
         return "names no licence in its manifest"

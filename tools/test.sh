@@ -121,6 +121,7 @@ step "programs and tests are built"
 # By itself a part of it would have dependencies built that the whole builds again.
 built=$(cargo build --locked --workspace --lib --bins --tests --message-format json-render-diagnostics)
 BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$built")
+[ -x "$BPF_TEST" ] || { echo "cargo names no program of the test loopback" && exit 1; }
 begin_beside virtual-machines virtual_machines
 python/build.sh target/debug/lib_anole.so
 oracle test --locked --no-run

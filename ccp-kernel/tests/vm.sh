@@ -51,6 +51,10 @@ backports) suites="debian bookworm-backports main" ;;
     exit 2
     ;;
 esac
+if [ -n "${AGENT:-}" ] && [ ! -x "$AGENT" ]; then
+    echo "AGENT=$AGENT: there is no such program" >&2
+    exit 2
+fi
 
 export PATH="$PATH:/usr/sbin:/sbin"
 [ "$(uname -m)" = x86_64 ] || skip "this is no x86_64 machine"

@@ -3,6 +3,7 @@
 use anole_bpf::Mode;
 use anole_oracle::bpf::Bpf;
 use anole_oracle::differ;
+use std::process::Command;
 
 /// The kernel verifies every generated program, which takes some milliseconds; `differ generated` runs more.
 const GENERATED_CASES: u64 = 4_000;
@@ -35,4 +36,12 @@ fn generated_byte_code_is_equal() {
 #[test]
 fn the_interpreter_is_equal() {
     all_equal(Mode::Interpreted, INTERPRETED_CASES);
+}
+
+#[test]
+fn one_case_alone_is_refused_rather_than_compared_with_libccp() {
+    let differ =
+        Command::new(env!("CARGO_BIN_EXE_differ")).args(["generated", "1", "1", "0"]).output().unwrap();
+    assert!(!differ.status.success());
+    assert!(String::from_utf8_lossy(&differ.stderr).contains("leave CASE out"), "{differ:?}");
 }

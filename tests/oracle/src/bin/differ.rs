@@ -8,7 +8,7 @@ use anole_bpf::Mode;
 use anole_oracle::bpf::Bpf;
 use anole_oracle::differ;
 use anole_oracle::oracle::Machine;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::time::Instant;
 
 const DEFAULT_CASES: u64 = 1_000_000;
@@ -34,6 +34,7 @@ fn main() -> Result<()> {
     let cases = numbers.first().copied().unwrap_or(DEFAULT_CASES);
     let seed = numbers.get(1).copied().unwrap_or(DEFAULT_SEED);
     if let Some(case) = numbers.get(2) {
+        ensure!(mode.is_none(), "one case alone is not run with BPF: leave CASE out");
         differ::compare_one(machine, seed, *case)?;
         println!("case {case}: equal");
         return Ok(());
