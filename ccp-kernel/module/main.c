@@ -15,47 +15,60 @@ module_param_array(algorithms, charp, &n_algorithms, 0444);
 MODULE_PARM_DESC(algorithms,
 		 "algorithms of the agent that get a name of their own, anole_NAME: NAME,NAME...");
 
-/* anole_ccp, then the named ones. */
+/* Those that are registered: anole_ccp, then the named ones. */
 static struct tcp_congestion_ops ccp_ops[1 + MAX_ALGORITHMS];
+static unsigned int n_ops;
 
-static void unregister(unsigned int n)
+static bool fits(const char *name)
 {
-	while (n)
-		tcp_unregister_congestion_control(&ccp_ops[--n]);
+	return *name && strlen(CCP_PREFIX) + strlen(name) < TCP_CA_NAME_MAX;
 }
 
-static int register_one(struct tcp_congestion_ops *ops, const char *name)
+static int register_name(const char *name)
 {
+	struct tcp_congestion_ops *ops = &ccp_ops[n_ops];
+	int error;
+
 	*ops = ccp_template;
-	if (!*name || strlen(CCP_PREFIX) + strlen(name) >= sizeof(ops->name)) {
-		pr_err("algorithms=%s: a name has 1 to %zu characters\n", name,
-		       sizeof(ops->name) - sizeof(CCP_PREFIX));
-		return -EINVAL;
-	}
 	snprintf(ops->name, sizeof(ops->name), CCP_PREFIX "%s", name);
-	return tcp_register_congestion_control(ops);
+	error = tcp_register_congestion_control(ops);
+	if (!error)
+		n_ops++;
+	return error;
 }
 
 static int __init ccp_module_init(void)
 {
 	unsigned int n;
-	int error = ccp_netlink_init();
+	int error;
 
+	for (n = 0; n < n_algorithms; n++) {
+		if (!fits(algorithms[n])) {
+			pr_err("algorithms=%s: a name has 1 to %zu characters\n", algorithms[n],
+			       TCP_CA_NAME_MAX - sizeof(CCP_PREFIX));
+			return -EINVAL;
+		}
+	}
+	error = ccp_netlink_init();
 	if (error)
 		return error;
-	for (n = 0; !error && n < 1 + n_algorithms; n++)
-		error = register_one(&ccp_ops[n], n ? algorithms[n - 1] : "ccp");
-	if (!error)
-		return 0;
-	unregister(n - 1);
-	ccp_netlink_exit();
-	ccp_flows_exit();
-	return error;
+	error = register_name("ccp");
+	if (error) {
+		ccp_netlink_exit();
+		ccp_flows_exit();
+		return error;
+	}
+	/* Sockets may use the module from now on: it may fail no more. */
+	for (n = 0; n < n_algorithms; n++)
+		if (register_name(algorithms[n]))
+			pr_warn("algorithms=%s: left out, the name is taken\n", algorithms[n]);
+	return 0;
 }
 
 static void __exit ccp_module_exit(void)
 {
-	unregister(1 + n_algorithms);
+	while (n_ops)
+		tcp_unregister_congestion_control(&ccp_ops[--n_ops]);
 	ccp_netlink_exit();
 	ccp_flows_exit();
 }

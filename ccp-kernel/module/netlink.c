@@ -4,7 +4,8 @@
  * message, as in the CCP project's kernel module.
  *
  * Any process may send to this protocol. Heard is only who has CAP_NET_ADMIN over the machine, in the process
- * and when the socket was opened. Listening to the group needs CAP_NET_ADMIN by itself.
+ * and when the socket was opened: netlink_capable() leaves out the latter for a message with an address.
+ * Listening to the group needs CAP_NET_ADMIN by itself.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -24,11 +25,17 @@
 static struct sock *agent;
 static unsigned long deaf_until;
 
+static bool may_speak(const struct sk_buff *skb)
+{
+	return NETLINK_CB(skb).portid && netlink_capable(skb, CAP_NET_ADMIN) &&
+	       file_ns_capable(NETLINK_CB(skb).sk->sk_socket->file, &init_user_ns, CAP_NET_ADMIN);
+}
+
 static void receive(struct sk_buff *skb)
 {
 	const struct nlmsghdr *header = nlmsg_hdr(skb);
 
-	if (!NETLINK_CB(skb).portid || !netlink_capable(skb, CAP_NET_ADMIN)) {
+	if (!may_speak(skb)) {
 		pr_warn_ratelimited("a message from port %u without CAP_NET_ADMIN is not heard\n",
 				    NETLINK_CB(skb).portid);
 		return;

@@ -13,7 +13,9 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/ipv6.h>
 #include <linux/module.h>
+#include <net/ipv6.h>
 #include "ccp.h"
 #include "machine.h"
 
@@ -50,6 +52,14 @@ static void handed(struct ccp_flow *flow, const struct tcp_sock *tp, bool heard,
 	wait_for_answer(flow, now_us);
 }
 
+/* Over an IPv6 socket, too. */
+static bool is_ipv4(const struct sock *sk)
+{
+	const struct in6_addr *own = inet6_rcv_saddr(sk);
+
+	return !own || ipv6_addr_v4mapped(own);
+}
+
 static void announce(struct sock *sk, struct ccp_flow *flow, u64 now_us)
 {
 	const struct inet_sock *inet = inet_sk(sk);
@@ -64,7 +74,7 @@ static void announce(struct sock *sk, struct ccp_flow *flow, u64 now_us)
 
 	if (!ccp_agent_listens())
 		return;
-	if (sk->sk_family == AF_INET) {
+	if (is_ipv4(sk)) {
 		create.src_ip = (__force u32)inet->inet_saddr;
 		create.dst_ip = (__force u32)inet->inet_daddr;
 	}
@@ -276,7 +286,8 @@ static void on_ack(struct sock *sk, const struct rate_sample *rs)
 
 	if (!flow) {
 		ccp_fallback_ack(sk, rs);
-		if (now_us >= ccp_ca(sk)->next_open)
+		/* The ACK of a SYN comes before .init, which clears what is in the socket. */
+		if (inet_csk(sk)->icsk_ca_initialized && now_us >= ccp_ca(sk)->next_open)
 			open_flow(sk);
 		return;
 	}

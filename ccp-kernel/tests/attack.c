@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * attack nobody | root | agent: sends spoofed and malformed CCP messages to the kernel module and to the
- * agent. Ends by itself after about two seconds. Fails if nothing could be sent.
+ * attack nobody | root | lent | agent: sends spoofed and malformed CCP messages to the kernel module and to
+ * the agent. Ends by itself after about two seconds. Fails if nothing could be sent.
  *
  *   nobody  gives up every privilege, also as root of a user namespace of its own where that is allowed:
  *           well-formed messages that would stall every flow, and all below
  *   root    what a privileged sender may get wrong: short, long, inconsistent messages, registers and
  *           programs that do not exist
+ *   lent    as root over sockets that were opened without privileges: the well-formed messages
  *   agent   as root, the well-formed messages: what would happen if they were heard
  *
  * attack maps-nobody | maps-root FILE...: opens the maps pinned there, and those of the first ids there are.
@@ -284,14 +285,15 @@ int main(int arguments, char **argument)
 	int maps = !strcmp(as, "maps-nobody") || !strcmp(as, "maps-root"), round;
 	int folder = !strcmp(as, "plant-folder"), plants = folder || !strcmp(as, "plant-link");
 	int floods = !strcmp(as, "flood"), root = !strcmp(as, "root");
+	int lent = !strcmp(as, "lent");
 	int nobody = !strcmp(as, "nobody") || !strcmp(as, "maps-nobody") || plants || floods;
 
 	if (arguments == 3 && !strcmp(as, "silent"))
 		return silent(atoi(argument[2]));
-	if ((!nobody && !root && !maps && strcmp(as, "agent")) || maps != (arguments > 2 && !plants) ||
-	    (plants && arguments != 4)) {
+	if ((!nobody && !root && !lent && !maps && strcmp(as, "agent")) ||
+	    maps != (arguments > 2 && !plants) || (plants && arguments != 4)) {
 		fprintf(stderr,
-			"usage: attack nobody|root|agent|flood, attack maps-nobody|maps-root FILE..., "
+			"usage: attack nobody|root|lent|agent|flood, attack maps-nobody|maps-root FILE..., "
 			"attack plant-folder|plant-link PINS VICTIM, attack silent SECONDS\n");
 		return 2;
 	}
@@ -309,8 +311,12 @@ int main(int arguments, char **argument)
 		/* For the second half as root of an own user namespace. */
 		if (nobody && round == ROUNDS / 2 && unshare(CLONE_NEWUSER))
 			fprintf(stderr, "attack: no user namespace (%s)\n", strerror(errno));
+		if (lent && seteuid(NOBODY)) {
+			perror("attack: lending privileges");
+			return 1;
+		}
 		fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_USERSOCK);
-		if (fd < 0) {
+		if (fd < 0 || (lent && seteuid(0))) {
 			perror("attack: a netlink socket");
 			return 1;
 		}

@@ -223,9 +223,10 @@ with_an_agent() {
     check "and had reports of it" eventually grep -q "flow ends.*reports=[1-9]" /tmp/agent1
 
     control=anole_reno
-    transfer 3
+    send -t 3 -c ::ffff:10.77.2.1
     control=anole_ccp
     check "a name of its own asks for an algorithm" eventually grep -q "flow begins.*algorithm=.*reno" /tmp/agent1
+    check "IPv4 over an IPv6 socket has its addresses" eventually grep -q "flow begins.*reno.*peer=.*10.77.2.1" /tmp/agent1
 
     # Marked where they would be lost, for an algorithm whose program reads no ECN: a window that does not shrink fills the
     # queue, and what does not fit is sent again.
@@ -258,6 +259,8 @@ with_an_agent() {
     begin_transfer 20
     eventually more_flows_than 1 /tmp/agent2
     check "attacks as nobody" /bin/attack nobody
+    check "they have no effect" not stalled
+    check "attacks as root over a socket that nobody has opened" /bin/attack lent
     check "they have no effect" not stalled
     check "malformed messages as root" /bin/attack root
     check "they have no effect" not stalled
@@ -411,8 +414,11 @@ if [ -x /bin/bpf-loopback ] && kernel_is 6 1; then
     if grep -q "^test result: ok. [1-9]" /tmp/loopback; then grep "^test" /tmp/loopback; else cat /tmp/loopback; fi
 fi
 network
-insmod /modules/tcp_anole_ccp.ko algorithms=reno
-check "the module loads" grep -q anole_ccp /proc/sys/net/ipv4/tcp_available_congestion_control
+check "a name that is too long is refused" not insmod /modules/tcp_anole_ccp.ko algorithms=reno,longer-than
+check "nothing of it is registered" not registered
+check "the module loads" insmod /modules/tcp_anole_ccp.ko algorithms=reno,reno
+check "it is registered" registered
+check "a name that is taken is left out" logged "algorithms=reno: left out"
 transfer 6
 carried "without an agent, under the fallback"
 without_an_agent module

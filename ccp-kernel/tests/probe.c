@@ -113,11 +113,14 @@ static int connected(struct sockaddr_in to, const char *name)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
 
-	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)))
+	if (fd < 0)
+		fail("a socket");
+	/* Before it is connected, so that NAME sees the ACK of the SYN. */
+	choose(fd, name);
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
 		fail("connecting");
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	fcntl(fd, F_SETFL, O_NONBLOCK);
-	choose(fd, name);
 	return fd;
 }
 
