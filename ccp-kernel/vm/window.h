@@ -4,10 +4,12 @@
  * the agent is lost. Pure, for both of the kernel's datapaths.
  *
  *   timeout    what TCP has set (tcp_enter_loss(): a packet above what is in flight), and one more for each
- * that is delivered, until the agent sets a window or a rate, or the program's window is reached idle the
- * restart window (RFC 5681, section 4.1), and one more for each that is delivered, until the program's
- *   recovery   while the report waits for its answer, as many as were delivered (packet conservation, RFC
- * 6937)
+ *              that is delivered, until the agent sets a window or a rate, or the program's window is
+ *              reached
+ *   idle       the restart window (RFC 5681, section 4.1), and one more for each that is delivered, until
+ *              the program's window is reached
+ *   recovery   while the report waits for its answer, as many as were delivered (packet conservation,
+ *              RFC 6937)
  */
 #ifndef FOLD_WINDOW_H
 #define FOLD_WINDOW_H

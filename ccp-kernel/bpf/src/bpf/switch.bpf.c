@@ -12,7 +12,8 @@
  * that forget the oldest. Without an agent this is not attached, and every connection keeps what it has.
  *
  * Left alone: connections whose program or route has chosen, at any time, subflows of MPTCP, and algorithms
- * other than the arms.
+ * other than the arms. Once this has set one, a program that chooses the one in force goes unnoticed: the
+ * kernel marks both alike.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -85,6 +86,7 @@ struct flow {
 	__u64 rtt_us; /* summed over the packets of the stretch */
 	__u32 summed; /* delivered, when that was last added to */
 	__u32 arm;    /* NO_ARM: it is left alone */
+	__u32 set;    /* whether the arm in force, or one before, was set here */
 	__u64 pacing; /* largest so far, bytes/s */
 };
 
@@ -128,6 +130,11 @@ static __always_inline __u32 arm_of(const struct tcp_sock *tp)
 		if (first && config.arms[arm].words[0] == first && config.arms[arm].words[1] == second)
 			return arm;
 	return NO_ARM;
+}
+
+static __always_inline int is_chosen(const struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
 }
 
 /* Slow start, or BBR's startup: BBR leaves the threshold without meaning. Where its state is not known, it
@@ -213,11 +220,12 @@ static __always_inline int set_arm(struct bpf_sock_ops *ops, struct flow *flow, 
 		return 0;
 	name.words[0] = config.arms[arm].words[0];
 	name.words[1] = config.arms[arm].words[1];
-	if (!name.words[0])
+	if (!name.words[0] || arm == flow->arm)
 		return 0;
-	if (arm != flow->arm && bpf_setsockopt(ops, SOL_TCP, TCP_CONGESTION, &name, sizeof(name)))
+	if (bpf_setsockopt(ops, SOL_TCP, TCP_CONGESTION, &name, sizeof(name)))
 		return -1;
 	flow->arm = arm;
+	flow->set = 1;
 	return 0;
 }
 
@@ -233,8 +241,7 @@ static __always_inline void established(struct bpf_sock_ops *ops, struct bpf_soc
 	__u32 prefix = remote_of(ops) >> 8, *known, arm = arm_of(tp);
 	struct flow *flow;
 
-	if (arm == NO_ARM || BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt) ||
-	    (bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp))
+	if (arm == NO_ARM || is_chosen(tp) || (bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp))
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!flow)
@@ -257,7 +264,7 @@ static __always_inline void round_trip(struct bpf_sock_ops *ops, const struct tc
 	__u64 pacing = tp->inet_conn.icsk_inet.sk.sk_pacing_rate;
 	__u32 packets = tp->delivered - flow->delivered, *choice, arm;
 
-	if (arm_of(tp) != flow->arm)
+	if (arm_of(tp) != flow->arm || (is_chosen(tp) && !flow->set))
 		return leave(ops, tp, flow);
 	/* No limit, before the first round trip is over. */
 	if (pacing != (unsigned long)~0ULL && pacing > flow->pacing)

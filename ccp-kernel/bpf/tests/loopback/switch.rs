@@ -95,6 +95,15 @@ fn in_a_cgroup() {
     switch.choose(begins.cookie, OTHER).unwrap();
     let chosen = connect_with("127.0.0.1", default);
 
+    // The one in force, too.
+    let mut own = Flow::open("127.0.0.1");
+    let own_port = own.port();
+    let of_own = |what| move |event: &FlowEvent| event.what == what && event.local_port == own_port;
+    let begins = own.until(&mut switch, of_own(What::Begins));
+    choose(&own.client, default);
+    own.until(&mut switch, of_own(What::Left));
+    switch.choose(begins.cookie, OTHER).unwrap();
+
     let beginnings = switch.beginnings().unwrap();
     beginnings.set("127.88.1.7".parse().unwrap(), OTHER).unwrap();
     let [near, far] = ["127.88.1.1", "127.88.2.1"].map(Flow::open);
@@ -111,7 +120,9 @@ fn in_a_cgroup() {
         }
         assert!(Instant::now() < end, "the end within {PATIENCE:?}");
     }
-    assert_eq!(control_name(&flow.client), default, "who has chosen is left alone");
+    for chosen in [&flow, &own] {
+        assert_eq!(control_name(&chosen.client), default, "who has chosen is left alone");
+    }
 
     drop(switch);
     assert_eq!(control_name(&far.client), default);
