@@ -143,7 +143,7 @@ pub struct Options {
     #[arg(long, value_name = "DIR[=ALG]")]
     pub cgroup: Vec<String>,
     /// With --ipc bpf: takes connections to these remote addresses, such as 10.0.0.0/8 or 2001:db8::/32, the
-    /// longest prefix first, by the cgroup's algorithm or the one given; may be repeated
+    /// longest prefix first, by the cgroup's algorithm or the one given; may be repeated, 1024 times at most
     #[arg(long, value_name = "PREFIX[=ALG]")]
     pub prefix: Vec<String>,
     /// Changes a parameter of every algorithm that has it (anole-ccp algs lists them); may be repeated

@@ -3,7 +3,7 @@
 use super::guard::Refusal;
 use super::{Received, Sent, Transport};
 use crate::plan::Plan;
-use anole_bpf::{BpfDatapath, DatapathStats, Error, Mode, Prefix, check_cgroup, top_cgroup};
+use anole_bpf::{BpfDatapath, DatapathStats, Error, MAX_PREFIXES, Mode, Prefix, check_cgroup, top_cgroup};
 use anole_model::Dur;
 use anyhow::{Context, anyhow};
 use std::cell::RefCell;
@@ -32,6 +32,9 @@ impl Selection {
         for text in cgroups {
             let (path, name) = split("--cgroup", text)?;
             selection.cgroups.push((PathBuf::from(path), name));
+        }
+        if prefixes.len() > MAX_PREFIXES {
+            return Err(anyhow!("--prefix: at most {MAX_PREFIXES}; these are {}", prefixes.len()));
         }
         for text in prefixes {
             let (prefix, name) = split("--prefix", text)?;
@@ -194,6 +197,7 @@ mod tests {
             (&[], &["10.0.0.0/8="], "--prefix 10.0.0.0/8=: expected"),
             (&[], &["ten/8"], "--prefix: \"ten/8\" is no prefix"),
             (&[], &["10.1.0.0/8=bbr"], "--prefix: \"10.1.0.0/8\" has bits set beyond its length"),
+            (&[], &["::1"; MAX_PREFIXES + 6], "--prefix: at most 1024; these are 1030"),
         ] {
             let error = parse(cgroups, prefixes).unwrap_err();
             assert!(error.starts_with(said), "{error}");

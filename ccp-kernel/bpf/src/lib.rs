@@ -39,7 +39,7 @@ pub use error::Error;
 pub use object::{MAX_NAMES, default_directory};
 pub use privileges::drop_privileges;
 pub use programs::Mode;
-pub use select::{Prefix, PrefixError, check_cgroup, top_cgroup};
+pub use select::{MAX_PREFIXES, Prefix, PrefixError, check_cgroup, top_cgroup};
 pub use waits::{Waits, waits};
 
 use layout::{
@@ -186,7 +186,7 @@ impl BpfDatapath {
     }
 
     /// From now on the connections of a cgroup's processes, and of those below it, use the datapath when they are
-    /// established: those to the longest of `prefixes` (up to 1024), by the algorithm given with it, or by
+    /// established: those to the longest of `prefixes` (up to [`MAX_PREFIXES`]), by the algorithm given with it, or by
     /// `algorithm`, or by the agent's own choice (`anole_ccp`). Without prefixes it is every one. What a program
     /// chose for itself stays. It ends with this value; connections that there are then keep what they have.
     pub fn select(

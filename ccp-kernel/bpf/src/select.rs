@@ -15,6 +15,8 @@ static OBJECT: &[u8] = include_bytes!("bpf/prebuilt/select.bpf.o");
 
 /// Magic number of a cgroup2 file system (linux/magic.h).
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
+/// Prefixes that there is room for (`src/bpf/select.h`).
+pub const MAX_PREFIXES: usize = 1024;
 const NAME_BYTES: usize = 16;
 /// Of the 128 bits of an IPv4 address in IPv6 (::ffff:0:0/96), those before it.
 const MAPPED_BITS: u8 = 96;
