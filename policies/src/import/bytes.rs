@@ -41,6 +41,13 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Takes `size` bytes of the `left` ones of a file. Tensors do not overlap: a header that says so would make us copy the
+/// data many times.
+pub fn claim(left: &mut usize, size: usize) -> Result<(), String> {
+    *left = left.checked_sub(size).ok_or("the data is truncated, or belongs to others as well")?;
+    Ok(())
+}
+
 /// Polynomial of zip's CRC-32, lowest bit first.
 pub const CRC32: u32 = 0xedb8_8320;
 /// Polynomial of CRC-32C (RFC 3720), lowest bit first.

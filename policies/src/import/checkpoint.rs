@@ -5,7 +5,7 @@
 //! A key is a variable's name, its value a protocol buffer (BundleEntryProto) with type, shape and place in
 //! the data. Blocks and tensors carry a masked CRC-32C.
 
-use super::bytes::{CRC32C, Reader, crc, floats};
+use super::bytes::{CRC32C, Reader, claim, crc, floats};
 use crate::file::{Tensor, Tensors};
 
 const FOOTER: usize = 48;
@@ -22,7 +22,7 @@ pub fn read(index: &[u8], data: &[u8]) -> Result<Tensors, String> {
     place(&mut footer).ok_or_else(damaged)?;
     let blocks = entries(block(index, place(&mut footer).ok_or_else(damaged)?)?).ok_or_else(damaged)?;
     let mut tensors = Tensors::new();
-    let mut taken = 0_usize;
+    let mut left = data.len();
     for (_, handle) in blocks {
         let at = place(&mut Reader(&handle)).ok_or_else(damaged)?;
         for (key, value) in entries(block(index, at)?).ok_or_else(damaged)? {
@@ -32,12 +32,8 @@ pub fn read(index: &[u8], data: &[u8]) -> Result<Tensors, String> {
             if name.is_empty() || entry.kind != FLOAT {
                 continue;
             }
-            // Variables do not overlap: an index that says so would make us copy the data many times.
-            taken = taken.saturating_add(entry.size);
-            if taken > data.len() {
-                return Err(format!("variable {name}: the data is truncated"));
-            }
-            tensors.insert(name.clone(), entry.tensor(data).map_err(|e| format!("variable {name}: {e}"))?);
+            let tensor = claim(&mut left, entry.size).and_then(|()| entry.tensor(data));
+            tensors.insert(name.clone(), tensor.map_err(|e| format!("variable {name}: {e}"))?);
         }
     }
     Ok(tensors)

@@ -1,19 +1,21 @@
 //! NumPy's npz: a zip archive (PKWARE's APPNOTE) of npy arrays (NumPy's format versions 1 to 3). Arrays are
 //! to be stored, as `numpy.savez` does, and of floats.
 
-use super::bytes::{CRC32, Reader, crc, floats};
+use super::bytes::{CRC32, Reader, claim, crc, floats};
 use crate::file::{Tensor, Tensors};
 
 /// The arrays of an archive, by name.
 pub fn read(bytes: &[u8]) -> Result<Tensors, String> {
     let entries = entries(bytes).ok_or("no whole npz archive: its directory cannot be read")?;
     let mut tensors = Tensors::new();
+    let mut left = bytes.len();
     for Entry { name, method, checksum, size, offset } in entries {
         let name = name.strip_suffix(".npy").unwrap_or(&name);
         if method != 0 {
             return Err(format!("array {name} is compressed: save it with numpy.savez"));
         }
         let data = content(bytes, offset, size).ok_or_else(|| format!("array {name} is truncated"))?;
+        claim(&mut left, size).map_err(|error| format!("array {name}: {error}"))?;
         if crc(CRC32, data) != checksum {
             return Err(format!("array {name} is damaged: its checksum differs"));
         }

@@ -293,6 +293,13 @@ fn refusals_say_what_is_wrong() {
     let mut damaged = valid.clone();
     damaged[200] ^= 1;
     expect(refused("orca", &damaged), "array W0 is damaged: its checksum differs");
+    // The directory, behind which come 22 bytes, names each array twice.
+    let (whole, end) = valid.split_at(valid.len() - 22);
+    let directory = u32::from_le_bytes(end[16..20].try_into().unwrap()) as usize;
+    let mut twice = [whole, &whole[directory..], end].concat();
+    let count = twice.len() - 22 + 10;
+    twice[count] *= 2;
+    expect(refused("orca", &twice), "array W0: the data is truncated, or belongs to others as well");
     let mut nan = orca_plain();
     nan.get_mut("b1").unwrap().values[3] = f32::NAN;
     expect(imported("orca", &nan).unwrap_err(), "weight 3 of tensor layers.1.bias is NaN");
@@ -463,6 +470,14 @@ mod of_torch {
         assert!(error.to_string().contains("safetensors.torch.save_file"), "{error}");
         let error = taken(&module(), "F16", &[]).unwrap_err();
         assert!(error.contains("of type F16; write float32"), "{error}");
+        let entry = |from: usize| serde_json::json!({"dtype": "F32", "shape": [2 - from / 4], "data_offsets": [from, 8]});
+        let header = serde_json::json!({"a": entry(0), "b": entry(4)}).to_string();
+        let shared = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+        let error = import_torch(&schema(), &shared, &Pairs::new(), "m", "a test").unwrap_err();
+        assert!(
+            error.to_string().contains("tensor b: the data is truncated, or belongs to others"),
+            "{error}"
+        );
     }
 
     #[test]

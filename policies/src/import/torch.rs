@@ -4,6 +4,7 @@
 //! layer of the schema. Modules are paired with layers in the order of their names, numbers by value, unless told
 //! otherwise; shapes have to be those of the layer. A layer without bias has zeros.
 
+use super::bytes::claim;
 use crate::file::{Tensor, Tensors, header};
 use crate::schema::{Schema, TensorShape};
 use serde::Deserialize;
@@ -32,20 +33,22 @@ pub fn read(bytes: &[u8]) -> Result<Tensors, String> {
     }
     let (header, data) = header(bytes)?;
     let mut tensors = Tensors::new();
+    let mut left = data.len();
     for (name, entry) in header {
         if name == "__metadata__" {
             continue;
         }
         let entry = Entry::deserialize(entry).map_err(|error| format!("header of tensor {name}: {error}"))?;
-        let values = values(&entry, data).map_err(|error| format!("tensor {name}: {error}"))?;
+        let values = values(&entry, data, &mut left).map_err(|error| format!("tensor {name}: {error}"))?;
         tensors.insert(name, Tensor { shape: entry.shape, values });
     }
     Ok(tensors)
 }
 
-fn values(entry: &Entry, data: &[u8]) -> Result<Vec<f32>, String> {
+fn values(entry: &Entry, data: &[u8], left: &mut usize) -> Result<Vec<f32>, String> {
     let [from, to] = entry.data_offsets;
     let bytes = data.get(from..to).ok_or_else(|| format!("lies at {from}..{to} of {} bytes", data.len()))?;
+    claim(left, bytes.len())?;
     let values: Vec<f32> = match entry.dtype.as_str() {
         "F32" => bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
         "F64" => bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b) as f32).collect(),
