@@ -11,13 +11,12 @@
 #include <thread>
 #include <vector>
 
+#include "clock.h"
 #include "log.h"
 #include "policy.h"
 #include "protocol.h"
 
 namespace anole {
-
-using Clock = std::chrono::steady_clock;
 
 // Counted from the start; each may be read at any time.
 struct Counters {

@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "clock.h"
 #include "protocol.h"
 #include "usage_error.h"
 
@@ -23,7 +24,7 @@ namespace {
 
 constexpr const char* SUFFIX = ".safetensors";
 // How often links are followed anew: the folder has no event for what happens behind one.
-constexpr int FOLLOW_LINKS_MS = 1000;
+constexpr std::chrono::seconds FOLLOW_LINKS{1};
 
 // Device and inode of what a path leads to; zeros where it leads nowhere.
 std::pair<std::uint64_t, std::uint64_t> identity_of(const std::string& path) {
@@ -183,13 +184,17 @@ void Models::remove(const std::string& name) {
 
 void Models::watch() {
     pollfd waiting[] = {{inotify_, POLLIN, 0}, {stop_, POLLIN, 0}};
+    auto follow_at = Clock::now() + FOLLOW_LINKS;
     for (;;) {
-        const int ready = ::poll(waiting, 2, FOLLOW_LINKS_MS);
+        const int ready = ::poll(waiting, 2, wait_ms(follow_at));
         if (ready < 0 && errno != EINTR) return;
         if (ready > 0 && waiting[1].revents != 0) return;
         try {
             if (ready > 0 && waiting[0].revents != 0) read_events();
-            if (ready == 0) follow_links();
+            if (Clock::now() >= follow_at) {
+                follow_at = Clock::now() + FOLLOW_LINKS;
+                follow_links();
+            }
         } catch (const std::exception& exception) {
             log_.line(directory_ + ": changes were missed: " + exception.what());
         }

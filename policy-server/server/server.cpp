@@ -18,8 +18,8 @@ using protocol::Type;
 // Packets that one client may have read before the others get their turn.
 constexpr int PACKETS_PER_TURN = 64;
 constexpr std::size_t MAX_HANDLES = 256;
-// How long no connection is accepted when the process has no file descriptor left, ms.
-constexpr int ACCEPT_PAUSE_MS = 100;
+// How long no connection is accepted when the process has no file descriptor left.
+constexpr std::chrono::milliseconds ACCEPT_PAUSE{100};
 // Refused connections are told of once in this time: agents come again every few seconds.
 constexpr std::chrono::minutes REFUSAL_LINE_EVERY{1};
 // Room for answers to one client that is late in reading; the kernel may give less.
@@ -59,14 +59,18 @@ Server::~Server() {
 
 void Server::run() {
     bool accepting = true;
+    Clock::time_point accept_at;
     for (;;) {
         epoll_event events[64];
-        const int ready = ::epoll_wait(epoll_, events, 64, accepting ? -1 : ACCEPT_PAUSE_MS);
+        const int ready = ::epoll_wait(epoll_, events, 64, accepting ? -1 : wait_ms(accept_at));
         if (ready < 0 && errno != EINTR) {
             log_.line(std::string("epoll: ") + std::strerror(errno));
             return;
         }
-        if (!accepting) accepting = add_to_epoll(epoll_, listening_.socket());
+        if (!accepting && Clock::now() >= accept_at) {
+            accepting = add_to_epoll(epoll_, listening_.socket());
+            accept_at = Clock::now() + ACCEPT_PAUSE;
+        }
         for (int i = 0; i < ready; i++) {
             const int fd = events[i].data.fd;
             if (fd == stop_) return;
@@ -74,6 +78,7 @@ void Server::run() {
                 if (!accept_one()) {
                     ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
                     accepting = false;
+                    accept_at = Clock::now() + ACCEPT_PAUSE;
                 }
                 continue;
             }

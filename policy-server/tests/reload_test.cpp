@@ -133,6 +133,28 @@ TEST(Reload, LinksAreFollowedToWhatTheyLeadToNow) {
     }
 }
 
+// Something else in the folder is written more often than links are looked at.
+TEST(Reload, LinksAreFollowedWhileTheFolderIsWritten) {
+    Serving serving;
+    Client client(serving.socket());
+    const std::uint32_t handle = client.open("test", serving.schema()).handle;
+    const PolicyParts released = random_policy(Serving::network(), 2);
+    TemporaryFolder folder;
+    write_file(folder.path() + "/release", to_bytes(released));
+    std::filesystem::create_symlink(folder.path() + "/release", serving.folder.path() + "/link");
+    std::filesystem::rename(serving.folder.path() + "/link", serving.file("test"));
+    const auto expected = Serving::expected(released, INPUT, ZEROS);
+    EXPECT_TRUE(eventually(client, handle, [&](const Answer& answer) { return answer.values == expected; }));
+    const PolicyParts next = random_policy(Serving::network(), 3);
+    write_file(folder.path() + "/next", to_bytes(next));
+    std::filesystem::rename(folder.path() + "/next", folder.path() + "/release");
+    const auto after = Serving::expected(next, INPUT, ZEROS);
+    EXPECT_TRUE(eventually(client, handle, [&](const Answer& answer) {
+        write_file(serving.folder.path() + "/other", "written");
+        return answer.values == after;
+    }));
+}
+
 // Files that change all the time under load: no answer is torn, none is missing.
 TEST(Reload, UnderLoad) {
     Limits limits;

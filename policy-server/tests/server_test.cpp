@@ -1,6 +1,8 @@
 // The server from its socket: answers, batches, deadlines, overload, and clients that misbehave.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <random>
@@ -278,6 +280,31 @@ TEST(Server, RefusedConnectionsDoNotFillTheLog) {
     const std::string log = testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
     EXPECT_NE(log.find("--max-connections"), std::string::npos) << log;
+}
+
+// What connected clients send does not have the next attempt made before its time.
+TEST(Server, AcceptsAgainAfterAPauseWhateverIsSent) {
+    Serving serving;
+    Client client(serving.socket());
+    const std::uint32_t handle = open_test(client, serving);
+    testing::internal::CaptureStderr();
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    // One descriptor is left: the client's own.
+    const int free = ::dup(0);
+    ASSERT_GE(free, 0);
+    ::close(free);
+    const rlimit none{static_cast<rlim_t>(free) + 1, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    Client waiting(serving.socket());
+    const auto begin = Clock::now();
+    const std::chrono::milliseconds pause(100);
+    while (Clock::now() < begin + 3 * pause) client.step(handle, 1, LONG_US, INPUT, ZEROS);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    const std::string log = testing::internal::GetCapturedStderr();
+    const auto lines = std::count(log.begin(), log.end(), '\n');
+    EXPECT_TRUE(lines >= 1 && lines <= 1 + (Clock::now() - begin) / pause) << log;
+    open_test(waiting, serving);
 }
 
 // A policy after whose step the thread gets no memory for the answer.
