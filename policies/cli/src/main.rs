@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the program's purpose is to read and write files")]
 
 use anole_cli::Failure;
+use anole_inference::read as read_file;
 use anole_policies::Shipped;
 use anole_policies::certificate::{Certificate, certify};
 use anole_policies::file::PolicyFile;
@@ -144,12 +145,7 @@ fn check(files: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let name = || path.display().to_string();
-    let length = fs::metadata(path).with_context(name)?.len();
-    if length > MAX_FILE {
-        bail!("{}: {length} bytes; at most {MAX_FILE} are read", name());
-    }
-    fs::read(path).with_context(name)
+    read_file(path, MAX_FILE).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
 fn load(path: &Path) -> anyhow::Result<PolicyFile> {
@@ -159,8 +155,7 @@ fn load(path: &Path) -> anyhow::Result<PolicyFile> {
 fn import_model(peer: &str, file: &Path, output: Option<&Path>) -> Result<(), Failure> {
     let imported = read_model(peer, file).map_err(Failure::Usage)?;
     let default = PathBuf::from(format!("{peer}-released.safetensors"));
-    let output = output.unwrap_or(&default);
-    keep(output, &imported)
+    keep(output.unwrap_or(&default), &imported, &[file])
 }
 
 fn import_module(
@@ -171,14 +166,7 @@ fn import_module(
 ) -> Result<(), Failure> {
     let imported = read_module(file, schema, map).map_err(Failure::Usage)?;
     let default = PathBuf::from(format!("{}.safetensors", imported.file.schema.name));
-    let output = output.unwrap_or(&default);
-    if output == file {
-        return Err(Failure::Usage(anyhow!(
-            "{}: is the model itself; name another with --output",
-            file.display()
-        )));
-    }
-    keep(output, &imported)
+    keep(output.unwrap_or(&default), &imported, &[file, schema])
 }
 
 fn read_module(file: &Path, schema: &Path, map: &[(String, String)]) -> anyhow::Result<Imported> {
@@ -198,8 +186,15 @@ fn made_by(maker: &str) -> String {
     format!("anole-ccp {}: anole-policy import {maker}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Writes the policy file and says what it is.
-fn keep(output: &Path, imported: &Imported) -> Result<(), Failure> {
+/// Writes the policy file, which is none of those that it was made from, and says what it is.
+fn keep(output: &Path, imported: &Imported, from: &[&Path]) -> Result<(), Failure> {
+    let place = fs::canonicalize(output).ok();
+    if place.is_some() && from.iter().any(|path| fs::canonicalize(path).ok() == place) {
+        return Err(Failure::Usage(anyhow!(
+            "{}: is what is imported; name another with --output",
+            output.display()
+        )));
+    }
     write(output, imported).map_err(Failure::Run)?;
     say!("{}: {}", output.display(), summary(&imported.file));
     match imported.error {

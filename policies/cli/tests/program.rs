@@ -63,7 +63,7 @@ fn what_cannot_be_imported_is_told_and_nothing_written() {
     let (ok, _, error) = run(folder.path(), &["import", "orca", "model.meta"]);
     assert!(!ok);
     assert!(
-        error.contains("give their common prefix, or the folder of a SavedModel: model.index: No such file"),
+        error.contains("give their common prefix, or the folder of a SavedModel: model.index: cannot open it: No such file"),
         "{error}"
     );
     let (ok, _, error) = run(folder.path(), &["import", "orka", "a.npz"]);
@@ -92,6 +92,37 @@ fn a_module_of_ones_own_takes_a_schema() {
         assert!(!ok && error.contains(hint), "{args:?}: {error}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn what_is_imported_is_not_written_over_whatever_it_is_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../schemas/aurora.toml")).unwrap();
+    let model = policy();
+    fs::write(folder.path().join("aurora.safetensors"), &model).unwrap();
+    fs::write(folder.path().join("s.toml"), &schema).unwrap();
+    // Aurora's policy file is a model of its schema.
+    let import = |more: &[&str]| {
+        let arguments = [&["import", "torch", "./aurora.safetensors", "--schema", "s.toml"], more].concat();
+        run(folder.path(), &arguments)
+    };
+    for more in [&[][..], &["-o", "./s.toml"]] {
+        let (ok, _, error) = import(more);
+        assert!(!ok && error.ends_with(": is what is imported; name another with --output\n"), "{error}");
+    }
+    assert_eq!(fs::read(folder.path().join("aurora.safetensors")).unwrap(), model);
+    assert_eq!(fs::read_to_string(folder.path().join("s.toml")).unwrap(), schema);
+    let (ok, _, error) = import(&["-o", "other.safetensors"]);
+    assert!(ok, "{error}");
+}
+
+#[test]
+fn pipes_and_devices_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+    let (ok, _, error) = run(folder.path(), &["check", "pipe", "/dev/zero"]);
+    let lines = "anole-policy: pipe: is no file\nanole-policy: /dev/zero: is no file\n";
+    assert!(!ok && error.starts_with(lines), "{error}");
 }
 
 #[test]

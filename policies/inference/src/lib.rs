@@ -30,4 +30,5 @@ mod torch;
 mod worker;
 
 pub use loader::{Backend, BackendSettings, BackendSettingsError, Loader};
+pub use read::read;
 pub use serving::Serving;

@@ -2,7 +2,7 @@
 
 use crate::compute;
 use crate::models::ModelFiles;
-use crate::read::read;
+use crate::read::{MAX_FILE, read};
 use crate::server::{self, Remote, RemoteNetwork};
 use crate::serving::Serving;
 use crate::threaded::Threaded;
@@ -255,7 +255,8 @@ impl Source {
             return Ok(Source::Shipped { name: name.to_string(), bytes });
         }
         let path = PathBuf::from(name);
-        let bytes = read(&path).map_err(|error| PolicyError::Refused(format!("{name}: {error}")))?;
+        let bytes =
+            read(&path, MAX_FILE).map_err(|error| PolicyError::Refused(format!("{name}: {error}")))?;
         Ok(Source::File { file: Box::new(PolicyFile::read(&bytes, name)?), path })
     }
 

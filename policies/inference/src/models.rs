@@ -4,7 +4,7 @@
 //! An agent does not wait for the disk nor for the check, which takes 3 ms for the shipped models and half a second for the largest
 //! that are read: a thread does it, and flows that begin meanwhile have the models from before.
 
-use crate::read::read;
+use crate::read::{MAX_FILE, read};
 use crate::serving::Serving;
 use anole_policies::{Boosters, PolicyError};
 use std::collections::BTreeMap;
@@ -101,7 +101,8 @@ fn stamp(path: &Path) -> std::io::Result<Stamp> {
 }
 
 fn load(name: &str, width: usize) -> Loaded {
-    let text = String::from_utf8(read(Path::new(name))?).map_err(|_| "it is no text".to_string())?;
+    let text =
+        String::from_utf8(read(Path::new(name), MAX_FILE)?).map_err(|_| "it is no text".to_string())?;
     Boosters::parse(&text, width).map(Arc::new).map_err(|error| error.to_string())
 }
 
@@ -140,17 +141,19 @@ mod tests {
     #[test]
     fn an_agent_does_not_wait_for_a_file_that_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, pipe) = (folder.path().join("models.json"), folder.path().join("pipe"));
+        let [path, pipe, next] = ["models.json", "pipe", "next"].map(|name| folder.path().join(name));
         let name = path.to_str().unwrap();
         let files = ModelFiles::new(Serving::Threaded);
         let now = || files.get(name, 1).map(|models| models.get("bbr").unwrap().predict(&[0.0])).unwrap();
         std::fs::write(&path, file("1")).unwrap();
         assert_eq!(now(), 1.0);
-        // Who reads this one waits until somebody writes into it.
+        // Nobody writes into this one.
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         std::fs::rename(&pipe, &path).unwrap();
         assert_eq!((now(), now()), (1.0, 1.0));
-        std::fs::write(&path, file("25")).unwrap();
+        std::fs::write(&next, file("25")).unwrap();
+        std::fs::rename(&next, &path).unwrap();
+        assert_eq!(now(), 1.0);
         let mut waited = 0;
         while now() == 1.0 {
             waited += 1;

@@ -1,20 +1,30 @@
 //! Files of policies and models, as bytes.
 
 use anole_policies::file::{MAX_DATA, MAX_HEADER};
-use std::fs::File;
+use nix::fcntl::OFlag;
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Largest policy file, bytes: its tensors and its header.
-const MAX_FILE: u64 = (MAX_DATA + MAX_HEADER + 8) as u64;
+pub(crate) const MAX_FILE: u64 = (MAX_DATA + MAX_HEADER + 8) as u64;
 
-/// The file's bytes; no more are read than a policy file may have.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|error| format!("cannot open it: {error}"))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot read it: {error}"))?;
-    match bytes.len() as u64 > MAX_FILE {
-        true => Err(format!("larger than the {MAX_FILE} bytes that a policy file may have")),
-        false => Ok(bytes),
+/// The bytes of a file that has no more than `most`. Pipes and devices, which may have no end, are refused.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    // Opening a pipe waits for a writer.
+    let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+    let file = opened.map_err(|error| format!("cannot open it: {error}"))?;
+    let unreadable = |error: std::io::Error| format!("cannot read it: {error}");
+    let too_large = || format!("larger than {most} bytes, the most that are read");
+    let found = file.metadata().map_err(unreadable)?;
+    if !found.is_file() {
+        return Err("is no file".to_string());
     }
+    if found.len() > most {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
 }
