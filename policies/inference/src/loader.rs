@@ -67,6 +67,8 @@ pub struct Loader {
     torch: OnceLock<Result<Arc<Torch>, String>>,
     local: Started<Arc<dyn Network>>,
     remote: Started<Arc<Remote>>,
+    /// Why the server does not serve; whoever asks next does not wait for it again.
+    unreachable: OnceLock<String>,
     known: Mutex<BTreeMap<String, Found>>,
     failure: Failure,
     models: ModelFiles,
@@ -101,6 +103,7 @@ impl Loader {
             torch: OnceLock::new(),
             local: OnceLock::new(),
             remote: OnceLock::new(),
+            unreachable: OnceLock::new(),
             known: Mutex::default(),
             failure: Failure::default(),
             models: ModelFiles::new(serving),
@@ -162,7 +165,12 @@ impl Loader {
                 Remote::new(name, schema.clone())
             }
         };
-        RemoteNetwork::open(self.server(), remote).map_err(|error| {
+        let opened = match self.unreachable.get() {
+            Some(error) => Err(error.clone()),
+            None => RemoteNetwork::open(self.server(), remote)
+                .unwrap_or_else(|error| Err(self.unreachable.get_or_init(|| error).clone())),
+        };
+        opened.map_err(|error| {
             PolicyError::Refused(format!("--policy-server {}: {error}", self.server().display()))
         })
     }

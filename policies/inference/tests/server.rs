@@ -216,6 +216,19 @@ fn a_simulation_waits_for_answers_and_learns_of_failures() {
 }
 
 #[test]
+fn a_server_that_does_not_answer_is_waited_for_once_and_a_refused_model_is_one_model() {
+    let place = Place::new();
+    let refused = |loader: &Loader, name: &str| loader.find(name).err().unwrap().to_string();
+    let absent = loader(&place.socket(), Serving::Threaded);
+    let error = refused(&absent, "spine");
+    let _server = FakeServer::start(&place.socket(), widths("orca"), Manner::Good);
+    assert_eq!(refused(&absent, "orca"), error);
+    let present = loader(&place.socket(), Serving::Threaded);
+    assert!(refused(&present, "spine").contains("model spine: has "));
+    assert!(present.find("orca").is_ok());
+}
+
+#[test]
 fn what_cannot_be_served_is_refused_at_the_start() {
     let place = Place::new();
     let refused = |loader: Loader| loader.find("spine").err().unwrap().to_string();

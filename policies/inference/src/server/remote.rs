@@ -62,19 +62,21 @@ struct Caller {
 }
 
 impl RemoteNetwork {
-    /// Opens the model at the server that listens at `path`.
-    pub fn open(path: &Path, remote: Remote) -> Result<RemoteNetwork, String> {
+    /// Opens the model at the server that listens at `path`. The inner error is why it has not this model, the outer why
+    /// it has none.
+    pub fn open(path: &Path, remote: Remote) -> Result<Result<RemoteNetwork, String>, String> {
         let connection = Connection::open(path)
             .map_err(|errno| format!("cannot connect: {}; is anole-policy-server running?", errno.desc()))?;
         let mut caller = Caller { connection, model: 0, id: 0, packet: Vec::new(), failed: None };
         protocol::open(caller.id, &remote.schema_sha256, &remote.name, &mut caller.packet);
-        caller.model = caller.exchange(|answer| match answer {
-            ServerMessage::Opened(opened) => {
-                remote.check(opened).map_err(|e| format!("model {}: {e}", remote.name))
-            }
+        let model = caller.exchange(|answer| match answer {
+            ServerMessage::Opened(opened) => Ok(remote.check(opened)),
             ServerMessage::Result(..) => Err("the server answered a question that was not asked".to_string()),
         })?;
-        Ok(RemoteNetwork { remote, path: path.to_path_buf(), caller: Mutex::new(caller) })
+        Ok(model.map_err(|error| format!("model {}: {error}", remote.name)).map(|model| {
+            caller.model = model;
+            RemoteNetwork { remote, path: path.to_path_buf(), caller: Mutex::new(caller) }
+        }))
     }
 
     /// The model.
