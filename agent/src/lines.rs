@@ -23,7 +23,7 @@ pub struct Lines {
 impl Lines {
     /// Replaces the contents of the file at `path`, which `flag` names.
     pub fn create(flag: &'static str, path: &Path) -> Result<Lines, OwnFileError> {
-        let file = own_file::open(path, 0o644)?;
+        let file = own_file::open_alone(path, 0o644)?;
         // A device has no length.
         if file.metadata()?.is_file() {
             file.set_len(0)?;
@@ -112,6 +112,19 @@ mod tests {
         std::fs::write(&path, "of an earlier run, and longer").unwrap();
         Lines::create("--stats", &path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_file_has_one_writer() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stats");
+        let mut stats = Lines::create("--stats", &path).unwrap();
+        stats.write(&line());
+        let error = Lines::create("--antelope-log", &path).unwrap_err();
+        assert!(error.to_string().contains("another flag, writes it"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
+        drop(stats);
+        Lines::create("--stats", &path).unwrap();
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -40,4 +40,15 @@ pub fn open(path: &Path, mode: u32) -> Result<File, OwnFileError> {
     let device = std::os::unix::fs::FileTypeExt::is_char_device(&found.file_type());
     let own = found.is_file() && found.nlink() == 1;
     if own || device { Ok(file) } else { Err(OwnFileError::Foreign) }
+}
+
+/// The same for its one writer, until it is closed: a file that another has opened so is refused.
+pub fn open_alone(path: &Path, mode: u32) -> Result<File, OwnFileError> {
+    let file = open(path, mode)?;
+    // Where the file system has no locks, nobody is kept away.
+    if file.metadata()?.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        let taken = "another agent, or another flag, writes it";
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, taken).into());
+    }
+    Ok(file)
 }

@@ -220,11 +220,9 @@ fn open_records(
             .with_context(|| format!("{flag} {}: cannot create it", path.display()))
             .map_err(Failure::Usage),
     };
-    Ok(Records {
-        flows: lines("--stats", stats)?,
-        units: lines("--antelope-log", log)?,
-        priors: Priors::open(prior.as_deref(), told).map_err(Failure::Usage)?,
-    })
+    // First, for what lies there is kept, and locked: no other flag empties it.
+    let priors = Priors::open(prior.as_deref(), told).map_err(Failure::Usage)?;
+    Ok(Records { flows: lines("--stats", stats)?, units: lines("--antelope-log", log)?, priors })
 }
 
 /// True from the first signal on; a second one ends the agent at once. Before anybody can see that the agent runs.
