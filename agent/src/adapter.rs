@@ -16,8 +16,8 @@ use crate::plan::{self, Plan};
 use crate::records::{Records, Served};
 use crate::shared::{AgentClock, Shared};
 use crate::stats::{FlowLine, seconds};
-use anole_algorithms::FlowInfo;
 use anole_algorithms::session::{Reply, Session};
+use anole_algorithms::{FlowInfo, Preference};
 use anole_datapath::wire::{AlgorithmName, CreateMessage};
 use anole_model::{Bounds, Time};
 use portus::ipc::Ipc;
@@ -75,8 +75,16 @@ impl<I: Ipc> portus::CongAlg<I> for Adapter {
         let nobody = CreateMessage::without_addresses(info.init_cwnd, info.mss, AlgorithmName::NONE);
         let (key, create) = context.shared.take_asked().unwrap_or((FlowKey::default(), nobody));
         let line = FlowLine::new(info.sock_id, (info.src_port, info.dst_port), now);
-        let mut flow =
-            AgentFlow { context, key, session: None, line, number: 0, peer: None, served: Served::default() };
+        let mut flow = AgentFlow {
+            context,
+            key,
+            session: None,
+            preference: Preference::Default,
+            line,
+            number: 0,
+            peer: None,
+            served: Served::default(),
+        };
         // A datapath announces a flow again while it gets no answer; its algorithm has failed before.
         if !flow.context.shared.has_failed(key) {
             flow.start(now, &create);
@@ -91,6 +99,8 @@ pub struct AgentFlow {
     key: FlowKey,
     /// `None` once it has failed.
     session: Option<Session>,
+    /// What the session knows of its application.
+    preference: Preference,
     line: FlowLine,
     /// Flows of the agent before it.
     number: u64,
@@ -125,6 +135,9 @@ impl AgentFlow {
             Ok(Err(error)) => return self.fail(&error.to_string()),
             Err(panic) => return self.fail(panic_text(&*panic)),
         }
+        // What was told since its beginning holds also where its datapath announces it again.
+        let preference = context.shared.preference(self.key).unwrap_or(preference);
+        self.preference = preference;
         self.answer(|session| {
             session.prefer(preference);
             session.start(now)
@@ -206,9 +219,10 @@ impl portus::Flow for AgentFlow {
         else {
             return;
         };
-        let preference = self.context.shared.take_preference(self.key);
+        let told = self.context.shared.preference(self.key).filter(|told| *told != self.preference);
+        self.preference = told.unwrap_or(self.preference);
         self.answer(|session| {
-            if let Some(preference) = preference {
+            if let Some(preference) = told {
                 session.prefer(preference);
             }
             session.on_report(now, program, &values)

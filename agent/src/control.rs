@@ -18,14 +18,17 @@ use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 /// The request for a status.
 const STATUS: &str = "status";
 /// How long a client may take to read, and the agent to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long nobody is answered where no connection can be accepted, as without a file descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long a request is waited for: whoever only reads wants the status.
 const REQUEST_PATIENCE: Duration = Duration::from_millis(200);
 /// No request is longer, bytes.
@@ -40,31 +43,43 @@ pub fn flag(name: &str) -> String {
 #[derive(Debug)]
 pub struct ControlSocket {
     listener: UnixListener,
+    over: Arc<AtomicBool>,
     _place: Place,
 }
 
 impl ControlSocket {
     /// Binds the socket of the agent whose datapaths connect to `socket`; nobody answers there yet.
     pub fn beside(socket: &Place) -> Result<ControlSocket, SocketError> {
-        let (place, listener) = socket_path::bind_beside(socket, |path| UnixListener::bind(path))?;
-        Ok(ControlSocket { listener, _place: place })
+        Ok(ControlSocket::of(socket_path::bind_beside(socket, |path| UnixListener::bind(path))?))
     }
 
     /// Binds the socket of the one agent of this host's kernel for this kind of IPC; another is refused.
     pub fn of_host(ipc: &str) -> Result<ControlSocket, SocketError> {
         let path = socket_path::host_control(ipc);
-        let (place, listener) = socket_path::claim(&path, |path| UnixListener::bind(path))?;
-        Ok(ControlSocket { listener, _place: place })
+        Ok(ControlSocket::of(socket_path::claim(&path, |path| UnixListener::bind(path))?))
+    }
+
+    fn of((place, listener): (Place, UnixListener)) -> ControlSocket {
+        ControlSocket { listener, over: Arc::default(), _place: place }
     }
 
     /// Answers from now on, out of what the agent's thread leaves in `shared`.
     pub fn answer(&self, shared: &Shared) -> std::io::Result<()> {
-        let (listener, shared) = (self.listener.try_clone()?, shared.clone());
+        let (listener, shared, over) = (self.listener.try_clone()?, shared.clone(), Arc::clone(&self.over));
         std::thread::Builder::new().name("control".to_string()).spawn(move || {
-            // It ends with the socket.
-            while let Ok((client, _)) = listener.accept() {
-                // A client that has gone, or does not read, loses its answer.
-                let _ = answer_one(client, &shared);
+            let mut told = false;
+            loop {
+                match listener.accept() {
+                    // A client that has gone, or does not read, loses its answer.
+                    Ok((client, _)) => drop(answer_one(client, &shared)),
+                    Err(_) if over.load(Ordering::SeqCst) => return,
+                    Err(error) => {
+                        if !std::mem::replace(&mut told, true) {
+                            tracing::warn!(%error, "the control socket cannot accept a connection; it tries on");
+                        }
+                        std::thread::sleep(ACCEPT_PAUSE);
+                    }
+                }
             }
         })?;
         Ok(())
@@ -74,16 +89,28 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         use std::os::fd::AsRawFd;
+        self.over.store(true, Ordering::SeqCst);
         let _ = nix::sys::socket::shutdown(self.listener.as_raw_fd(), nix::sys::socket::Shutdown::Both);
+    }
+}
+
+/// What a client writes until a moment.
+struct Until<'a>(&'a UnixStream, Instant);
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        // No time left is refused, which is an end as well.
+        self.0.set_read_timeout(Some(self.1.saturating_duration_since(Instant::now())))?;
+        self.0.read(buffer)
     }
 }
 
 fn answer_one(mut client: UnixStream, shared: &Shared) -> anyhow::Result<()> {
     client.set_write_timeout(Some(PATIENCE))?;
-    client.set_read_timeout(Some(REQUEST_PATIENCE))?;
     let mut request = String::new();
+    let written = Until(&client, Instant::now() + REQUEST_PATIENCE);
     // A client that says nothing runs into the time.
-    let _ = BufReader::new((&client).take(MAX_REQUEST)).read_line(&mut request);
+    let _ = BufReader::new(written.take(MAX_REQUEST)).read_line(&mut request);
     let answer = match request.trim() {
         "" | STATUS => {
             let (asker, answer) = mpsc::channel();
@@ -152,7 +179,7 @@ mod tests {
     use anole_model::Time;
 
     #[test]
-    fn a_preference_reaches_the_flow_that_is_meant_once() {
+    fn a_preference_is_the_flow_s_that_is_meant_until_it_ends() {
         let shared = Shared::default();
         let begin = |key: FlowKey| {
             let create = CreateMessage::without_addresses(10_000, 1000, AlgorithmName::NONE);
@@ -161,8 +188,7 @@ mod tests {
         };
         begin((DatapathId(1), 7));
         assert_eq!(obey("prefer 7 la-1", &shared), Ok(()));
-        assert_eq!(shared.take_preference((DatapathId(1), 7)), Some(Preference::La1));
-        assert_eq!(shared.take_preference((DatapathId(1), 7)), None);
+        assert_eq!(shared.preference((DatapathId(1), 7)), Some(Preference::La1));
         let refusal = |request| obey(request, &shared).unwrap_err();
         assert!(refusal("prefer 8 la-1").contains("no flow has the id 8"));
         assert!(refusal("prefer 7 fast").contains("known are default, th-1"));
@@ -171,8 +197,10 @@ mod tests {
         begin((DatapathId(2), 7));
         assert!(refusal("prefer 7 la-1").ends_with("meant: my agent.dp.1, my agent.dp.2"));
         assert_eq!(obey("prefer 7 la-2 my agent.dp.2", &shared), Ok(()));
-        let preferred = |number| shared.take_preference((DatapathId(number), 7));
-        assert_eq!((preferred(1), preferred(2)), (None, Some(Preference::La2)));
+        let preferred = |number| shared.preference((DatapathId(number), 7));
+        assert_eq!((preferred(1), preferred(2)), (Some(Preference::La1), Some(Preference::La2)));
+        shared.forget((DatapathId(1), 7));
+        assert_eq!(preferred(1), None);
         assert!(refusal("prefer 7 la-1 other").contains("no flow of datapath other has the id 7"));
     }
 
@@ -190,5 +218,31 @@ mod tests {
         client.read_to_string(&mut text).unwrap();
         assert!(thread.join().unwrap().is_ok());
         assert!(serde_json::from_str::<Option<String>>(&text).unwrap().is_some(), "{text}");
+    }
+
+    #[test]
+    fn a_client_that_writes_byte_by_byte_is_answered_when_its_time_is_over() {
+        let (mut client, agents) = UnixStream::pair().unwrap();
+        let begun = Instant::now();
+        let thread = std::thread::spawn(move || answer_one(agents, &Shared::default()));
+        while !thread.is_finished() && begun.elapsed() < Duration::from_secs(2) {
+            let _ = client.write_all(b"x");
+            std::thread::sleep(REQUEST_PATIENCE / 4);
+        }
+        assert!(thread.is_finished(), "{:?}", begun.elapsed());
+        assert!(thread.join().unwrap().is_ok());
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_accepted_does_not_end_the_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let control = ControlSocket::of(socket_path::claim(&path, |path| UnixListener::bind(path)).unwrap());
+        // Nobody is there, and that is an error now.
+        control.listener.set_nonblocking(true).unwrap();
+        control.answer(&Shared::default()).unwrap();
+        std::thread::sleep(ACCEPT_PAUSE / 2);
+        let refusal = request::<Option<String>>(&path, "stop").unwrap();
+        assert!(refusal.is_some_and(|refusal| refusal.contains("unknown request")));
     }
 }

@@ -53,7 +53,7 @@ struct Inner {
     flows: FlowTable,
     /// What datapaths are called in a status, without their folder.
     names: HashMap<DatapathId, String>,
-    /// What applications prefer from their flows' next report on.
+    /// What applications prefer, where that was told since their flows' beginning.
     preferences: HashMap<FlowKey, Preference>,
     /// Who waits for a status.
     askers: Vec<mpsc::Sender<Status>>,
@@ -114,10 +114,9 @@ impl Shared {
             }
         }
     }
-    /// What the application of this flow prefers from now on, if that has changed.
-    pub fn take_preference(&self, flow: FlowKey) -> Option<Preference> {
-        let mut inner = self.inner();
-        if inner.preferences.is_empty() { None } else { inner.preferences.remove(&flow) }
+    /// What the application of this flow prefers, where that was told since the flow's beginning.
+    pub fn preference(&self, flow: FlowKey) -> Option<Preference> {
+        self.inner().preferences.get(&flow).copied()
     }
     /// Somebody wants to know what the agent does.
     pub fn ask_status(&self, asker: mpsc::Sender<Status>) {

@@ -4,14 +4,18 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use crate::control::{self, ControlSocket};
+use crate::ipc::socket_path::control_of;
 use crate::ipc::unix::Unix;
 use crate::lines::Lines;
 use crate::plan::{Plan, Wish};
 use crate::prior::Priors;
 use crate::records::Records;
 use crate::run::serve_until;
-use anole_algorithms::{Algorithm, Build, Builder, Commands, Program, Report, Spec};
+use anole_algorithms::{Algorithm, Build, Builder, Commands, Preference, Program, Report, Spec};
 use anole_cli::Failure;
+use anole_datapath::FlowId;
+use anole_datapath::wire::{self, AlgorithmName, CreateMessage};
 use anole_model::{Rate, Time};
 use anole_programs::rate_hold;
 use common::MiniHost;
@@ -32,6 +36,8 @@ struct Silent;
 struct Fragile(u32);
 /// Sets registers before any program.
 struct Hasty;
+/// Has a rate for each preference.
+struct Obliging(f64);
 
 fn begin(rate_mbps: f64, out: &mut Commands) {
     out.run(&rate_hold::PROGRAM)
@@ -66,6 +72,19 @@ impl Drop for Fragile {
     }
 }
 
+impl Algorithm for Obliging {
+    fn start(&mut self, _: Time, out: &mut Commands) {
+        begin(self.0, out);
+    }
+    fn on_report(&mut self, _: Time, _: &Report<'_>, out: &mut Commands) {
+        out.rate(Rate::from_mbps(self.0));
+    }
+    fn prefer(&mut self, preference: Preference) -> bool {
+        self.0 = if preference == Preference::Default { 11.0 } else { 44.0 };
+        true
+    }
+}
+
 impl Algorithm for Hasty {
     fn start(&mut self, _: Time, out: &mut Commands) {
         out.cwnd(1);
@@ -94,6 +113,7 @@ fn specs() -> Vec<Spec> {
         spec("silent", &|_: &Build| Ok(Box::new(Silent))),
         spec("fragile", &|_: &Build| Ok(Box::new(Fragile(0)))),
         spec("hasty", &|_: &Build| Ok(Box::new(Hasty))),
+        spec("obliging", &|_: &Build| Ok(Box::new(Obliging(11.0)))),
     ]
 }
 
@@ -127,7 +147,9 @@ impl Agent {
         let units = Lines::create("--antelope-log", &stats.with_extension("units")).unwrap();
         let priors = Priors::open(Some(&stats.with_extension("prior")), Box::new(|_, _| ())).unwrap();
         let records = Records { flows, units, priors };
-        let thread = std::thread::spawn(move || serve_until(transport, None, plan, records, stopped));
+        let control = ControlSocket::beside(transport.place()).unwrap();
+        let thread =
+            std::thread::spawn(move || serve_until(transport, Some(&control), plan, records, stopped));
         Agent { socket, stats, stop, thread, _directory: directory }
     }
 
@@ -273,15 +295,36 @@ fn a_program_that_is_not_what_the_bindings_say_ends_the_agent() {
     assert!(!agent.socket.exists());
 }
 
+fn mbps(host: &MiniHost, flow: FlowId) -> f64 {
+    let rate = host.datapath.flow(flow).unwrap().control().rate;
+    Rate::from_bytes_per_s(f64::from(rate)).mbps().round()
+}
+
+#[test]
+fn what_an_application_prefers_outlives_its_flow_s_next_announcement() {
+    let agent = Agent::start(specs());
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let flow = host.open("obliging");
+    assert!(host.drive(Duration::from_secs(2), |host| mbps(host, flow) == 11.0));
+    control::prefer(&control_of(&agent.socket), flow.0, Preference::La1, None).unwrap();
+    assert!(host.drive(Duration::from_secs(2), |host| mbps(host, flow) == 44.0));
+    let name = AlgorithmName::new("obliging").unwrap();
+    let create = wire::Message::Create(flow.0, CreateMessage::without_addresses(14_480, 1448, name));
+    let mut bytes = Vec::new();
+    wire::encode(&create, &mut bytes).unwrap();
+    assert!(host.send_raw(&bytes));
+    agent.awaits_ends(&mut host, 1);
+    // Its new session's first message, and answers to reports.
+    host.drive(Duration::from_millis(300), |_| false);
+    assert_eq!(mbps(&host, flow), 44.0);
+    agent.stop();
+}
+
 #[test]
 fn each_flow_gets_what_it_asks_for() {
     let agent = Agent::start(specs());
     let mut host = MiniHost::new(&agent.socket, 1);
     let (silent, fragile, unknown) = (host.open("silent"), host.open("fragile"), host.open("no-such-thing"));
-    let mbps = |host: &MiniHost, flow| {
-        let rate = host.datapath.flow(flow).unwrap().control().rate;
-        Rate::from_bytes_per_s(f64::from(rate)).mbps().round()
-    };
     let mut seen = Vec::new();
     host.drive(Duration::from_secs(2), |host| {
         seen = vec![mbps(host, silent), mbps(host, fragile), mbps(host, unknown)];
