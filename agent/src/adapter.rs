@@ -114,8 +114,8 @@ impl AgentFlow {
         let context = Rc::clone(&self.context);
         let (asked, preference) = plan::asked(create.algorithm.as_str());
         let spec = context.plan.choose(asked).unwrap_or_else(|(stand_in, error)| {
-            if let Some(due) = context.tally.borrow_mut().count(now, "unknown algorithm asked for") {
-                tracing::warn!(%error, using = stand_in.name, total = due.total, "flow asks for what is not there");
+            if let Some(due) = context.tally.borrow_mut().count(now, "algorithm asked for is not there") {
+                tracing::warn!(asked, %error, using = stand_in.name, total = due.total, "flow asks for what is not there");
             }
             stand_in
         });

@@ -146,7 +146,7 @@ pub struct Options {
     /// longest prefix first, by the cgroup's algorithm or the one given; may be repeated, 1024 times at most
     #[arg(long, value_name = "PREFIX[=ALG]")]
     pub prefix: Vec<String>,
-    /// Changes a parameter of every algorithm that has it (anole-ccp algs lists them); may be repeated
+    /// Changes a parameter of --alg (anole-ccp algs lists them); may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     #[serde(deserialize_with = "parameter_table")]
     pub param: Vec<(String, f64)>,

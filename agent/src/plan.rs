@@ -1,8 +1,9 @@
 //! What the agent runs for which flow, settled before the first datagram.
 
 use anole_algorithms::learned::{self, Policies, PolicyError};
-use anole_algorithms::{Algorithm, Build, BuildError, FlowInfo, Preference, Selector, Slot, Slots, Spec};
-use anole_model::names::{did_you_mean, nearest};
+use anole_algorithms::{
+    Algorithm, Build, BuildError, FlowInfo, ParameterError, Preference, Selector, Slot, Slots, Spec,
+};
 use anole_model::seed::derive;
 use anole_programs::Program;
 use std::collections::BTreeMap;
@@ -11,13 +12,17 @@ use std::sync::Arc;
 /// Settings of the algorithms, checked and frozen.
 #[derive(Clone)]
 pub struct Plan {
+    /// What flows may get.
     specs: Vec<Spec>,
+    /// What they may not, and why.
+    left_out: Vec<(&'static str, BuildError)>,
     default: Spec,
     /// The default is for every flow, whatever it asks for.
     forced: bool,
     /// What fills the default algorithm's slots; flows that ask for another get its own.
     slots: Slots,
     policies: Arc<dyn Policies>,
+    /// The default algorithm's; another has its own defaults.
     params: BTreeMap<String, f64>,
     seed: u64,
 }
@@ -33,7 +38,7 @@ pub struct Wish {
     pub classic: Option<String>,
     /// Its learned slot.
     pub policy: Option<String>,
-    /// Parameters.
+    /// Its parameters.
     pub params: BTreeMap<String, f64>,
     /// Seed.
     pub seed: u64,
@@ -50,26 +55,27 @@ pub enum PlanError {
         /// The reason.
         reason: BuildError,
     },
-    /// No algorithm has this parameter.
-    #[error("--param {name}: no algorithm has this parameter{}", did_you_mean(nearest.as_deref()))]
-    UnknownParameter {
-        /// The name.
-        name: String,
-        /// The nearest one.
-        nearest: Option<String>,
+    /// A parameter is refused.
+    #[error("--param is for --alg {alg}: {reason}; anole-ccp algs lists parameters")]
+    Parameter {
+        /// The algorithm.
+        alg: &'static str,
+        /// The reason.
+        reason: ParameterError,
     },
 }
 
-/// The flag whose value was refused.
-fn flag(reason: &BuildError) -> &'static str {
-    match reason {
+/// Which flag's value an algorithm refuses.
+fn refused(alg: &'static str, reason: BuildError) -> PlanError {
+    let flag = match reason {
+        BuildError::Parameter(reason) => return PlanError::Parameter { alg, reason },
         BuildError::UnknownAlgorithm { .. } => "--alg",
         BuildError::UnknownClassic { .. } | BuildError::NoSlot { slot: Slot::Classic, .. } => "--classic",
         BuildError::UnknownPolicy { .. }
         | BuildError::Policy(_)
         | BuildError::NoSlot { slot: Slot::Policy, .. } => "--policy",
-        BuildError::Parameter(_) => "--param",
-    }
+    };
+    PlanError::Flag { flag, reason }
 }
 
 /// What a datapath asks for with `NAME`, `NAME:PREFERENCE` or `:PREFERENCE`: an algorithm, or none, and what the flow's
@@ -83,7 +89,7 @@ pub fn asked(text: &str) -> (&str, Preference) {
 const TRIAL: FlowInfo = FlowInfo { mss: 1448, init_cwnd: 14_480 };
 
 impl Plan {
-    /// Checks a wish against every algorithm, by building each once. Trained policies are found in
+    /// Checks a wish, by building every algorithm that a flow may get once. Trained policies are found in
     /// `policies`; an algorithm that has none that fits is left out, unless it is the default.
     pub fn new(specs: &[Spec], wish: Wish, policies: Arc<dyn Policies>) -> Result<Plan, PlanError> {
         let default = anole_algorithms::find(&wish.alg);
@@ -91,20 +97,23 @@ impl Plan {
         let default = default.map_err(|reason| PlanError::Flag { flag: "--alg", reason })?;
         let Wish { force_alg: forced, classic, policy, params, seed, .. } = wish;
         let slots = Slots { classic, policy };
-        let mut plan = Plan { specs: specs.to_vec(), default, forced, slots, policies, params, seed };
-        plan.check_parameter_names()?;
+        let (usable, left_out) = (Vec::new(), Vec::new());
+        let mut plan = Plan { specs: usable, left_out, default, forced, slots, policies, params, seed };
         plan.check_policy()?;
-        let mut usable = Vec::new();
-        for spec in &plan.specs {
+        for spec in specs.iter().filter(|spec| !forced || spec.name == default.name) {
             match spec.build(&plan.parts(spec, TRIAL, 0)) {
-                Ok(_) => usable.push(*spec),
-                Err(BuildError::Policy(reason)) if spec.name != plan.default.name => {
-                    tracing::debug!(alg = spec.name, reason, "not available to flows");
+                Ok(_) => plan.specs.push(*spec),
+                Err(reason @ BuildError::Policy(_)) if spec.name != default.name => {
+                    tracing::debug!(alg = spec.name, %reason, "not available to flows");
+                    plan.left_out.push((spec.name, reason));
                 }
-                Err(reason) => return Err(PlanError::Flag { flag: flag(&reason), reason }),
+                Err(reason) => return Err(refused(spec.name, reason)),
             }
         }
-        plan.specs = usable;
+        if !plan.left_out.is_empty() {
+            let algs: Vec<&str> = plan.left_out.iter().map(|(name, _)| *name).collect();
+            tracing::info!(algs = algs.join(", "), "not available to flows: no policy that fits");
+        }
         Ok(plan)
     }
 
@@ -122,33 +131,22 @@ impl Plan {
         }
     }
 
-    fn check_parameter_names(&self) -> Result<(), PlanError> {
-        let known = || self.specs.iter().flat_map(|spec| spec.parameters).map(|parameter| parameter.name);
-        match self.params.keys().find(|name| !known().any(|known| known == name.as_str())) {
-            None => Ok(()),
-            Some(name) => {
-                Err(PlanError::UnknownParameter { name: name.clone(), nearest: nearest(name, known()) })
-            }
-        }
-    }
-
     /// The algorithm for a flow that asks for `name`; an error says what the default stands in for.
     pub fn choose(&self, name: &str) -> Result<&Spec, (&Spec, BuildError)> {
         if name.is_empty() || self.forced {
             return Ok(&self.default);
         }
-        match self.specs.iter().find(|spec| spec.name == name) {
-            Some(spec) => Ok(spec),
-            None => {
-                let nearest = anole_algorithms::find(name).err();
-                let error = nearest.unwrap_or_else(|| BuildError::UnknownAlgorithm {
-                    name: name.to_string(),
-                    nearest: None,
-                    known: self.specs.iter().map(|spec| spec.name).collect(),
-                });
-                Err((&self.default, error))
-            }
+        if let Some(spec) = self.specs.iter().find(|spec| spec.name == name) {
+            return Ok(spec);
         }
+        let left_out = self.left_out.iter().find(|(left_out, _)| *left_out == name);
+        let error = left_out.map(|(_, reason)| reason.clone()).or_else(|| anole_algorithms::find(name).err());
+        let error = error.unwrap_or_else(|| BuildError::UnknownAlgorithm {
+            name: name.to_string(),
+            nearest: None,
+            known: self.specs.iter().map(|spec| spec.name).collect(),
+        });
+        Err((&self.default, error))
     }
 
     /// The algorithm of flows that ask for none.
@@ -175,7 +173,8 @@ impl Plan {
             // Data units are told to whoever asks: the log and the prior do.
             parts.params.insert("log".to_string(), 1.0);
             if let Some(first) = first {
-                parts.params.entry("first".to_string()).or_insert(first as f64);
+                let asked = parts.params.entry("first".to_string()).or_insert(-1.0);
+                *asked = if *asked < 0.0 { first as f64 } else { *asked };
             }
         }
         spec.build(&parts)
@@ -187,15 +186,16 @@ impl Plan {
     }
 
     fn parts(&self, spec: &Spec, flow: FlowInfo, number: u64) -> Build {
-        let its = |name: &str| spec.parameters.iter().any(|parameter| parameter.name == name);
-        let params = self.params.iter().filter(|(name, _)| its(name));
-        let slots = if spec.name == self.default.name { self.slots.clone() } else { Slots::default() };
+        let (slots, params) = match spec.name == self.default.name {
+            true => (self.slots.clone(), self.params.clone()),
+            false => Default::default(),
+        };
         Build {
             flow,
             classic: slots.classic,
             policy: slots.policy,
             policies: Arc::clone(&self.policies),
-            params: params.map(|(name, &value)| (name.clone(), value)).collect(),
+            params,
             seed: derive(self.seed, number.wrapping_add(1)),
         }
     }
@@ -203,8 +203,8 @@ impl Plan {
     /// Every program of every algorithm that a flow may get, once. Where one is forced, those of no other are: libccp's
     /// usual table holds nine.
     pub fn programs(&self) -> Vec<&'static Program> {
-        let every = self.specs.iter().filter(|spec| !self.forced || spec.name == self.default.name);
-        let mut programs: Vec<&'static Program> = every.flat_map(|spec| spec.programs).copied().collect();
+        let mut programs: Vec<&'static Program> =
+            self.specs.iter().flat_map(|spec| spec.programs).copied().collect();
         programs.sort_by_key(|program| program.name);
         programs.dedup_by_key(|program| program.name);
         programs
@@ -244,8 +244,10 @@ mod tests {
         let specs = anole_algorithms::all();
         let error = |wish| Plan::new(specs, wish, Arc::new(learned::Shipped)).err().unwrap().to_string();
         assert!(error(wish("cubi")).starts_with("--alg: unknown algorithm \"cubi\"; did you mean cubic?"));
-        let params = BTreeMap::from([("no_such_thing".to_string(), 1.0)]);
-        assert!(error(Wish { params, ..wish("reno") }).starts_with("--param no_such_thing: no algorithm"));
+        // Reno has none of that name, and those who have are not meant.
+        let params = BTreeMap::from([("beta".to_string(), 0.7)]);
+        let refused = error(Wish { params, ..wish("reno") });
+        assert!(refused.starts_with("--param is for --alg reno: unknown parameter \"beta\""), "{refused}");
         let policy = Some("libra".to_string());
         let refused = error(Wish { policy, ..wish("cubic") });
         assert!(
@@ -267,6 +269,48 @@ mod tests {
         }
         let policy_of = |name: &str| plan.parts(plan.choose(name).ok().unwrap(), TRIAL, 0).policy;
         assert_eq!((policy_of("anole").as_deref(), policy_of("orca")), (Some("libra"), None));
+    }
+
+    #[test]
+    fn parameters_are_the_default_algorithm_s() {
+        // Each is out of the bounds of others that have one of this name.
+        for (alg, name) in [("anole", "beta"), ("vegas", "beta"), ("c-libra", "alpha"), ("vivace", "c")] {
+            let spec = anole_algorithms::find(alg).unwrap();
+            let its = spec.parameters.iter().find(|parameter| parameter.name == name).unwrap();
+            let params = BTreeMap::from([(name.to_string(), its.default)]);
+            let wish = Wish { params, ..wish(alg) };
+            let plan = Plan::new(anole_algorithms::all(), wish, Arc::new(learned::Shipped)).unwrap();
+            let params_of = |name: &str| plan.parts(plan.choose(name).ok().unwrap(), TRIAL, 0).params;
+            assert_eq!((params_of(alg).get(name), params_of("cubic").len()), (Some(&its.default), 0));
+        }
+    }
+
+    /// What Antelope begins with is told by its first command alone: it is the same as with that parameter.
+    #[test]
+    fn what_is_known_of_an_address_is_used_unless_a_law_is_asked_for() {
+        let begins = |asked: Option<f64>, known: Option<usize>| {
+            let params = asked.map(|first| ("first".to_string(), first)).into_iter().collect();
+            let wish = Wish { params, ..wish("antelope") };
+            let plan = Plan::new(anole_algorithms::all(), wish, Arc::new(learned::Shipped)).unwrap();
+            let mut algorithm = plan.build(&plan.default, TRIAL, 0, known).unwrap();
+            let mut commands = anole_algorithms::Commands::default();
+            algorithm.start(anole_model::Time::ZERO, &mut commands);
+            format!("{commands:?}")
+        };
+        let (bbr, cubic) = (begins(Some(0.0), None), begins(Some(2.0), None));
+        assert_ne!(bbr, cubic);
+        assert_eq!(begins(None, Some(0)), bbr);
+        assert_eq!(begins(Some(-1.0), Some(0)), bbr);
+        assert_eq!(begins(Some(2.0), Some(0)), cubic);
+    }
+
+    #[test]
+    fn whoever_asks_for_what_was_left_out_is_told_why() {
+        // No policy of Aurora's is shipped.
+        let plan = Plan::new(anole_algorithms::all(), wish("reno"), Arc::new(learned::Shipped)).unwrap();
+        let (stand_in, error) = plan.choose("aurora").err().unwrap();
+        assert_eq!(stand_in.name, "reno");
+        assert!(matches!(&error, BuildError::Policy(reason) if reason.contains("aurora")), "{error}");
     }
 
     #[test]

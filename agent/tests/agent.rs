@@ -518,8 +518,9 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
     let cases: Vec<(Vec<String>, &str)> = vec![
         (alone(&["--alg", "rno", "--socket", socket]), "did you mean reno?"),
         (with(&["--param", "beta"]), "NAME=VALUE"),
-        (with(&["--param", "bta=0.5"]), "did you mean beta?"),
-        (with(&["--param", "beta=7"]), "beta"),
+        (alone(&["--alg", "cubic", "--param", "bta=0.5"]), "did you mean beta?"),
+        (alone(&["--alg", "cubic", "--param", "beta=7"]), "--param is for --alg cubic: parameter beta is 7"),
+        (with(&["--param", "beta=0.7"]), "--param is for --alg reno: unknown parameter"),
         (with(&["--ipc", "bpf"]), "--socket goes with"),
         (with(&["--cgroup", "/sys/fs/cgroup/lab"]), "--cgroup goes with --ipc bpf"),
         (with(&["--prefix", "10.0.0.0/8"]), "--prefix goes with --ipc bpf"),

@@ -57,15 +57,7 @@ impl Selection {
         let named = self.cgroups.iter().map(|(_, name)| ("--cgroup", name));
         let named = named.chain(self.prefixes.iter().map(|(_, name)| ("--prefix", name)));
         for (flag, name) in named.filter_map(|(flag, name)| Some((flag, name.as_deref()?))) {
-            match plan.choose(name) {
-                Ok(_) => {}
-                Err(_) if anole_algorithms::find(name).is_ok() => {
-                    return Err(anyhow!(
-                        "{flag}: {name} has no policy here; --alg {name} says what it needs"
-                    ));
-                }
-                Err((_, reason)) => return Err(anyhow!("{flag}: {reason}")),
-            }
+            plan.choose(name).map_err(|(_, reason)| anyhow!("{flag}, algorithm {name}: {reason}"))?;
         }
         Ok(())
     }
