@@ -180,6 +180,24 @@ fn sums_settle_and_doubling_is_noticed() {
     assert_eq!(codes(&program("(* c 2)")), [Code::Overflow]);
 }
 
+/// Each register is twice in the next one's definition.
+#[test]
+fn a_long_chain_of_registers_is_checked_at_once() {
+    let names = |prefix: &str| (0..15).map(|i| format!("{prefix}{i}")).collect::<Vec<_>>();
+    let (controls, reports) = (names("c"), names("r"));
+    let declared = |names: &[String]| names.iter().map(|name| format!("({name} 5)")).collect::<String>();
+    let chain: Vec<String> =
+        controls.iter().cloned().chain(reports.iter().map(|name| format!("Report.{name}"))).collect();
+    let links = chain.windows(2).map(|pair| format!("(:= {1} (min {0} {0}))", pair[0], pair[1]));
+    let program = format!(
+        "(def {} (Report {})) (when true {} (report))",
+        declared(&controls),
+        declared(&reports),
+        links.collect::<String>()
+    );
+    assert_eq!(codes(&program), []);
+}
+
 #[test]
 fn waivers() {
     let waived = |comment: &str| codes(&with(&format!("(:= Report.r (- c 1)) # {comment}")));

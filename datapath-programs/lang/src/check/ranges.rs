@@ -17,6 +17,7 @@ use super::facts::{Range, Ranges, SUM, State, WORD, arithmetic};
 use crate::finding::{Code, Finding};
 use crate::syntax::{ParsedProgram, Position};
 use crate::vocabulary::{Op, RTT, builtin};
+use std::collections::BTreeSet;
 
 /// Rounds in which ranges may grow by themselves; those that still do are widened. Programs settle
 /// within two or three unless a register sums up.
@@ -94,13 +95,13 @@ impl Run<'_> {
                 plain = Some(expr);
                 // A local is not kept; what is made of it later is looked at then.
                 if !self.is_local(target) {
-                    self.sampled(expr, state);
+                    self.sampled(expr, state, &mut BTreeSet::new());
                 }
                 self.value(expr, state)
             }
             Value::If(condition, expr) | Value::IfNot(condition, expr) => {
                 if !condition.mentions(RTT) {
-                    self.sampled(expr, state);
+                    self.sampled(expr, state, &mut BTreeSet::new());
                 }
                 self.value(condition, state);
                 self.value(expr, state).join(old)
@@ -109,7 +110,7 @@ impl Run<'_> {
                 if !state.sampled {
                     self.no_sample(sample);
                 }
-                self.sampled(sample, state);
+                self.sampled(sample, state, &mut BTreeSet::new());
                 let range = self.value(sample, state).join(old);
                 let tenths = self.value(weight, state).high;
                 if tenths > 10 {
@@ -172,8 +173,9 @@ impl Run<'_> {
         state.tightened(op, a, b, arithmetic(op, x, y))
     }
 
-    /// Reports arithmetic on a round-trip time that may be missing, also by way of locals.
-    fn sampled(&mut self, expr: &Expr, state: &State) {
+    /// Reports arithmetic on a round-trip time that may be missing, also by way of locals; `seen` are those that it has
+    /// looked into.
+    fn sampled(&mut self, expr: &Expr, state: &State, seen: &mut BTreeSet<String>) {
         if state.sampled {
             return;
         }
@@ -183,12 +185,14 @@ impl Run<'_> {
                     if !matches!(op, Op::Min) {
                         self.no_sample(operand);
                     }
-                    self.sampled(operand, state);
+                    self.sampled(operand, state, seen);
                 }
             }
             Expr::Name(_, name) => {
-                if let Some(expr) = state.definition(name) {
-                    self.sampled(&expr, state);
+                if seen.insert(name.clone())
+                    && let Some(expr) = state.definition(name)
+                {
+                    self.sampled(&expr, state, seen);
                 }
             }
             _ => {}
