@@ -36,7 +36,8 @@ impl Bounds {
 
     /// A pacing rate in bytes/s brought within the bounds.
     pub fn rate(&self, bytes_per_s: u64) -> u32 {
-        bytes_per_s.clamp(u64::from(self.min_rate_bytes_per_s), u64::from(self.max_rate_bytes_per_s)) as u32
+        let (low, high) = (u64::from(self.min_rate_bytes_per_s), u64::from(self.max_rate_bytes_per_s));
+        bytes_per_s.max(low).min(high) as u32
     }
 
     /// A rate brought within the bounds.
@@ -72,6 +73,17 @@ mod tests {
             let r = b.clamp(Rate::from_bytes_per_s(rate));
             prop_assert!(r.bytes_per_s() >= 1500.0 && r.bytes_per_s() <= 4e9);
             let _ = b.cwnd_for(r, Dur::from_nanos(bytes), gain, mss);
+        }
+    }
+
+    #[test]
+    fn of_bounds_that_cross_the_largest_rate_holds() {
+        let b = Bounds { min_rate_bytes_per_s: 3000, max_rate_bytes_per_s: 2000, ..Bounds::DEFAULT };
+        for rate in [1000, 2500, 4000] {
+            assert_eq!(
+                (b.rate(rate), b.clamp(Rate::from_bytes_per_s(rate as f64)).bytes_per_s()),
+                (2000, 2e3)
+            );
         }
     }
 }
