@@ -17,8 +17,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct ProgramTable {
     programs: Vec<Arc<ValidProgram>>,
-    /// A program that the agent named and that is not here.
+    /// The program that the agent named last and that was not here.
     missing: Option<u32>,
+    /// The agent has named one since it was last asked.
+    named: bool,
     ask_at: Time,
     /// Between the last time that the agent was asked and the next.
     ask_wait: Dur,
@@ -29,6 +31,7 @@ impl Default for ProgramTable {
         ProgramTable {
             programs: Vec::new(),
             missing: None,
+            named: false,
             ask_at: Time::ZERO,
             ask_wait: ProgramTable::FIRST_ASK_WAIT,
         }
@@ -57,16 +60,17 @@ impl ProgramTable {
         if program.uid() == Self::FIRST_UID {
             self.programs.clear();
         }
-        if self.missing == Some(program.uid()) {
-            (self.missing, self.ask_wait) = (None, Self::FIRST_ASK_WAIT);
-        }
         let program = Arc::new(program);
-        if let Some(place) = self.programs.iter_mut().find(|known| known.uid() == program.uid()) {
+        let uid = program.uid();
+        if let Some(place) = self.programs.iter_mut().find(|known| known.uid() == uid) {
             *place = program;
         } else if self.programs.len() < Self::CAPACITY {
             self.programs.push(program);
         } else {
             return Err(ReceiveError::TableFull);
+        }
+        if self.missing == Some(uid) {
+            (self.missing, self.named, self.ask_wait) = (None, false, Self::FIRST_ASK_WAIT);
         }
         Ok(())
     }
@@ -99,9 +103,9 @@ impl ProgramTable {
     /// True when the agent is to be told READY: it named a program that is not here, and was not asked for it just now.
     /// To be called after [`ProgramTable::receive`]; every flow has to be announced again afterwards.
     pub fn wants_programs(&mut self, now: Time) -> bool {
-        let wants = self.missing.is_some() && now >= self.ask_at;
+        let wants = self.named && now >= self.ask_at;
         if wants {
-            self.missing = None;
+            self.named = false;
             self.ask_at = now + self.ask_wait;
             self.ask_wait = (self.ask_wait * 2).min(Self::LONGEST_ASK_WAIT);
         }
@@ -118,7 +122,7 @@ impl ProgramTable {
             Message::Update(sid, updates) => (sid, FlowMessage::Update(updates)),
             Message::ChangeProgram { sid, uid, updates } => {
                 let Some(program) = self.get(uid).cloned() else {
-                    self.missing = Some(uid);
+                    (self.missing, self.named) = (Some(uid), true);
                     return Err(ReceiveError::UnknownProgram(uid));
                 };
                 (sid, FlowMessage::ChangeProgram(program, updates))

@@ -112,17 +112,7 @@ fn ids_come_round_without_meeting_a_flow_that_is_open() {
 fn a_lost_program_is_asked_for_again() {
     let (mut datapath, mut out) = (datapath(), Vec::new());
     let id = datapath.open(Time::ZERO, create(), &mut out);
-    let change = bytes(&[Message::ChangeProgram { sid: id.0, uid: 3, updates: vec![] }]);
-    let mut asked = Vec::new();
-    for ms in (0..5_000).step_by(50) {
-        let now = Time::ZERO + Dur::from_millis(ms);
-        assert_eq!(datapath.receive(now, &change), Err(ReceiveError::UnknownProgram(3)));
-        if datapath.wants_programs(now) {
-            asked.push(ms);
-        }
-        assert!(!datapath.wants_programs(now), "once for each time that it is named");
-    }
-    assert_eq!(asked, [0, 250, 750, 1750, 3750]);
+    assert_eq!(asked_for(&mut datapath, id, 3, 0), [0, 250, 750, 1750, 3750]);
     out.clear();
     datapath.ready(5, &mut out);
     datapath.on_ack(Time::from_micros(5_100_000), id, &AckSample::default(), &mut out);
@@ -133,4 +123,34 @@ fn a_lost_program_is_asked_for_again() {
     assert!(!datapath.wants_programs(Time::from_micros(60_000_000)));
     datapath.on_ack(Time::from_micros(5_200_000), id, &AckSample::default(), &mut out);
     assert_eq!(datapath.flow(id).map(Flow::governor), Some(Governor::Agent));
+    // It has come: for the next one that is lost the agent is asked as for the first.
+    assert_eq!(asked_for(&mut datapath, id, 4, 10_000), [10_000, 10_250, 10_750, 11_750, 13_750]);
+}
+
+/// When the agent is asked for programs in five seconds in which it names one that is not here again and again, ms.
+fn asked_for(datapath: &mut Datapath, id: FlowId, uid: u32, from_ms: u64) -> Vec<u64> {
+    let change = bytes(&[Message::ChangeProgram { sid: id.0, uid, updates: vec![] }]);
+    let mut asked = Vec::new();
+    for ms in (from_ms..from_ms + 5_000).step_by(50) {
+        let now = Time::ZERO + Dur::from_millis(ms);
+        assert_eq!(datapath.receive(now, &change), Err(ReceiveError::UnknownProgram(uid)));
+        if datapath.wants_programs(now) {
+            asked.push(ms);
+        }
+        assert!(!datapath.wants_programs(now), "once for each time that it is named");
+    }
+    asked
+}
+
+/// It would be asked for at every turn otherwise.
+#[test]
+fn a_program_without_a_place_is_asked_for_less_and_less_often() {
+    let (mut datapath, mut out) = (datapath(), Vec::new());
+    let id = datapath.open(Time::ZERO, create(), &mut out);
+    for uid in 1..=256 {
+        assert_eq!(datapath.receive(Time::ZERO, &bytes(&[install(uid)])), Ok(()));
+    }
+    assert_eq!(asked_for(&mut datapath, id, 300, 0).len(), 5);
+    assert_eq!(datapath.receive(Time::ZERO, &bytes(&[install(300)])), Err(ReceiveError::TableFull));
+    assert_eq!(asked_for(&mut datapath, id, 300, 7_750).len(), 1);
 }
