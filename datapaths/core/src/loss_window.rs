@@ -12,7 +12,7 @@ use crate::AckSample;
 pub(crate) struct LossWindow {
     /// Window, bytes.
     pub window: u32,
-    /// What was in flight when the first timeout of this congestion fired, bytes.
+    /// What was in flight when the first timeout of this congestion fired, bytes; the largest number where nothing tells.
     pub flight: u32,
 }
 
@@ -20,7 +20,10 @@ impl LossWindow {
     /// A timeout fires. One before the window grew again after `before` is the same congestion.
     pub fn begin(before: Option<LossWindow>, sample: &AckSample, mss: u32) -> LossWindow {
         let lost = sample.lost_packets.saturating_mul(mss);
-        let flight = lost.saturating_add(sample.bytes_in_flight.unwrap_or(0));
+        let flight = match lost.saturating_add(sample.bytes_in_flight.unwrap_or(0)) {
+            0 => u32::MAX,
+            told => told,
+        };
         let again = before.filter(|before| before.window <= mss);
         LossWindow { window: mss, flight: again.map_or(flight, |before| before.flight) }
     }

@@ -76,6 +76,20 @@ fn an_agent_lost_after_a_timeout_leaves_slow_start_up_to_cubic_s_share_of_the_fl
     falls_back_to_slow_start(&mut run);
 }
 
+/// The transport tells neither what is in flight nor what is lost.
+#[test]
+fn an_agent_lost_after_a_timeout_that_tells_no_flight_leaves_slow_start_up_to_cubic_s_share_of_the_window() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 30 * u64::from(MSS), 800_000);
+    run.acks(1);
+    for _ in 0..3 {
+        run.now += Dur::from_millis(300);
+        let sample = AckSample { was_timeout: true, ..AckSample::default() };
+        run.flow.on_ack(run.now, &sample, &mut run.wire);
+    }
+    falls_back_to_slow_start(&mut run);
+}
+
 #[test]
 fn an_agent_found_lost_at_a_timeout_leaves_the_same() {
     let mut run = Run::start(false);
