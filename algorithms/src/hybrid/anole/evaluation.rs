@@ -29,6 +29,8 @@ pub(super) struct Evaluation {
     low: Test,
     high: Test,
     length: Dur,
+    /// True once the lower rate's window has been reported.
+    low_told: bool,
     /// What is known so far.
     pub evidence: Evidence,
     /// True when the application sent far less than it was allowed in a window.
@@ -56,7 +58,8 @@ impl Evaluation {
         let (low, high) = if a.1 <= b.1 { (a, b) } else { (b, a) };
         let packets = Dur::from_secs_f64(MIN_PACKETS * f64::from(mss) / low.1.bytes_per_s().max(1.0));
         let length = (srtt / 2).max(packets).clamp(SHORTEST_WINDOW, MAX_WINDOW);
-        Evaluation { low, high, length, evidence: Evidence { previous, ..Evidence::default() }, idle: false }
+        let evidence = Evidence { previous, ..Evidence::default() };
+        Evaluation { low, high, length, low_told: false, evidence, idle: false }
     }
 
     /// Starts the program on it. `hold` follows the two windows.
@@ -76,11 +79,12 @@ impl Evaluation {
         self.high.1
     }
 
-    /// The rate that ran in the window of this phase.
+    /// The rate that the report of this phase is about. One of the higher rate may hold the samples of the lower one too if
+    /// that did not come: a report that cannot be sent is in the next one.
     pub fn test(&self, phase: Phase) -> Option<Test> {
         match phase {
             Phase::Low => Some(self.low),
-            Phase::High => Some(self.high),
+            Phase::High => self.low_told.then_some(self.high),
             Phase::Hold | Phase::Alarm => None,
         }
     }
@@ -93,6 +97,7 @@ impl Evaluation {
             // Half a round trip tells less than the whole probing stage did, but more recently.
             Who::Previous => self.evidence.previous = verdict.or(self.evidence.previous),
         }
+        self.low_told |= window.phase == Phase::Low;
         let sent = window.covered as f64;
         self.idle |= window.lost == 0 && verdict.is_some() && sent < IDLE_SHARE * rate.bytes_in(self.length);
     }

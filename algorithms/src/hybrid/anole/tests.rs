@@ -434,6 +434,18 @@ fn a_lost_report_of_the_high_window_ends_the_evaluation_with_what_is_known() {
 }
 
 #[test]
+fn a_report_that_may_be_about_both_windows_judges_neither_rate() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.window(quiet(2));
+    let before = bench.anole.rate;
+    bench.window(Seen { slope: 0.2, ..quiet(1) });
+    let evidence = bench.anole.explain().unwrap();
+    assert!(evidence.rule.is_none() && evidence.learned.is_none());
+    assert!(matches!(bench.anole.stage, Stage::Probing(_)));
+    assert_eq!((bench.anole.rate, bench.anole.telemetry.decisions), (before, 1));
+}
+
+#[test]
 fn a_timeout_halves_the_rate_and_starts_over_only_when_nothing_arrived() {
     for (acked, factor) in [(0, 0.5), (500_000, 1.0)] {
         let mut bench = Bench::probing(scale(1.1));
