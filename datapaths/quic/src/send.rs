@@ -9,6 +9,8 @@ use anole_quic::{
 use anole_transfer::trace::{TraceWriteError, TraceWriter};
 use anole_transfer::{TransferReport, summarise};
 use anyhow::{Context, anyhow};
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -36,7 +38,14 @@ pub async fn run(options: Send) -> Result<(), Failure> {
         let (client, cc) = (client.clone(), cc.clone());
         opening.spawn(async move { Transfer::connect(client, &cc).await });
     }
-    let transfers = opening.join_all().await.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let mut interrupted = pin!(crate::interrupted());
+    let interruption =
+        |told: io::Result<()>| Failure::Run(told.map_or_else(Into::into, |()| anyhow!("interrupted")));
+    let transfers = tokio::select! {
+        transfers = opening.join_all() => transfers,
+        told = &mut interrupted => return Err(interruption(told)),
+    };
+    let transfers = transfers.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let opened: Vec<_> = transfers.iter().map(|transfer| (transfer.meter(), transfer.handshake())).collect();
     let started = Instant::now();
 
@@ -53,8 +62,8 @@ pub async fn run(options: Send) -> Result<(), Failure> {
             .filter_map(|report| report.map_err(|error| failure = failure.take().or(Some(failed(error)))).ok())
             .collect(),
         error = watch(&mut trace, &opened, interval) => return Err(Failure::Run(error.into())),
-        told = crate::interrupted() => {
-            failure = Some(Failure::Run(told.map_or_else(Into::into, |()| anyhow!("interrupted"))));
+        told = &mut interrupted => {
+            failure = Some(interruption(told));
             let report = |(meter, handshake): &(Arc<Meter>, _)| TransferReport {
                 handshake: *handshake,
                 elapsed: started.elapsed(),

@@ -31,6 +31,9 @@ const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Largest UDP payload in an Ethernet frame of 1500 bytes over IPv4: 1500 − 20 − 8.
 const ETHERNET_UDP_PAYLOAD_BYTES: u16 = 1472;
 
+/// QUIC counts in milliseconds and takes 0 for no timeout (RFC 9000 §18.2).
+const SHORTEST_IDLE_TIMEOUT: Duration = Duration::from_millis(1);
+
 /// The size of the UDP payloads that carry data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramSize {
@@ -43,7 +46,7 @@ pub enum DatagramSize {
 /// The transport configuration of one end.
 pub(crate) fn config(datagram: DatagramSize, idle_timeout: Duration) -> Result<TransportConfig, QuicError> {
     let mut config = TransportConfig::default();
-    let idle = IdleTimeout::try_from(idle_timeout)
+    let idle = IdleTimeout::try_from(idle_timeout.max(SHORTEST_IDLE_TIMEOUT))
         .map_err(|_| QuicError::Tls(format!("an idle timeout of {idle_timeout:?} is too long for QUIC")))?;
     config
         .max_idle_timeout(Some(idle))
@@ -84,5 +87,19 @@ pub(crate) fn enlarge_buffers(socket: &UdpSocket) {
     }
     if setsockopt(socket, sockopt::SndBufForce, &SOCKET_BUFFER_BYTES).is_err() {
         let _ = setsockopt(socket, sockopt::SndBuf, &SOCKET_BUFFER_BYTES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_idle_timeout_is_one() {
+        for (asked, got) in [(1, 1), (999, 1), (2_000, 2)] {
+            let config = config(DatagramSize::Discovered, Duration::from_micros(asked)).unwrap();
+            let shown = format!("{config:?}");
+            assert!(shown.contains(&format!("max_idle_timeout: Some({got})")), "{asked}: {shown}");
+        }
     }
 }

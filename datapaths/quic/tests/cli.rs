@@ -6,6 +6,7 @@ mod common;
 use common::{emulated, link};
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -154,6 +155,24 @@ fn an_interruption_loses_nothing_that_was_recorded() {
         assert!(rows_of(&trace).last().unwrap()["delivered_bytes"].as_u64() > Some(10_000));
     }
     emulator.finish().unwrap();
+}
+
+#[test]
+fn an_interruption_before_anybody_answers_leaves_nothing_behind() {
+    let serving = Serving::start();
+    // Bound, but nobody answers.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (trace, agent) = (serving.path("trace.csv"), serving.path("agent.sock"));
+    let _agent = UnixDatagram::bind(&agent).unwrap();
+    let args = ["--trace", trace.to_str().unwrap(), "--agent", agent.to_str().unwrap()];
+    let mut sender = serving.sender(&silent.local_addr().unwrap().to_string(), &args);
+    let sender = sender.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    silent.recv(&mut [0; 2048]).unwrap();
+    Command::new("kill").args(["-TERM", &sender.id().to_string()]).status().unwrap();
+    let message = refusal(&sender.wait_with_output().unwrap(), 1);
+    assert!(message.contains("interrupted"), "{message}");
+    let left = std::fs::read_dir(serving.folder.path()).unwrap().count();
+    assert_eq!(left, 2, "the certificate and the agent's socket");
 }
 
 #[test]
