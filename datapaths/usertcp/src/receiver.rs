@@ -44,9 +44,11 @@ pub struct Ended {
 
 struct Connection {
     socket: SocketHandle,
+    /// Whose SYN was taken last.
     remote: Option<SocketAddr>,
     bytes: u64,
-    since: Instant,
+    /// When the handshake was over.
+    since: Option<Instant>,
 }
 
 /// A server that listens.
@@ -61,7 +63,7 @@ impl<D: Device> Receiver<D> {
     pub fn listen(device: D, options: ReceiverOptions, now: Instant) -> Receiver<D> {
         let stack = Stack::new(Watched::new(device, None), &options.host, now);
         let mut receiver = Receiver { stack, options, connections: Vec::new() };
-        receiver.keep_listening(now);
+        receiver.keep_listening();
         receiver
     }
 
@@ -77,7 +79,8 @@ impl<D: Device> Receiver<D> {
 
     /// The connections that are open: the sender's address, and the bytes delivered in order so far.
     pub fn open(&self) -> impl Iterator<Item = (SocketAddr, u64)> + '_ {
-        self.connections.iter().filter_map(|connection| Some((connection.remote?, connection.bytes)))
+        let open = self.connections.iter().filter(|connection| connection.since.is_some());
+        open.filter_map(|connection| Some((connection.remote?, connection.bytes)))
     }
 
     /// Takes what has come; tells of connections that ended, and when to poll again unless a packet comes.
@@ -85,11 +88,11 @@ impl<D: Device> Receiver<D> {
         let mut ended = Vec::new();
         while self.stack.take_all(now, |_| {}) {
             self.drain(now, &mut ended);
-            self.keep_listening(now);
+            self.keep_listening();
             self.stack.send(now);
         }
         self.drain(now, &mut ended);
-        self.keep_listening(now);
+        self.keep_listening();
         self.stack.send(now);
         (ended, self.stack.next(now))
     }
@@ -99,10 +102,9 @@ impl<D: Device> Receiver<D> {
         let mut over = Vec::new();
         for (index, connection) in self.connections.iter_mut().enumerate() {
             let socket = sockets.get_mut::<tcp::Socket>(connection.socket);
-            if connection.remote.is_none() && socket.is_active() {
-                connection.remote =
-                    socket.remote_endpoint().map(|end| SocketAddr::new(IpAddr::from(end.addr), end.port));
-                connection.since = now;
+            // A handshake that is reset leaves the socket to the next.
+            if let Some(end) = socket.remote_endpoint() {
+                connection.remote = Some(SocketAddr::new(IpAddr::from(end.addr), end.port));
             }
             while let Ok(taken) = socket.recv(|bytes| (bytes.len(), bytes.len())) {
                 connection.bytes += taken as u64;
@@ -110,14 +112,20 @@ impl<D: Device> Receiver<D> {
                     break;
                 }
             }
-            let error = match socket.state() {
+            let state = socket.state();
+            let opened = !matches!(state, tcp::State::Listen | tcp::State::SynReceived | tcp::State::Closed);
+            if opened || connection.bytes > 0 {
+                connection.since.get_or_insert(now);
+            }
+            let error = match state {
                 tcp::State::CloseWait => None,
                 tcp::State::Closed => Some("reset by the sender, or silent for too long"),
                 _ => continue,
             };
             socket.close();
-            if let Some(remote) = connection.remote {
-                let lasted = now.saturating_duration_since(connection.since);
+            // A handshake that was never over was no connection.
+            if let (Some(remote), Some(since)) = (connection.remote, connection.since) {
+                let lasted = now.saturating_duration_since(since);
                 ended.push(Ended { remote, bytes: connection.bytes, lasted, error });
             }
             over.push(index);
@@ -129,7 +137,7 @@ impl<D: Device> Receiver<D> {
     }
 
     /// Has enough sockets listen.
-    fn keep_listening(&mut self, now: Instant) {
+    fn keep_listening(&mut self) {
         let closed: Vec<SocketHandle> = self
             .stack
             .sockets
@@ -143,7 +151,9 @@ impl<D: Device> Receiver<D> {
         for handle in closed {
             self.stack.sockets.remove(handle);
         }
-        let waiting = self.connections.iter().filter(|connection| connection.remote.is_none()).count();
+        let sockets = &mut self.stack.sockets;
+        let listens = |known: &&Connection| sockets.get::<tcp::Socket>(known.socket).is_listening();
+        let waiting = self.connections.iter().filter(listens).count();
         for _ in waiting..LISTENERS {
             if self.connections.len() >= MAX_CONNECTIONS {
                 return;
@@ -151,8 +161,8 @@ impl<D: Device> Receiver<D> {
             let mut socket = new_socket(SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES, self.options.idle_timeout);
             // Refused for port 0 alone.
             let _ = socket.listen(self.options.port);
-            let socket = self.stack.sockets.add(socket);
-            self.connections.push(Connection { socket, remote: None, bytes: 0, since: now });
+            let socket = sockets.add(socket);
+            self.connections.push(Connection { socket, remote: None, bytes: 0, since: None });
         }
     }
 }
