@@ -1,7 +1,9 @@
 //! Flags.
 
+use anole_cli::Failure;
 use anole_transfer::TransferFlags;
 use anole_transfer::flags::{address, seconds};
+use anyhow::anyhow;
 use clap::{Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -42,6 +44,22 @@ pub struct DeviceFlags {
     /// The router to other networks.
     #[arg(long, value_name = "ADDR")]
     pub gateway: Option<IpAddr>,
+}
+
+impl DeviceFlags {
+    /// Refuses what is of another family than the stack's own address.
+    pub fn check(&self, remote: Option<IpAddr>) -> Result<(), Failure> {
+        let own = self.address.0;
+        for (name, other) in [("--gateway", self.gateway), ("HOST:PORT", remote)] {
+            if let Some(other) = other.filter(|other| other.is_ipv4() != own.is_ipv4()) {
+                let error = anyhow!(
+                    "{name} {other}: --address {own} is of another family; give both as IPv4 or both as IPv6"
+                );
+                return Err(Failure::Usage(error));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Flags of `serve`.
@@ -86,6 +104,9 @@ pub struct Send {
 fn network(text: &str) -> Result<(IpAddr, u8), String> {
     let (address, bits) = text.split_once('/').ok_or("give ADDRESS/BITS, such as 10.0.0.2/24")?;
     let address: IpAddr = address.parse().map_err(|_| format!("{address:?} is no address"))?;
+    if !smoltcp::wire::IpAddress::from(address).is_unicast() {
+        return Err(format!("{address} is no address of a single host"));
+    }
     let most = if address.is_ipv4() { 32 } else { 128 };
     match bits.parse() {
         Ok(bits) if bits <= most => Ok((address, bits)),
@@ -113,5 +134,8 @@ mod tests {
         assert!(parse(&["--tun", "t0", "--address", "10.0.0.2"]).is_err());
         assert!(parse(&["--tun", "t0", "--address", "10.0.0.2/33"]).is_err());
         assert!(parse(&["--tun", "t0", "--address", "2001:db8::2/64"]).is_ok());
+        for nobody in ["224.0.0.1/24", "255.255.255.255/24", "0.0.0.0/0", "ff02::1/64", "::/0"] {
+            assert!(parse(&["--tun", "t0", "--address", nobody]).is_err(), "{nobody}");
+        }
     }
 }

@@ -62,8 +62,22 @@ fn hint(error: &io::Error) -> &'static str {
         Some(nix::libc::ENODEV | nix::libc::ENXIO) => {
             "; no interface has that name (ip link shows them; ip tuntap add dev NAME mode tun makes one)"
         }
+        Some(nix::libc::EINVAL) => "; it is no TUN device (ip tuntap shows them)",
         Some(nix::libc::EBUSY) => "; another program has it",
         Some(nix::libc::ENOENT) => "; this system has no /dev/net/tun",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel says of `--tun lo`.
+    #[test]
+    fn an_interface_that_is_no_tun_device_is_said_to_be_none() {
+        let reason = io::Error::from_raw_os_error(nix::libc::EINVAL);
+        let error = UserTcpError::Open { kind: "the TUN device", name: "lo".to_string(), reason };
+        assert!(error.to_string().contains("no TUN device"), "{error}");
     }
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 /// Opens the device and the connection, sends and summarises.
 pub fn run(options: Send) -> Result<(), Failure> {
     let flags = &options.device;
+    flags.check(Some(options.remote.ip()))?;
     match (&flags.tun, &flags.interface) {
         (Some(tun), _) => transfer(&options, real::open_tun(tun).map_err(failed)?),
         (None, Some(interface)) => transfer(&options, real::open_interface(interface).map_err(failed)?),

@@ -15,6 +15,7 @@ use std::time::Instant;
 /// Serves until interrupted, or until as many connections have ended as were asked for.
 pub fn run(options: Serve) -> Result<(), Failure> {
     let flags = &options.device;
+    flags.check(None)?;
     match (&flags.tun, &flags.interface) {
         (Some(tun), _) => listen(&options, real::open_tun(tun).map_err(failed)?),
         (None, Some(interface)) => listen(&options, real::open_interface(interface).map_err(failed)?),

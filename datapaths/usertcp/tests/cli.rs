@@ -29,6 +29,18 @@ fn what_cannot_be_used_is_refused_by_name() {
         &["cannot open the TUN device", "1 to 15 bytes"],
     );
     refused(&["send", "10.0.0.1:1", "--tun", "t0", "--address", "10.0.0.2"], &["ADDRESS/BITS"]);
+    refused(
+        &["send", "10.0.0.1:1", "--tun", "t0", "--address", "224.0.0.1/24"],
+        &["--address", "single host"],
+    );
+    refused(
+        &with(&["--tun", "t0", "--gateway", "2001:db8::1"]),
+        &["--gateway 2001:db8::1", "another family"],
+    );
+    refused(
+        &["send", "[2001:db8::1]:1", "--tun", "t0", "--address", "10.0.0.2/24"],
+        &["HOST:PORT 2001:db8::1"],
+    );
     refused(&["serve", "--tun", "t0", "--address", "10.0.0.2/24", "--port", "0"], &["--port"]);
 }
 
