@@ -14,6 +14,8 @@ pub(crate) struct Segment {
     pub bytes: u32,
     /// The SYN flag.
     pub syn: bool,
+    /// The RST flag.
+    pub reset: bool,
     /// The MSS option.
     pub mss: Option<u16>,
     /// The window scale option (RFC 7323).
@@ -57,6 +59,7 @@ fn parse_tcp(bytes: &[u8]) -> Option<Segment> {
         sequence: packet.seq_number().0 as u32,
         bytes: packet.payload().len() as u32,
         syn: packet.syn(),
+        reset: packet.rst(),
         mss: options.max_segment_size,
         window_scale: options.window_scale,
         acknowledges: packet.ack().then(|| packet.ack_number().0 as u32),

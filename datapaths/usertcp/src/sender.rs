@@ -56,7 +56,6 @@ pub struct Sender<D: Device> {
     socket: SocketHandle,
     opened: Instant,
     established: Option<Instant>,
-    heard: Instant,
     /// Bytes that the application has yet to hand over, and how many of them are the preamble's.
     left: u64,
     preamble_left: usize,
@@ -96,17 +95,7 @@ impl<D: Device> Sender<D> {
         };
         let preamble_left = options.preamble.len();
         let (established, report) = (None, None);
-        Ok(Sender {
-            stack,
-            options,
-            socket,
-            opened: now,
-            established,
-            heard: now,
-            left,
-            preamble_left,
-            report,
-        })
+        Ok(Sender { stack, options, socket, opened: now, established, left, preamble_left, report })
     }
 
     /// From now on it is `now`, whatever the clock says; for transfers in virtual time.
@@ -139,9 +128,7 @@ impl<D: Device> Sender<D> {
     pub fn poll(&mut self, now: Instant) -> Progress {
         let preamble = &self.options.preamble[self.options.preamble.len() - self.preamble_left..];
         let mut supply = Supply { socket: self.socket, left: self.left, preamble };
-        if self.stack.take_all(now, |stack| supply.fill(stack)) {
-            self.heard = now;
-        }
+        self.stack.take_all(now, |stack| supply.fill(stack));
         if self.report.is_none() {
             supply.fill(&mut self.stack);
         }
@@ -175,7 +162,7 @@ impl<D: Device> Sender<D> {
         }
         // A peer that has ended its own direction still takes data.
         if state == tcp::State::Closed {
-            return Some(Err(self.failure(now)));
+            return Some(Err(self.failure()));
         }
         if self.established.is_none() && socket.may_send() {
             self.established = Some(now);
@@ -205,23 +192,24 @@ impl<D: Device> Sender<D> {
         TransferReport { reading: Reading { lost_packets, ..report.reading }, ..report }
     }
 
-    fn failure(&self, now: Instant) -> UserTcpError {
+    /// Why there is no connection: the peer has said so, or said nothing for too long.
+    fn failure(&self) -> UserTcpError {
         let (remote, idle) = (self.options.remote, self.options.idle_timeout);
-        let silent = now.saturating_duration_since(self.heard) >= idle;
+        let reset = self.stack.device.with(|watch| watch.reset).unwrap_or_default();
         let delivered_bytes = self.read().delivered_bytes;
-        match (self.established, silent) {
-            (None, true) => {
+        match (self.established, reset) {
+            (None, false) => {
                 let reason = format!(
                     "no answer for {} s; is a server listening there, and the route to it up?",
                     idle.as_secs_f64()
                 );
                 UserTcpError::Connect { remote, reason }
             }
-            (None, false) => {
+            (None, true) => {
                 UserTcpError::Connect { remote, reason: "refused; nothing listens there".to_string() }
             }
-            (Some(_), true) => UserTcpError::Vanished { remote, idle, delivered_bytes },
-            (Some(_), false) => UserTcpError::Ended { remote, delivered_bytes },
+            (Some(_), false) => UserTcpError::Vanished { remote, idle, delivered_bytes },
+            (Some(_), true) => UserTcpError::Ended { remote, delivered_bytes },
         }
     }
 }

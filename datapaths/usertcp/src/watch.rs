@@ -66,6 +66,8 @@ pub(crate) struct Watch {
     own_mss: u32,
     syn: Option<(Instant, u32)>,
     governed: Option<Governed>,
+    /// The peer's last segment was a RST.
+    pub reset: bool,
     /// The application had too little to send when it was asked last.
     pub app_limited: bool,
     /// Bytes that the stack and the application hold and that have not been sent.
@@ -74,7 +76,17 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub fn new(governance: Governance, local: SocketAddr, remote: SocketAddr, own_mss: u32) -> Watch {
-        Watch { governance, local, remote, own_mss, syn: None, governed: None, app_limited: true, pending: 0 }
+        Watch {
+            governance,
+            local,
+            remote,
+            own_mss,
+            syn: None,
+            governed: None,
+            reset: false,
+            app_limited: true,
+            pending: 0,
+        }
     }
 
     /// A segment goes out.
@@ -82,7 +94,8 @@ impl Watch {
         if segment.ports != (self.local.port(), self.remote.port()) {
             return;
         }
-        if segment.syn {
+        // One that is sent again counts from the first time, whichever was answered: no round trip is taken too short.
+        if segment.syn && self.syn.is_none_or(|(_, sequence)| sequence != segment.sequence) {
             self.syn = Some((now, segment.sequence));
         }
         let Some(governed) = self.governed.as_mut().filter(|_| segment.bytes > 0) else { return };
@@ -98,6 +111,7 @@ impl Watch {
         if segment.ports != (self.remote.port(), self.local.port()) {
             return;
         }
+        self.reset = segment.reset;
         let Some(ack) = segment.acknowledges else { return };
         let Some(governed) = &mut self.governed else {
             if segment.syn {
@@ -248,9 +262,11 @@ impl Governed {
 
     fn sample(&mut self, now: Instant, acked: &Acked) -> AckSample {
         if let Some(rtt) = acked.rtt {
+            // The handshake may have taken longer than a round trip.
+            let gain = if self.rtt.is_some() { SRTT_GAIN } else { 1.0 };
             self.rtt = Some(rtt);
             self.min_rtt = self.min_rtt.min(rtt);
-            self.srtt = self.srtt.mul_f64(1.0 - SRTT_GAIN) + rtt.mul_f64(SRTT_GAIN);
+            self.srtt = self.srtt.mul_f64(1.0 - gain) + rtt.mul_f64(gain);
         }
         if let Some(rates) = self.board.rates(now, self.min_rtt) {
             self.rates = rates;
@@ -305,6 +321,7 @@ mod tests {
             sequence,
             bytes,
             syn: acknowledges == Some(0) || sequence == u32::MAX,
+            reset: false,
             mss: Some(1000),
             window_scale: None,
             acknowledges,
@@ -313,15 +330,36 @@ mod tests {
         }
     }
 
-    /// A connection whose peer has answered after a round trip, and when.
-    fn connected(round_trip: Duration) -> (Watch, Instant) {
+    /// A connection that has sent its SYN, and when.
+    fn unanswered() -> (Watch, Instant) {
         let host = Arc::new(Host::detached(HostOptions::default()));
         let (local, remote) = (SocketAddr::from(([192, 0, 2, 1], 1)), SocketAddr::from(([192, 0, 2, 2], 2)));
         let governance = Governance { host, algorithm: AlgorithmName::NONE };
         let (mut watch, start) = (Watch::new(governance, local, remote, 1000), Instant::now());
         watch.on_sent(start, &segment(OUT, u32::MAX, 0, None));
+        (watch, start)
+    }
+
+    /// A connection whose peer has answered after a round trip, and when.
+    fn connected(round_trip: Duration) -> (Watch, Instant) {
+        let (mut watch, start) = unanswered();
         watch.on_received(start + round_trip, &segment(BACK, 0, 0, Some(0)));
         (watch, start + round_trip)
+    }
+
+    #[test]
+    fn a_syn_that_was_sent_twice_makes_no_round_trip_shorter() {
+        let (mut watch, start) = unanswered();
+        watch.on_sent(start + 1000 * MS, &segment(OUT, u32::MAX, 0, None));
+        watch.on_received(start + 1500 * MS, &segment(BACK, 0, 0, Some(0)));
+        let governed = watch.governed.as_ref().unwrap();
+        assert_eq!((governed.min_rtt, governed.srtt), (1500 * MS, 1500 * MS));
+        // It was the second one that was answered.
+        watch.on_sent(start + 1500 * MS, &segment(OUT, 0, 1000, Some(1)));
+        let answer = segment(BACK, 1, 0, Some(1000));
+        watch.on_received(start + 2000 * MS, &answer);
+        let governed = watch.governed.as_ref().unwrap();
+        assert_eq!((governed.min_rtt, governed.srtt), (500 * MS, 500 * MS));
     }
 
     #[test]

@@ -9,10 +9,12 @@ use agent::{ScriptedAgent, eventually};
 use anole_datapath_host::{Host, HostOptions};
 use anole_model::Dur;
 use anole_sim::link::Reorder;
-use anole_transfer::{Amount, GovernedBy};
-use anole_usertcp::{PairEnd, Sender};
-use common::{VirtualTransfer, fallback_only, governed_by, link};
-use std::time::Duration;
+use anole_transfer::{Amount, GovernedBy, TransferReport};
+use anole_usertcp::{
+    PairEnd, Progress, Receiver, ReceiverOptions, Sender, SenderOptions, UserTcpError, pair,
+};
+use common::{PORT, VirtualTransfer, fallback_only, governed_by, host, link, to};
+use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -124,4 +126,78 @@ fn a_lost_packet_costs_a_few_round_trips_wherever_it_is_lost() {
             assert!(elapsed < most, "{round_trip_ms} ms, {lost}: {elapsed:?}");
         }
     }
+}
+
+/// A megabyte from this port, over a wire without delay.
+fn connect(end: &PairEnd, port: u16, now: Instant) -> Sender<PairEnd> {
+    let options = SenderOptions { port, idle_timeout: 2 * SECOND, ..to(2, Amount::Bytes(1_000_000)) };
+    Sender::connect(end.clone(), fallback_only(), options, now).unwrap()
+}
+
+fn listen(end: &PairEnd, port: u16, now: Instant) -> Receiver<PairEnd> {
+    Receiver::listen(end.clone(), ReceiverOptions { host: host(2, 8), port, idle_timeout: 2 * SECOND }, now)
+}
+
+/// Polls the sender until it is over, and `peer` in between.
+fn until_over(
+    mut sender: Sender<PairEnd>,
+    mut now: Instant,
+    mut peer: impl FnMut(Instant, &Sender<PairEnd>),
+) -> Result<TransferReport, UserTcpError> {
+    loop {
+        sender.set_time(now);
+        if let Progress::Over(over) = sender.poll(now) {
+            return over;
+        }
+        peer(now, &sender);
+        now += Duration::from_millis(5);
+    }
+}
+
+#[test]
+fn a_handshake_that_stays_open_or_is_reset_is_no_connection() {
+    let ((near, far), start) = (pair(1500), Instant::now());
+    let mut receiver = listen(&far, PORT, start);
+    // Whoever sends the first two SYNs is gone before the answer comes.
+    connect(&near, 50_001, start).poll(start);
+    assert!(receiver.poll(start).0.is_empty() && receiver.open().count() == 0);
+    let later = start + 3 * SECOND;
+    connect(&near, 50_002, later).poll(later);
+    assert!(receiver.poll(later).0.is_empty());
+    // The third refuses what was meant for the second.
+    let (third, mut ends) = (connect(&near, 50_003, later), Vec::new());
+    let report = until_over(third, later + SECOND, |now, _| ends.extend(receiver.poll(now).0));
+    assert_eq!(report.unwrap().reading.delivered_bytes, 1_000_000);
+    let [end] = &ends[..] else { panic!("{ends:?}") };
+    assert_eq!((end.remote.port(), end.bytes, end.error), (50_003, 1_000_000, None));
+    assert!(end.lasted < SECOND, "{end:?}");
+}
+
+#[test]
+fn a_peer_that_is_silent_is_told_from_one_that_refuses_whatever_else_arrives() {
+    let ((near, far), start) = (pair(1500), Instant::now());
+    let ends = |sender, peer: &mut dyn FnMut(Instant, &Sender<PairEnd>)| {
+        until_over(sender, start, peer).unwrap_err().to_string()
+    };
+    // UDP of somebody else.
+    let noise =
+        [[69, 0, 0, 28, 0, 0, 0], [0, 64, 17, 0, 0, 192, 0], [2, 9, 192, 0, 2, 1, 0], [9, 0, 9, 0, 8, 0, 0]]
+            .concat();
+    let nobody = ends(connect(&near, 50_001, start), &mut |_, _| far.give(noise.clone()));
+    assert!(nobody.contains("no answer for 2 s"), "{nobody}");
+    while far.take().is_some() {}
+    let mut receiver = listen(&far, PORT, start);
+    let vanished = ends(connect(&near, 50_002, start), &mut |now, sender| {
+        far.give(noise.clone());
+        if sender.read().delivered_bytes < 100_000 {
+            receiver.poll(now);
+        }
+    });
+    assert!(vanished.contains("has not answered for 2 s"), "{vanished}");
+    while far.take().is_some() {}
+    let mut elsewhere = listen(&far, PORT + 1, start);
+    let refused = ends(connect(&near, 50_003, start), &mut |now, _| {
+        elsewhere.poll(now);
+    });
+    assert!(refused.contains("refused"), "{refused}");
 }
