@@ -53,8 +53,19 @@ struct Governed {
     /// The window that the peer tells is times 2 to this power (RFC 7323 §2.2).
     window_scale: u8,
     srtt: Duration,
+    /// The handshake, which is all that is known, may have taken longer than a round trip.
+    handshake_is_long: bool,
     min_rtt: Duration,
     rtt: Option<Duration>,
+}
+
+/// The SYN that was sent. One that is sent again counts from the first time, whichever was answered: no round trip is
+/// taken too short.
+#[derive(Clone, Copy, Debug)]
+struct Syn {
+    first: Instant,
+    sequence: u32,
+    again: bool,
 }
 
 /// The watcher of one connection.
@@ -64,7 +75,7 @@ pub(crate) struct Watch {
     local: SocketAddr,
     remote: SocketAddr,
     own_mss: u32,
-    syn: Option<(Instant, u32)>,
+    syn: Option<Syn>,
     governed: Option<Governed>,
     /// The peer's last segment was a RST.
     pub reset: bool,
@@ -94,9 +105,11 @@ impl Watch {
         if segment.ports != (self.local.port(), self.remote.port()) {
             return;
         }
-        // One that is sent again counts from the first time, whichever was answered: no round trip is taken too short.
-        if segment.syn && self.syn.is_none_or(|(_, sequence)| sequence != segment.sequence) {
-            self.syn = Some((now, segment.sequence));
+        if segment.syn {
+            match &mut self.syn {
+                Some(syn) if syn.sequence == segment.sequence => syn.again = true,
+                syn => *syn = Some(Syn { first: now, sequence: segment.sequence, again: false }),
+            }
         }
         let Some(governed) = self.governed.as_mut().filter(|_| segment.bytes > 0) else { return };
         governed.pacer.spend(segment.bytes);
@@ -130,7 +143,7 @@ impl Watch {
 
     /// The peer has answered the SYN, whose sequence number was the one before `first`.
     fn begin(&mut self, now: Instant, first: u32, answer: &Segment) {
-        let Some((sent, _)) = self.syn.filter(|&(_, isn)| isn.wrapping_add(1) == first) else { return };
+        let Some(syn) = self.syn.filter(|syn| syn.sequence.wrapping_add(1) == first) else { return };
         let mss = self.own_mss.min(u32::from(answer.mss.unwrap_or(DEFAULT_MSS))).max(1);
         let init_cwnd = (INITIAL_WINDOW_PACKETS * mss).min(INITIAL_WINDOW_BYTES.max(2 * mss));
         let spec = FlowOptions {
@@ -141,7 +154,7 @@ impl Watch {
             remote: Some(self.remote),
         };
         let flow = self.governance.host.open(now, &spec);
-        let rtt = now.saturating_duration_since(sent);
+        let rtt = now.saturating_duration_since(syn.first);
         let mut board = Scoreboard::new(now, first);
         board.on_window(now, first, u32::from(answer.window), false);
         let mut governed = Governed {
@@ -153,6 +166,7 @@ impl Watch {
             mss,
             window_scale: answer.window_scale.unwrap_or(0).min(MAX_WINDOW_SCALE),
             srtt: rtt,
+            handshake_is_long: syn.again,
             min_rtt: rtt,
             rtt: None,
         };
@@ -262,8 +276,7 @@ impl Governed {
 
     fn sample(&mut self, now: Instant, acked: &Acked) -> AckSample {
         if let Some(rtt) = acked.rtt {
-            // The handshake may have taken longer than a round trip.
-            let gain = if self.rtt.is_some() { SRTT_GAIN } else { 1.0 };
+            let gain = if std::mem::take(&mut self.handshake_is_long) { 1.0 } else { SRTT_GAIN };
             self.rtt = Some(rtt);
             self.min_rtt = self.min_rtt.min(rtt);
             self.srtt = self.srtt.mul_f64(1.0 - gain) + rtt.mul_f64(gain);
