@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import time
 import traceback
 import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import anole_ccp
 
 from .lab import PRACTICE_KEY, Checker, Lab, Row, labs, load
+
+Made = TypeVar("Made")
 
 
 @dataclasses.dataclass
@@ -61,10 +64,10 @@ class Outcome:
 
     @classmethod
     def from_json(cls, text: str) -> Outcome:
-        """What `json` wrote."""
+        """What `json` wrote. Raises for anything else: a submission may have written it."""
         fields = json.loads(text)
-        rows = [Row(**row) for row in fields.pop("rows")]
-        return cls(rows=rows, **fields)
+        rows = [_typed(Row(**row)) for row in fields.pop("rows")]
+        return _typed(cls(rows=rows, **fields))
 
     def picture(self, path: Path) -> Path | None:
         """Draws the runs that the check shows; None where there is none."""
@@ -83,6 +86,25 @@ class Outcome:
         if self.score is not None:
             lines[-1] += f"; score {self.score:.3f}"
         return "\n".join(lines)
+
+
+#: What JSON has for a field, by its annotation.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+}
+
+
+def _typed(made: Made) -> Made:
+    """A dataclass whose fields are what they say; raises TypeError otherwise."""
+    for field in dataclasses.fields(cast("Any", made)):
+        value, kinds = getattr(made, field.name), _KINDS.get(str(field.type), (object,))
+        if not isinstance(value, kinds) or (isinstance(value, (int, float)) and not math.isfinite(value)):
+            raise TypeError(f"{field.name} is {value!r}")
+    return made
 
 
 def table(rows: list[Row]) -> list[str]:
@@ -112,7 +134,7 @@ def _checked(lab: Lab, key: str, submission: Any) -> Outcome:
     checker, error, begun = Checker(lab.number, key), "", time.monotonic()
     try:
         lab.run_check(submission(), checker)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         error = _told(problem)
     seconds = round(time.monotonic() - begun, 2)
     score = None if error else checker.score

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import shutil
 import sys
 import time
@@ -22,6 +23,9 @@ USAGE, FAILED = 2, 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code."""
     given = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Whatever a submission raises can be printed.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return int(given.run(given))
     except (OSError, ValueError) as error:
@@ -55,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     graded.add_argument("--key", required=True, help="a text that students do not know")
     graded.add_argument("--out", type=Path, default=Path("grades.csv"))
     graded.add_argument("--leaderboard", type=Path, help="JSON with the scores of lab 06")
-    graded.add_argument("--jobs", type=int, help="checks at a time; as many as there are processors")
+    graded.add_argument("--jobs", type=_jobs, help="checks at a time; as many as there are processors")
     made = command("notebooks", _notebooks, "Writes the labs as Jupyter notebooks.")
     made.add_argument("folder", type=Path)
     return parser
@@ -68,6 +72,12 @@ def _number(text: str) -> Lab:
     return found
 
 
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of checks; give 1 or more')
+    return int(text)
+
+
 def _list(_: argparse.Namespace) -> int:
     for number, lab in labs().items():
         print(f"{number}  {lab.title}")
@@ -78,12 +88,16 @@ def _start(given: argparse.Namespace) -> int:
     lab: Lab = given.lab
     given.folder.mkdir(parents=True, exist_ok=True)
     for source, name in ((lab.starter, lab.starter.name), (lab.folder / "README.md", f"lab{lab.number}.md")):
-        target = given.folder / name
-        if target.exists():
-            raise FileExistsError(f"{target} is there already; move it away first")
+        target = _free(given.folder / name)
         shutil.copyfile(source, target)
         print(target)
     return 0
+
+
+def _free(target: Path) -> Path:
+    if target.exists():
+        raise FileExistsError(f"{target} is there already; move it away first")
+    return target
 
 
 def _check(given: argparse.Namespace) -> int:
@@ -103,11 +117,14 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _grade(given: argparse.Namespace) -> int:
+    for file in (given.out, given.leaderboard):
+        if file and not file.parent.is_dir():
+            raise FileNotFoundError(f"{file}: there is no folder {file.parent}")
     handed_in = submissions(given.folder)
     if not handed_in:
         raise ValueError(f"{given.folder} holds no STUDENT/labNN.py")
     if not network_is_cut():
-        print("anole-lab: no network namespace is allowed here; submissions' connections are refused in Python alone",
+        print("anole-lab: no namespaces are allowed here; submissions' connections are refused in Python alone",
               file=sys.stderr)  # fmt: skip
     missing = [
         name for name, there in zip(("seccomp", "Landlock"), kernel_refuses(), strict=True) if not there
@@ -143,7 +160,7 @@ def _short(outcome: Outcome) -> str:
 def _notebooks(given: argparse.Namespace) -> int:
     given.folder.mkdir(parents=True, exist_ok=True)
     for lab in labs().values():
-        target = given.folder / f"{lab.folder.name}.ipynb"
+        target = _free(given.folder / f"{lab.folder.name}.ipynb")
         target.write_text(notebook(lab), encoding="utf-8")
         print(target)
     return 0

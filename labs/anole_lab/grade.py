@@ -34,16 +34,17 @@ class Grade:
 
     submission: Submission
     outcome: Outcome
+    #: Of the file that was checked; empty if it could not be read.
+    sha256: str
 
     def row(self) -> dict[str, object]:
         """A line of the CSV."""
         outcome = self.outcome
         score = "" if outcome.score is None else round(outcome.score, 4)
         error = _cell(outcome.error.splitlines()[0] if outcome.error else "")
-        digest = hashlib.sha256(self.submission.file.read_bytes()).hexdigest()
         values = (
             *(_cell(self.submission.student), self.submission.lab, outcome.passed, round(outcome.points, 3)),
-            *(outcome.met, outcome.of, score, outcome.seconds, error, digest),
+            *(outcome.met, outcome.of, score, outcome.seconds, error, self.sha256),
         )
         return dict(zip(COLUMNS, values, strict=True))
 
@@ -71,19 +72,25 @@ def grade(
 ) -> list[Grade]:
     """Checks all of them, `jobs` at a time; `told` hears of each as it is done. The order is that of the submissions."""
     handed_in = list(handed_in)
+
+    def graded(each: Submission) -> Grade:
+        try:
+            source = each.file.read_bytes()
+        except OSError as error:
+            return Grade(each, Outcome(each.lab, [], f"{each.file}: {error.strerror}", None, 0.0), "")
+        return Grade(each, sandboxed(each.lab, source, key), hashlib.sha256(source).hexdigest())
+
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        running = {pool.submit(sandboxed, each.lab, each.file, key): each for each in handed_in}
-        done = {}
+        running = [pool.submit(graded, each) for each in handed_in]
         for future in as_completed(running):
-            done[running[future]] = Grade(running[future], future.result())
-            told(done[running[future]])
-    return [done[each] for each in handed_in]
+            told(future.result())
+        return [future.result() for future in running]
 
 
 def write_csv(grades: Iterable[Grade], path: Path) -> None:
     """Writes the CSV beside its name first, so that one that is there is replaced as a whole."""
     beside = path.with_name(path.name + ".new")
-    with beside.open("w", newline="", encoding="utf-8") as file:
+    with beside.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(each.row() for each in grades)

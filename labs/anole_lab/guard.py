@@ -33,6 +33,10 @@ REFUSED = (
     "sys.remote_exec",
     "gc.get_objects",
     "gc.get_referrers",
+    "resource.prlimit",
+    "resource.setrlimit",
+    "fcntl.fcntl",
+    "fcntl.ioctl",
 )
 #: Events whose first argument is a path that is changed.
 CHANGES = (
@@ -47,7 +51,7 @@ CHANGES = (
 )
 
 
-#: Files that a submission may open for writing, each of at most `sandbox.FILE_BYTES`.
+#: Files that a submission may open for writing, each of at most `sandbox.FILE_BYTES`, and folders that it may make.
 FILES = 64
 
 
@@ -60,17 +64,21 @@ def close(folder: str) -> None:
     inside = os.path.realpath(folder) + os.sep
     opened = 0
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+    def count(more: bool) -> None:
         nonlocal opened
+        opened += more
+        if opened > FILES:
+            refuse(f"it writes more than {FILES} files and folders")
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = arguments
             writes = bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
             if writes and isinstance(path, (str, bytes)) and not _within(os.fsdecode(path), inside):
                 refuse(f"it opens {os.fsdecode(path)} for writing")
-            opened += writes
-            if opened > FILES:
-                refuse(f"it opens more than {FILES} files for writing")
+            count(writes)
         elif event in CHANGES:
+            count(event == "os.mkdir")
             for path in arguments[: 2 if event == "os.rename" else 1]:
                 if not _within(os.fsdecode(path), inside):
                     refuse(f"{event}: {path}")

@@ -1,7 +1,8 @@
 """What the kernel refuses a check's process, whatever its interpreter is talked into (Linux: seccomp, Landlock).
 
-No other program or process, no signal to one, no debugging; nothing is written outside of one folder; no TCP. Threads are
-allowed, which the QUIC transfers need. `guard` says the same earlier, with better words.
+No other program or process, no signal to one, no limit or priority of one, no debugging; nothing is written outside of one
+folder, and no memory is taken that the limit on the address space does not count; no TCP. Threads are allowed, which the QUIC
+transfers need. `guard` says the same earlier, with better words.
 
 The numbers are those of the kernel's headers: `linux/seccomp.h`, `linux/landlock.h`, `asm/unistd.h`.
 """
@@ -15,23 +16,30 @@ import platform
 import struct
 import sys
 
-#: Numbers of the system calls that are refused, by machine: (audit architecture, clone, clone3, the others).
+#: Numbers of the system calls that are refused, by machine: (audit architecture, those of which it depends on the arguments:
+#: clone, clone3, prlimit64, tgkill, fcntl, ioctl; the others).
 MACHINES = {
     "x86_64": (
-        0xC000003E, 56, 435,
+        0xC000003E, (56, 435, 302, 234, 72, 16),
         # fork vfork execve execveat kill tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal pidfd_open ptrace
         # process_vm_readv process_vm_writev unshare setns mount io_uring_setup bpf userfaultfd
-        (57, 58, 59, 322, 62, 200, 129, 297, 424, 434, 101, 310, 311, 272, 308, 165, 425, 321, 323),
+        # setrlimit setpriority sched_setparam sched_setscheduler sched_setattr sched_setaffinity ioprio_set
+        # memfd_create memfd_secret shmget mknod mknodat
+        (57, 58, 59, 322, 62, 200, 129, 297, 424, 434, 101, 310, 311, 272, 308, 165, 425, 321, 323,
+         160, 141, 142, 144, 314, 203, 251, 319, 447, 29, 133, 259),
     ),
     "aarch64": (
-        0xC00000B7, 220, 435,
-        (221, 281, 129, 130, 138, 240, 424, 434, 117, 270, 271, 97, 268, 40, 425, 280, 282),
+        0xC00000B7, (220, 435, 261, 131, 25, 29),
+        (221, 281, 129, 130, 138, 240, 424, 434, 117, 270, 271, 97, 268, 40, 425, 280, 282,
+         164, 140, 118, 119, 274, 122, 30, 279, 447, 194, 33),
     ),
 }  # fmt: skip
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 CLONE_THREAD = 0x10000
+#: Whom a file's signals go to, and which signal: F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP.
+FCNTL_OWNER, IOCTL_OWNER = (8, 10, 15), (0x8901, 0x8902)
 #: Numbers at and above this one are another ABI of the same machine (x32).
 FOREIGN_ABI = 0x40000000
 
@@ -96,8 +104,9 @@ def _seccomp(libc: ctypes.CDLL) -> bool:
     return bool(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, of, 0, 0) == 0)
 
 
-def _filter(architecture: int, clone: int, clone3: int, refused: tuple[int, ...]) -> bytes:
-    """The classic BPF program over `struct seccomp_data`: number at 0, architecture at 4, first argument at 16."""
+def _filter(architecture: int, depending: tuple[int, ...], refused: tuple[int, ...]) -> bytes:
+    """The classic BPF program over `struct seccomp_data`: number at 0, architecture at 4, arguments of 8 bytes from 16."""
+    clone, clone3, prlimit, tgkill, fcntl, ioctl = depending
     load, equal, at_least, any_of, answer = 0x20, 0x15, 0x35, 0x45, 0x06
     not_permitted, not_there = REFUSE | errno.EPERM, REFUSE | errno.ENOSYS
     lines = [
@@ -107,7 +116,17 @@ def _filter(architecture: int, clone: int, clone3: int, refused: tuple[int, ...]
         *((equal, 0, 1, clone3), (answer, 0, 0, not_there)),
         *((equal, 0, 4, clone), (load, 0, 0, 16), (any_of, 1, 0, CLONE_THREAD)),
         *((answer, 0, 0, not_permitted), (answer, 0, 0, ALLOW)),
+        # Limits are read (no new one, of 8 bytes) and not set.
+        *((equal, 0, 6, prlimit), (load, 0, 0, 32), (equal, 0, 2, 0), (load, 0, 0, 36), (equal, 1, 0, 0)),
+        *((answer, 0, 0, not_permitted), (answer, 0, 0, ALLOW)),
+        # The C library aborts by it.
+        *((equal, 0, 4, tgkill), (load, 0, 0, 16), (equal, 1, 0, os.getpid())),
+        *((answer, 0, 0, not_permitted), (answer, 0, 0, ALLOW)),
     ]
+    for number, commands in ((fcntl, FCNTL_OWNER), (ioctl, IOCTL_OWNER)):
+        lines += [(equal, 0, len(commands) + 3, number), (load, 0, 0, 24)]
+        lines += [(equal, len(commands) - place, 0, command) for place, command in enumerate(commands)]
+        lines += [(answer, 0, 0, ALLOW), (answer, 0, 0, not_permitted)]
     for number in refused:
         lines += [(equal, 0, 1, number), (answer, 0, 0, not_permitted)]
     lines.append((answer, 0, 0, ALLOW))

@@ -3,7 +3,8 @@
 The process begins in an empty folder that goes with it, without the environment of the parent. Before a submission is
 loaded, an audit hook (PEP 578, `guard`) refuses sockets that reach beyond this machine's loopback, processes, native code,
 and files outside of that folder for writing. Behind it the kernel refuses the same (`jail`): whoever gets past the hook
-meets seccomp and Landlock; where user namespaces are allowed, the process has a network of its own without any link.
+meets seccomp and Landlock; where user namespaces are allowed, the process has a network of its own without any link, and sees
+no process but its own.
 
 What is left: the check runs in the submission's process, so whoever digs in the interpreter can forge an outcome, and
 files that the grader may read can be read.
@@ -27,69 +28,67 @@ from .check import Outcome
 CPU_S, WALL_S = 30, 60
 #: Address space: NumPy and the simulator need half a gigabyte of it.
 MEMORY_BYTES = 2 << 30
-#: A file that is written, and what is kept of the output.
-FILE_BYTES = 4 << 20
+#: A file that is written, files that are open at a time, and what is kept of the output.
+FILE_BYTES, OPEN_FILES = 4 << 20, 256
 OUTPUT_BYTES = 64 << 10
 
 
-def sandboxed(lab: str, file: Path, key: str) -> Outcome:
+def sandboxed(lab: str, source: bytes, key: str) -> Outcome:
     """Checks a submission in a process of its own. What goes wrong there is in the outcome."""
-    with tempfile.TemporaryDirectory(prefix="anole-lab-") as folder:
-        inside = Path(folder) / file.name
+    try:
+        # What a submission leaves there may be such that it cannot be removed.
+        with tempfile.TemporaryDirectory(prefix="anole-lab-", ignore_cleanup_errors=True) as folder:
+            return _sandboxed(lab, source, key, Path(folder))
+    except Exception as error:
+        return _failed(lab, f"{type(error).__name__}: {error}")
+
+
+def _sandboxed(lab: str, source: bytes, key: str, folder: Path) -> Outcome:
+    inside = folder / f"lab{lab}.py"
+    inside.write_bytes(source)
+    # Without a name: nobody puts something else in their place.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as answer:
+        child = subprocess.Popen(
+            [*_apart(), sys.executable, "-I", "-B", "-c", _CHILD, lab, inside.name, str(answer.fileno())],
+            cwd=folder,
+            env={
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(folder),
+                "TMPDIR": str(folder),
+                # As many checks run at a time as there are processors.
+                "OPENBLAS_NUM_THREADS": "1",
+                "ANOLE_LAB_PATH": _search_path(),
+            },
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[answer.fileno()],
+            start_new_session=True,
+            preexec_fn=_limits,
+        )
         try:
-            shutil.copyfile(file, inside)
-        except OSError as error:
-            return _failed(lab, f"{file}: {error.strerror}")
-        answer = Path(folder) / "outcome.json"
-        command = [
-            *_without_network(),
-            sys.executable,
-            "-I",
-            "-B",
-            "-c",
-            _CHILD,
-            lab,
-            inside.name,
-            answer.name,
-        ]
-        with (Path(folder) / "output.txt").open("w+b") as output:
-            child = subprocess.Popen(
-                command,
-                cwd=folder,
-                env={
-                    "PATH": "/usr/bin:/bin",
-                    "HOME": folder,
-                    "TMPDIR": folder,
-                    # As many checks run at a time as there are processors.
-                    "OPENBLAS_NUM_THREADS": "1",
-                    "ANOLE_LAB_PATH": _search_path(),
-                },
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_limits,
-            )
-            try:
-                # Not an argument: other processes of the machine would see it.
-                child.communicate(key.encode(), timeout=WALL_S)
-            except subprocess.TimeoutExpired:
-                return _failed(lab, f"stopped after {WALL_S} s")
-            finally:
-                _end(child)
-            output.seek(0)
-            said = output.read(OUTPUT_BYTES).decode(errors="replace").strip()
+            # Not an argument: other processes of the machine would see it.
+            child.communicate(key.encode(), timeout=WALL_S)
+        except subprocess.TimeoutExpired:
+            return _failed(lab, f"stopped after {WALL_S} s")
+        finally:
+            _end(child)
+        output.seek(0)
+        said = output.read(OUTPUT_BYTES).decode(errors="replace").strip()
+        answer.seek(0)
         try:
-            return Outcome.from_json(answer.read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError):
+            return Outcome.from_json(answer.read().decode())
+        except Exception:
             return _failed(lab, _reason(child.returncode, said))
 
 
 def _reason(code: int, said: str) -> str:
     last = said.splitlines()[-1] if said else ""
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+    # The number of a signal, from here and from a shell.
+    ended = -code if code < 0 else code - 128
+    if ended in (signal.SIGXCPU, signal.SIGKILL):
         return f"stopped: more than {CPU_S} s of processor time, or killed for memory"
-    if code == -signal.SIGXFSZ:
+    if ended == signal.SIGXFSZ:
         return f"stopped: a file of more than {FILE_BYTES} bytes"
     return f"ended with status {code}{': ' + last if last else ''}"
 
@@ -103,6 +102,7 @@ def _limits() -> None:
         (resource.RLIMIT_CPU, CPU_S),
         (resource.RLIMIT_AS, MEMORY_BYTES),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(limit, (value, value))
@@ -118,10 +118,13 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 @cache
-def _without_network() -> tuple[str, ...]:
-    """A command that runs another one in a network of its own with loopback alone; nothing where that is not allowed."""
-    shell = 'ip link set lo up 2>/dev/null || true; exec "$@"'
-    wrapped = ("unshare", "--map-root-user", "--net", "--", "sh", "-c", shell, "sh")
+def _apart() -> tuple[str, ...]:
+    """A command that runs another one among processes of its own and in a network of its own, with loopback alone; nothing
+    where that is not allowed."""
+    # Not `exec`: the kernel spares the first process of a namespace most signals.
+    shell = 'ip link set lo up 2>/dev/null || true; "$@"; exit $?'
+    namespaces = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child")
+    wrapped = (*namespaces, "--", "sh", "-c", shell, "sh")
     try:
         tried = subprocess.run([*wrapped, "true"], capture_output=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -130,8 +133,8 @@ def _without_network() -> tuple[str, ...]:
 
 
 def network_is_cut() -> bool:
-    """Whether checks run in a network of their own; the audit hook refuses connections either way."""
-    return bool(_without_network())
+    """Whether checks run in namespaces of their own; the audit hook refuses connections either way."""
+    return bool(_apart())
 
 
 @cache
@@ -156,7 +159,7 @@ def _search_path() -> str:
     return os.pathsep.join([*sorted(here), *(path for path in sys.path if "site-packages" in path)])
 
 
-#: What the process runs. The answer goes to a file that is opened before the submission is loaded.
+#: What the process runs. The answer goes to a file that this process has opened for it.
 _CHILD = """
 import os, sys
 key = sys.stdin.read()
@@ -164,7 +167,7 @@ sys.path[:0] = os.environ.pop("ANOLE_LAB_PATH").split(os.pathsep)
 lab, submission, answer = sys.argv[1:]
 from anole_lab import guard, jail
 from anole_lab.check import check
-with open(answer, "w", encoding="utf-8") as out:
+with open(int(answer), "w", encoding="utf-8") as out:
     jail.lock(os.getcwd())
     guard.close(os.getcwd())
     out.write(check(lab, submission, key=key).json())

@@ -16,7 +16,7 @@ from anole_lab.cli import main
 from anole_lab.grade import Submission, grade, leaderboard, submissions, write_csv
 from anole_lab.lab import load
 from anole_lab.notebook import notebook
-from anole_lab.sandbox import kernel_refuses, sandboxed
+from anole_lab.sandbox import kernel_refuses, network_is_cut, sandboxed
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
 NUMBERS = ["01", "02", "03", "04", "05", "06"]
@@ -93,6 +93,26 @@ def test_a_notebook_runs(number, tmp_path):
 #: It forks in C, of which no audit event tells.
 FORK_EXEC = "from multiprocessing.util import spawnv_passfds as spawn; spawn(b'/bin/true', [b'true'], [])"
 
+#: Both end the grader where they are not refused.
+LIMITS = "import os, resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))"
+SIGNALS = """
+import fcntl, os
+ends = os.pipe()
+fcntl.fcntl(ends[0], fcntl.F_SETOWN, os.getppid())
+fcntl.fcntl(ends[0], 10, 9)
+fcntl.fcntl(ends[0], fcntl.F_SETFL, os.O_ASYNC)
+os.write(ends[1], b"x")
+"""
+#: Writes the outcome itself.
+ANSWERS = """
+import json, os, sys
+fields = {"lab": "01", "rows": [], "error": "", "score": 1.0, "seconds": 1.0}
+new = %s
+text = new if isinstance(new, str) else json.dumps(fields | new)
+os.write(int(sys.argv[3]), text.encode())
+os._exit(0)
+"""
+
 HARMFUL = {
     "loops": ("while True: pass", "processor time"),
     "allocates": ("x = bytearray(10 << 30)", "MemoryError"),
@@ -108,24 +128,34 @@ HARMFUL = {
     "writes many": ("for n in range(100): open(str(n), 'w')", "more than 64 files"),
     "moves": ("import os; open('x', 'w').close(); os.rename('x', '{folder}/evil')", "not allowed"),
     "removes": ("import os; os.remove('{folder}/kept')", "not allowed"),
+    "ends": ("import sys; sys.exit(0)", "SystemExit"),
+    "limits another": (LIMITS, "not allowed"),
+    "signals another": (SIGNALS, "not allowed"),
+    "makes folders": ("import os\nfor n in range(1500): os.mkdir('d'); os.chdir('d')", "more than 64 files"),
+    "holds memory elsewhere": ("import os; os.memfd_create('x')", "Operation not permitted"),
+    "opens many": ("import os\nwhile True: os.pipe()", "Too many open files"),
+    "sees others": ("import os; raise ValueError(f'process {os.getpid()}')", "process 3"),
+    "answers": (ANSWERS % "{'score': 'high'}", "status 0"),
+    "answers deeply": (ANSWERS % "'[' * 200000", "status 0"),
+    "raises what is no text": ("raise ValueError(chr(0xD800))", "ValueError"),
 }
 
 
 @pytest.mark.parametrize("what", HARMFUL)
 def test_what_does_harm_is_stopped_and_told(what, tmp_path, monkeypatch):
     monkeypatch.setattr("anole_lab.sandbox.CPU_S", 3)
+    if what == "sees others" and not network_is_cut():
+        pytest.skip("no namespaces here")
     text, told = HARMFUL[what]
     (tmp_path / "kept").write_text("kept")
-    file = tmp_path / "lab01.py"
-    file.write_text(text.replace("{folder}", str(tmp_path)))
-    outcome = sandboxed("01", file, "key")
+    outcome = sandboxed("01", text.replace("{folder}", str(tmp_path)).encode(), "key")
     assert not outcome.passed and outcome.points == 0
     assert told in outcome.error, outcome.error
-    assert sorted(os.listdir(tmp_path)) == ["kept", "lab01.py"]
+    assert os.listdir(tmp_path) == ["kept"]
 
 
 BEYOND_PYTHON = """
-import os, subprocess, sys, threading, socket
+import fcntl, os, resource, subprocess, sys, threading, socket
 sys.path.insert(0, {package!r})
 import jail
 print(jail.lock(os.getcwd()))
@@ -136,6 +166,14 @@ for what in (
     lambda: os.execv("/bin/true", ["true"]),
     lambda: subprocess.run(["true"]),
     lambda: os.kill(os.getppid(), 0),
+    lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (9, 9)),
+    lambda: fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid()),
+    lambda: fcntl.fcntl(0, 10, 9),
+    lambda: fcntl.ioctl(0, 0x8901, b"1234"),
+    lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 9),
+    lambda: os.sched_setaffinity(os.getppid(), [0]),
+    lambda: os.memfd_create("x"),
+    lambda: os.mkfifo("fifo"),
     lambda: socket.create_connection(("127.0.0.1", 9)),
     lambda: open({outside!r}, "w"),
     lambda: os.remove({outside!r}),
@@ -149,6 +187,8 @@ for what in (
 # And this is what labs need.
 open("inside", "w").close()
 os.remove("inside")
+fcntl.fcntl(0, fcntl.F_GETFL)
+resource.prlimit(0, resource.RLIMIT_CPU)
 thread = threading.Thread(target=print, args=("thread",))
 thread.start()
 thread.join()
@@ -169,7 +209,7 @@ def test_the_kernel_refuses_what_gets_past_the_hook(tmp_path):
     code = BEYOND_PYTHON.format(package=package, outside=str(outside))
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     lines = done.stdout.splitlines()
-    assert lines == ["(True, True)", *10 * ["refused"], "thread", "all"], done.stdout + done.stderr
+    assert lines == ["(True, True)", *18 * ["refused"], "thread", "all"], done.stdout + done.stderr
     assert outside.read_text() == "kept" and sorted(os.listdir(tmp_path)) == ["folder", "outside"]
 
 
@@ -181,15 +221,17 @@ def test_a_class_is_graded(tmp_path):
     (tmp_path / "eve" / "lab06.py").symlink_to(SOLUTIONS / "lab06.py")
     handed_in = submissions(tmp_path)
     assert [each.student for each in handed_in] == ["=bob", "ada"]
-    grades = grade(handed_in, "key")
-    assert [each.outcome.passed for each in grades] == [False, True]
+    gone = Submission("\udcff", "06", tmp_path / "gone" / "lab06.py")
+    grades = grade([*handed_in, gone], "key")
+    assert [each.outcome.passed for each in grades] == [False, True, False]
     board = leaderboard(grades)
     assert [entry["student"] for entry in board] == ["ada", "=bob"] and board[0]["rank"] == 1
     write_csv(grades, tmp_path / "grades.csv")
     lines = (tmp_path / "grades.csv").read_text().splitlines()
-    assert (
-        len(lines) == 3 and lines[1].startswith("'=bob,06,False,") and lines[2].startswith("ada,06,True,1.0,")
-    )
+    assert [line.split(",")[:3] for line in lines[1:]] == [
+        ["'=bob", "06", "False"], ["ada", "06", "True"], ["\\udcff", "06", "False"],
+    ]  # fmt: skip
+    assert "No such file" in lines[3]
 
 
 def test_the_key_decides_in_a_process_of_its_own_as_here():
@@ -209,9 +251,21 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "lab01.py").write_text((SOLUTIONS / "lab01.py").read_text())
     assert main(["check", "1", "--json"]) == 0 and json.loads(capsys.readouterr().out)["error"] == ""
     assert main(["grade", ".", "--key", "k"]) == 2 and "STUDENT/labNN.py" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        main(["check", "9"])
-    assert "there are 01" in capsys.readouterr().err
+    assert main(["grade", ".", "--key", "k", "--out", "no/g.csv"]) == 2
+    assert "no folder no" in capsys.readouterr().err
+    assert main(["notebooks", "books"]) == 0 and main(["notebooks", "books"]) == 2
+    assert "already" in capsys.readouterr().err
+    (tmp_path / "lab01.py").write_text("import sys; sys.exit(0)")
+    assert main(["check", "1"]) == 1 and "SystemExit: 0" in capsys.readouterr().out
+    (tmp_path / "lab01.py").write_text("raise ValueError(chr(0xD800))")
+    assert main(["check", "1"]) == 1 and r"ValueError: \ud800" in capsys.readouterr().out
+    for wrong, told in (
+        (["check", "9"], "there are 01"),
+        (["grade", ".", "--key", "k", "--jobs", "-1"], "--jobs"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(wrong)
+        assert told in capsys.readouterr().err
 
 
 def test_what_is_missing_is_named():
