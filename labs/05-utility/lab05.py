@@ -45,5 +45,5 @@ class Prober(anole_ccp.Algorithm):
         lost = report.lost * self.mss
         self.value = utility(mbps, slope(report), lost / max(lost + report.acked, 1))
         # TODO: `self.value` belongs to the probe `self.before`. Keep the values of a probe up and a probe down, compare
-        # them, and move the rate. At the start, let the rate double while that pays.
+        # them, and move the rate. At the start, let the rate grow by half while that pays.
         return self.hold(0, rtt_s) | {"interval_us": max(1.2 * report.min_rtt_us, 10_000)}
