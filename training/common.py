@@ -96,6 +96,8 @@ def parse(kind: type[Any], argv: Sequence[str] | None, text: str) -> Any:
         fail(f"--seed must be at least 0 and below {VALIDATION_SEED}, where the validation's links begin")
     if args.envs < 1 or args.threads < 1 or args.workers < 1:
         fail("--envs, --threads and --workers must be at least 1")
+    if args.checkpoints < 1 or args.validation_envs < 1 or args.validation_steps < 1:
+        fail("--checkpoints, --validation-envs and --validation-steps must be at least 1")
     return args
 
 

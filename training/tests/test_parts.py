@@ -56,6 +56,13 @@ def test_an_episodes_end_ends_what_a_reward_remembers() -> None:
     assert found.ravel().tolist() == pytest.approx([0.0, -0.5, 0.0])
 
 
+@pytest.mark.parametrize("flag", ["--envs", "--checkpoints", "--validation-envs", "--validation-steps"])
+def test_a_run_without_flows_or_validations_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        common.parse(libra.LibraArguments, [flag, "0"], "")
+    assert flag in capsys.readouterr().err
+
+
 def test_advantages_stop_at_an_end_and_take_the_next_state_for_the_last() -> None:
     args = common.parse(libra.LibraArguments, ["--gamma", "0.5", "--lam", "0.5"], "")
     rewards = torch.tensor([[1.0], [2.0], [3.0]])
