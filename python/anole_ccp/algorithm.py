@@ -99,12 +99,17 @@ class Algorithm:
 
     @classmethod
     def programs(cls) -> list[Program]:
-        """The fold programs, compiled. Raises ValueError for one that does not compile, with the line."""
+        """The fold programs, compiled. Raises ValueError for one that does not compile, with the line, and for two of one
+        name."""
         given = cls.program
         several = [given] if isinstance(given, (str, Path, Program)) else list(given)
         own = cls.name or cls.__name__
         names = [own if len(several) == 1 else f"{own}-{number}" for number in range(1, 1 + len(several))]
-        return [_compiled(one, name) for one, name in zip(several, names, strict=True)]
+        programs = [_compiled(one, name) for one, name in zip(several, names, strict=True)]
+        for number, program in enumerate(programs):
+            if program.name in [before.name for before in programs[:number]]:
+                raise ValueError(f"{own}: two programs are named {program.name}; a name chooses one of them")
+        return programs
 
 
 def _compiled(given: str | Path | Program, name: str) -> Program:

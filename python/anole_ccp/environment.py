@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _anole
 from .ranges import Ranges
+from .running import _seed
 from .schema import Schema
 from .schema import load as load_schema
 
@@ -64,17 +65,19 @@ class VectorEnv:
         self.ranges = Ranges.named(ranges) if isinstance(ranges, str) else ranges
         if episode_s is not None:
             self.ranges = self.ranges.replace(duration_s=float(episode_s))
-        if seed < 0 or (threads or 0) < 0:
-            raise ValueError(f"seed = {seed}, threads = {threads}: neither is below 0")
+        if n < 1:
+            raise ValueError(f"n = {n}: give at least 1")
+        if (threads or 0) < 0:
+            raise ValueError(f"threads = {threads}: give at least 1")
         self.num_envs = n
         self.threads = threads or os.cpu_count() or 1
-        self.seed = seed
+        self.seed = _seed(seed)
         self.params = dict(params or {})
         self.final_obs: Floats = np.zeros((n, self.schema.inputs), np.float32)
         self._window: Floats = np.zeros(n, np.float32)
         self._episodes = [0] * n
         self._peer: bytes | None = None
-        self._simulations = self._start()
+        self._simulations: _anole.Simulations | None = self._start()
         self._fresh = True
         self._running = False
 
@@ -101,11 +104,12 @@ class VectorEnv:
         """Begins the first episode of every environment and returns the first observations. A second call leaves
         the episodes that run and begins the next ones; with a `seed`, the first ones of that seed."""
         if seed is not None:
+            seed = _seed(seed)
             self._fresh = self._fresh and seed == self.seed and not any(self._episodes)
             self.seed, self._episodes = seed, [0] * self.num_envs
         elif not self._fresh:
             self._episodes = [episode + 1 for episode in self._episodes]
-        if not self._fresh:
+        if not self._fresh or self._simulations is None:
             self._simulations = self._start()
         self._fresh, self._running = False, True
         return self._round(None)[0]
@@ -113,8 +117,8 @@ class VectorEnv:
     def set_peer(self, policy: bytes) -> None:
         """Gives the flows that `ranges.own_flows` adds the policy in these bytes (`policy_file.content`), from each
         environment's next episode on. Before, they run the shipped policy of the schema, or one whose weights are
-        all zero. Raises ValueError for what is no policy file of this schema."""
-        self._simulations.set_peer(policy)
+        all zero. Raises ValueError for what is no policy file of this schema, RuntimeError after `close`."""
+        self._open().set_peer(policy)
         self._peer = policy
 
     def step(self, actions: ArrayLike) -> tuple[Floats, Floats, NDArray[np.bool_]]:
@@ -130,8 +134,13 @@ class VectorEnv:
         return self._round(actions)
 
     def _round(self, actions: Floats | None) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        obs, stats, done, self.final_obs, self._window, self._episodes = self._simulations.round(actions)
+        obs, stats, done, self.final_obs, self._window, self._episodes = self._open().round(actions)
         return obs, stats, done
+
+    def _open(self) -> _anole.Simulations:
+        if self._simulations is None:
+            raise RuntimeError("the environment is closed; reset() starts it again")
+        return self._simulations
 
     def window(self) -> Floats:
         """Congestion windows in force at the present questions, bytes, [n]."""
@@ -139,9 +148,7 @@ class VectorEnv:
 
     def close(self) -> None:
         """Ends the simulations; the next `reset` starts them again."""
-        if self._running:
-            del self._simulations
-            self._running = self._fresh = False
+        self._simulations, self._running = None, False
 
 
 class TapEnv(VectorEnv):

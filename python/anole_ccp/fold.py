@@ -15,12 +15,20 @@ The language, its registers and its pitfalls are those of `docs/fold-programs.md
 from __future__ import annotations
 
 import dataclasses
+from typing import NoReturn
 
 from .program import Program
 
 
+class _Expression:
+    """What is worked out in the datapath, and has no value here."""
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("combine conditions with & and |, not with and, or, not, or a < b < c")
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Number:
+class Number(_Expression):
     """An expression that is a number."""
 
     text: str
@@ -43,6 +51,11 @@ class Number:
     def __lt__(self, other: Number | int) -> Truth:
         return Truth(f"(< {self.text} {_text(other)})")
 
+    def __eq__(self, other: object) -> NoReturn:
+        raise TypeError("== gives no condition: write a.equals(b)")
+
+    __hash__ = object.__hash__
+
     def equals(self, other: Number | int) -> Truth:
         """Whether the two are the same number."""
         return Truth(f"(== {self.text} {_text(other)})")
@@ -57,7 +70,7 @@ class Number:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Truth:
+class Truth(_Expression):
     """An expression that is true or false."""
 
     text: str

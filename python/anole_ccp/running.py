@@ -282,7 +282,7 @@ def suite(
     drawn = Ranges.named(ranges) if isinstance(ranges, str) else ranges
     if duration_s is not None:
         drawn = drawn.replace(duration_s=float(duration_s))
-    over = [Scenario._of(_anole.Scenario.drawn(drawn.json(), seed, number)) for number in range(links)]
+    over = [Scenario._of(_anole.Scenario.drawn(drawn.json(), _seed(seed), number)) for number in range(links)]
     runs = [
         result._run
         for result in _all([(link, alg, link.seed) for alg in algs for link in over], threads, progress)

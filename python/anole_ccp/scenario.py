@@ -80,11 +80,20 @@ class Scenario:
             return self
         if not self.toml:
             raise ValueError(f"{self.name} was drawn at random and has no text to change")
-        made = type(self).__new__(type(self))
-        made.file, made.toml, made.folder = self.file, self.toml, self.folder
-        made.set = [*self.set, *_changes(changes)]
-        made._scenario = _anole.Scenario(made.toml, made.file, made.set, made._trace)
+        return self._made(self.file, self.toml, self.folder, [*self.set, *_changes(changes)])
+
+    @classmethod
+    def _made(cls, file: str, toml: str, folder: Path, changes: list[str]) -> Scenario:
+        made = cls.__new__(cls)
+        made.file, made.toml, made.folder, made.set = file, toml, folder, changes
+        made._scenario = _anole.Scenario(toml, file, changes, made._trace)
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its text travels to other processes, and is read again there."""
+        if not self.toml:
+            raise TypeError(f"{self.name} was drawn at random and has no text to pickle")
+        return type(self)._made, (self.file, self.toml, self.folder, self.set)
 
     @classmethod
     def _of(cls, checked: _anole.Scenario) -> Scenario:

@@ -106,7 +106,9 @@ def test_cross_traffic_and_late_starts_are_seen():
         ({"ranges": "everything"}, "no ranges are named"),
         ({"ranges": SHORT.replace(rtt_ms=(0.0, 5.0))}, "rtt_ms"),
         ({"n": 0}, "n = 0"),
+        ({"n": -1}, "n = -1"),
         ({"seed": -1}, "seed = -1"),
+        ({"seed": 2**64}, "seed = 18446744073709551616"),
         ({"threads": -1}, "threads = -1"),
         ({"params": {"no_such": 1.0}}, "no_such"),
         ({"ranges": SHORT.replace(cross_flows=(0, 1), cross_algs=("bbr", "cubi"))}, "cross_algs: .*cubic"),
@@ -126,6 +128,26 @@ def test_wrong_calls_are_refused():
         environment.step(np.zeros((3, 2)))
     # NaN is an answer that the algorithm has to cope with.
     environment.step(np.full((3, 1), np.nan))
+    before = environment.reset(seed=1)
+    with pytest.raises(ValueError, match="seed = -1"):
+        environment.reset(seed=-1)
+    assert environment.seed == 1 and not np.array_equal(environment.reset(), before)
+
+
+def simulations() -> int:
+    """Threads of this process that simulate."""
+    return sum(b"simulation" in task.read_bytes() for task in Path("/proc/self/task").glob("*/comm"))
+
+
+def test_a_closed_environment_has_no_threads_and_starts_again():
+    before = simulations()
+    environment = env()
+    assert simulations() == before + 3
+    environment.close()
+    assert simulations() == before
+    with pytest.raises(RuntimeError, match=r"reset\(\)"):
+        environment.set_peer(b"")
+    assert equal(rollout(environment), rollout(env()))
 
 
 @pytest.mark.parametrize("algorithm", ["cubic", "bbr", "reno"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import signal
 import subprocess
 import sys
@@ -112,6 +113,8 @@ def test_scenarios_of_every_kind(tmp_path):
         ),
         (lambda: sweep(SHORT, "cubic", set="duration_s=1").rows[0].figure("thruput"), "known are start_s"),
         (lambda: suite(["cubic"], links=0), "at least 1"),
+        (lambda: suite(["cubic"], links=1, seed=2**64), "give a number from 0"),
+        (lambda: simulate(SHORT, type("Twice", (Algorithm,), {"program": ["reno", "reno"]})), "two programs"),
         (lambda: Program("no-such"), "known are"),
         (lambda: Program("(def (x 0))(when true (:= y"), "program:1:"),
     ],
@@ -128,6 +131,10 @@ def test_nonsense_is_refused_with_the_reason(make, reason):
         (lambda: simulate(SHORT, dict), "derived from anole_ccp.Algorithm"),
         (lambda: anole_ccp.transfer(Fixed(), SHORT), "the class Fixed itself"),
         (lambda: anole_ccp.serve("cubic", "/tmp/none.sock"), "give a class"),
+        (lambda: fold.MICROS > 1 and fold.TRUE, "combine conditions with & and |"),
+        (lambda: 1 < fold.MICROS < 9, "combine conditions with & and |"),
+        (lambda: not fold.CWND, "combine conditions with & and |"),
+        (lambda: fold.MICROS == 3, r"a\.equals\(b\)"),
         (lambda: Scenario(3), "3 is no scenario"),
         (lambda: Scenario(link="x"), "link = 'x': give a dictionary"),
         (lambda: Scenario(link=LINK | {"random_loss": None}), "None is no value"),
@@ -267,6 +274,17 @@ def test_a_scenario_is_changed_and_swept_over():
     assert simulate(SHORT, "cubic", set=["duration_s=2"]).flow.series.time_s.size == 20
     rows = sweep(SHORT, ["cubic"], vary={"bottleneck.capacity_mbps": [2, 4]}, set=["duration_s=2"]).rows
     assert [round(row.figure("throughput_mbps").mean) for row in rows] == [2, 4]
+
+
+def test_a_scenario_is_pickled_and_one_without_a_text_says_why_not():
+    scenario = anole_ccp.Scenario(
+        link={"capacity_mbps": 20, "one_way_delay_ms": 10, "buffer_bdp": 1}, duration_s=3
+    )
+    again = pickle.loads(pickle.dumps(scenario.changed(["seed=7"])))
+    assert (again.duration_s, again.seed, again.toml) == (3.0, 7, scenario.toml)
+    drawn = anole_ccp.Scenario._of(anole_ccp._anole.Scenario.drawn(anole_ccp.Ranges().json(), 1, 0))
+    with pytest.raises(TypeError, match="no text to pickle"):
+        pickle.dumps(drawn)
 
 
 def test_a_suite_compares_with_the_first():
