@@ -36,7 +36,12 @@ class Stop:
 
 
 def serve(
-    algorithm: type[Algorithm], socket: str | Path, *, seconds: float | None = None, stop: Stop | None = None
+    algorithm: type[Algorithm],
+    socket: str | Path,
+    *,
+    seconds: float | None = None,
+    seed: int = 1,
+    stop: Stop | None = None,
 ) -> Served:
     """Lets `algorithm` govern the flows of datapaths that are given this socket, such as real QUIC transfers:
 
@@ -49,10 +54,10 @@ def serve(
         iperf3 -c HOST -C anole_ccp
 
     until `seconds` are over, `stop` is set, or Ctrl-C comes. It makes the socket, for this user alone, and removes it.
-    An exception of the algorithm ends it and comes out; the flows go on under their datapath's own CUBIC. Raises
-    OSError where the socket cannot be bound.
+    The flows' seeds follow from `seed`. An exception of the algorithm ends it and comes out; the flows go on under their
+    datapath's own CUBIC. Raises OSError where the socket cannot be bound.
     """
-    flows, reports = _anole.serve(own(algorithm), str(socket), seconds, (stop or Stop())._stop)
+    flows, reports = _anole.serve(own(algorithm), str(socket), seconds, _seed(seed), (stop or Stop())._stop)
     return Served(flows, reports)
 
 
@@ -67,7 +72,8 @@ def transfer(
     `simulate`), and returns what was measured.
 
     Client, server and the scenario's links are in this process, over loopback: packets wait, are delayed and lost as
-    in `simulate`, in real time. The scenario has one flow. What a sender cannot see is not in the result: one-way
+    in `simulate`, in real time. The scenario has one flow, which sends all it can from the start on: `start_s`, `bytes`,
+    `app_mbps`, `ecn` and preferences are refused with ValueError. What a sender cannot see is not in the result: one-way
     delays, the queue over time. An exception of the algorithm ends it and comes out. Figures differ a little from run to
     run, as with any real packets.
 

@@ -8,15 +8,17 @@ use crate::algorithm::{Failure, Made};
 use crate::simulate::Stop;
 use anole_algorithms::session::{Reply, Session};
 use anole_algorithms::{Commands, FlowInfo};
-use anole_datapath::wire::{self, CreateMessage, Message};
+use anole_datapath::wire::{self, CreateMessage, MAX_MSS_BYTES, Message};
 use anole_model::{Bounds, Time};
 use anole_programs::Installed;
-use anole_sim::plan::Custom;
+use anole_sim::plan::{Custom, algorithm_seed};
+use nix::sys::socket::{MsgFlags, UnixAddr, sendto};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ pub fn serve(
     own: &Bound<'_, PyAny>,
     socket: PathBuf,
     seconds: Option<f64>,
+    seed: u64,
     stop: &Stop,
 ) -> PyResult<(u64, u64)> {
     let failure = Failure::default();
@@ -50,7 +53,7 @@ pub fn serve(
     let served = py.detach(|| {
         let started = Instant::now();
         let over = || seconds.is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
-        answer_until(&bound, custom, &failure, &|| over() || stop.is_set())
+        answer_until(&bound, custom, seed, &failure, &|| over() || stop.is_set())
     });
     match failure.take() {
         Some(error) => Err(error),
@@ -58,14 +61,16 @@ pub fn serve(
     }
 }
 
-/// Answers with `custom` until it is `over`, or there is a failure, a signal among them.
+/// Answers with `custom` until it is `over`, or there is a failure, a signal among them; flows have their seeds of `seed`,
+/// as in a simulation.
 pub fn answer_until(
     bound: &Socket,
     custom: Custom,
+    seed: u64,
     failure: &Failure,
     over: &dyn Fn() -> bool,
 ) -> io::Result<(u64, u64)> {
-    let mut agent = Agent::new(custom);
+    let mut agent = Agent::new(custom, seed);
     let started = Instant::now();
     let mut buffer = vec![0; DATAGRAM];
     while !over() && !failure.is_there() {
@@ -117,7 +122,8 @@ impl Socket {
 
     /// A peer that has gone or does not read misses it, and its flows fall back.
     fn send(&self, peer: &Path, message: &[u8]) {
-        let _ = self.socket.send_to(message, peer);
+        let Ok(address) = UnixAddr::new(peer) else { return };
+        let _ = sendto(self.socket.as_raw_fd(), message, &address, MsgFlags::MSG_DONTWAIT);
     }
 }
 
@@ -130,6 +136,7 @@ impl Drop for Socket {
 /// Sessions by peer and flow.
 struct Agent {
     custom: Custom,
+    seed: u64,
     installed: Installed,
     sessions: HashMap<(PathBuf, u32), Session>,
     flows: u64,
@@ -137,9 +144,9 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(custom: Custom) -> Agent {
+    fn new(custom: Custom, seed: u64) -> Agent {
         let installed = custom.programs.iter().fold(Installed::default(), Installed::with);
-        Agent { custom, installed, sessions: HashMap::new(), flows: 0, reports: 0 }
+        Agent { custom, seed, installed, sessions: HashMap::new(), flows: 0, reports: 0 }
     }
 
     fn counts(&self) -> (u64, u64) {
@@ -179,11 +186,13 @@ impl Agent {
         create: &CreateMessage,
         send: &mut dyn FnMut(&[u8]),
     ) {
-        if self.sessions.len() >= MAX_FLOWS && !self.sessions.contains_key(&key) {
+        let full = self.sessions.len() >= MAX_FLOWS && !self.sessions.contains_key(&key);
+        if full || !(1..=MAX_MSS_BYTES).contains(&create.mss) {
             return;
         }
         let init_cwnd = Bounds::DEFAULT.cwnd(create.init_cwnd.into(), create.mss);
-        let algorithm = (self.custom.make)(FlowInfo { mss: create.mss, init_cwnd }, self.flows);
+        let seed = algorithm_seed(self.seed, self.flows as usize);
+        let algorithm = (self.custom.make)(FlowInfo { mss: create.mss, init_cwnd }, seed);
         self.flows += 1;
         self.sessions.insert(key.clone(), Session::new(algorithm));
         self.answer(&key, |session| session.start(now), send);

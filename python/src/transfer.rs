@@ -19,7 +19,7 @@ use anole_quic::{
     AlgorithmName, Amount, ClientOptions, CongestionControl, DatagramSize, Reading, RttSample, Server,
     ServerOptions, Transfer,
 };
-use anole_sim::plan::Custom;
+use anole_sim::plan::{Choice, Custom, resolve};
 use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
 use anole_sim::scenario::Scenario as Checked;
 use anole_sim::{SERIES_STEP, histogram::Histogram};
@@ -49,10 +49,7 @@ pub fn transfer(
     stop: &Stop,
 ) -> PyResult<Run> {
     let scenario = &scenario.0;
-    if scenario.flows.len() != 1 {
-        let message = format!("the scenario has {} flows; a transfer has one", scenario.flows.len());
-        return Err(PyValueError::new_err(message));
-    }
+    check(scenario).map_err(PyValueError::new_err)?;
     let bytes = scenario.full_packet() - UDP_HEADER_BYTES;
     let datagram =
         u16::try_from(bytes).ok().filter(|_| DATAGRAM_BYTES.contains(&bytes)).ok_or_else(|| {
@@ -66,7 +63,7 @@ pub fn transfer(
     let failure = Failure::default();
     let custom = match own {
         Some(own) => Made::read(own)?.custom(&failure),
-        None => known(scenario, &alg.unwrap_or_default(), policy, seed).map_err(PyValueError::new_err)?,
+        None => known(scenario, &alg.unwrap_or_default(), policy).map_err(PyValueError::new_err)?,
     };
     let alg = custom.name.clone();
     let run = py.detach(|| -> Result<RunResult, String> {
@@ -75,7 +72,7 @@ pub fn transfer(
         let bound = Socket::bind(&path).map_err(text)?;
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let agent = scope.spawn(|| answer_until(&bound, custom, &failure, &|| done.load(Relaxed)));
+            let agent = scope.spawn(|| answer_until(&bound, custom, seed, &failure, &|| done.load(Relaxed)));
             let over = || stop.is_set() || failure.is_there();
             let sent = Sender { scenario, datagram, seed, over: &over, failure: &failure }.send(&path, alg);
             done.store(true, Relaxed);
@@ -89,18 +86,47 @@ pub fn transfer(
     }
 }
 
-/// An algorithm of the registry, as this module's agent runs it.
-fn known(scenario: &Checked, alg: &str, policy: Option<String>, seed: u64) -> Result<Custom, String> {
+/// Refuses what only a simulation does.
+fn check(scenario: &Checked) -> Result<(), String> {
+    let [flow] = scenario.flows.as_slice() else {
+        return Err(format!("the scenario has {} flows; a transfer has one", scenario.flows.len()));
+    };
+    if !flow.under_test {
+        return Err(format!("scenario \"{}\" has no flow under test; add under_test = true", scenario.name));
+    }
+    let simulated = [
+        (flow.app.is_some(), "app_mbps"),
+        (flow.ecn, "ecn"),
+        (!flow.preferences.is_empty(), "preferences"),
+        (flow.bytes.is_some() || flow.drawn.is_some(), "bytes"),
+        (flow.start != Time::ZERO, "start_s"),
+    ];
+    match simulated.iter().find(|(asked, _)| *asked) {
+        None => Ok(()),
+        Some((_, key)) => Err(format!(
+            "scenario \"{}\" has {key}, which only `simulate` knows: a transfer sends all it can from the start on; leave it out",
+            scenario.name
+        )),
+    }
+}
+
+/// An algorithm of the registry, as this module's agent runs it; its slots are those of a simulation.
+fn known(scenario: &Checked, alg: &str, policy: Option<String>) -> Result<Custom, String> {
     let refused = |reason: BuildError| format!("alg: {alg}: {reason}");
+    let choice = Choice { alg: Some(alg.to_string()), classic: None, policy };
+    let resolved =
+        resolve(scenario, &choice).map_err(|error| error.to_string().trim_start_matches("--").to_string())?;
+    let Choice { classic, policy, .. } = resolved.into_iter().next().unwrap_or_default();
     let spec = anole_algorithms::find(alg).map_err(|reason| format!("alg: {reason}"))?;
     let loader = Loader::new(BackendSettings::default(), Serving::Immediate).map_err(text)?;
     let flow = FlowInfo { mss: scenario.mss, init_cwnd: scenario.mss };
     let (policies, params) = (Arc::new(loader), scenario.params.clone());
-    let build = Build { flow, classic: None, policy, policies, params, seed };
+    let build = Build { flow, classic, policy, policies, params, seed: 0 };
     spec.build(&build).map_err(refused)?;
-    // It has just been built, and a flow's sizes are no reason to refuse it.
-    let make =
-        move |flow, _| spec.build(&Build { flow, ..build.clone() }).unwrap_or_else(|_| Box::new(Silent));
+    // It has just been built, and neither a flow's sizes nor its seed are a reason to refuse it.
+    let make = move |flow, seed| {
+        spec.build(&Build { flow, seed, ..build.clone() }).unwrap_or_else(|_| Box::new(Silent))
+    };
     Ok(Custom { name: alg.to_string(), programs: spec.programs.to_vec(), make: Arc::new(make) })
 }
 
@@ -121,12 +147,21 @@ struct Sender<'a> {
     failure: &'a Failure,
 }
 
+/// Counters so far.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    /// On the wire, at the receiver.
+    wire_bytes: u64,
+    /// Payload there.
+    payload_bytes: u64,
+    sender: Reading,
+}
+
 /// What was counted.
 struct Counted {
     started: Instant,
     lasted: Duration,
-    delivered_payload: u64,
-    readings: Vec<(u64, Reading)>,
+    readings: Vec<Counts>,
     samples: Vec<RttSample>,
     record: Record,
 }
@@ -152,7 +187,7 @@ impl Sender<'_> {
             async move { server.run(tokio::sync::mpsc::unbounded_channel().0).await }
         });
         let network = EmulatedNetwork::of(self.scenario, self.seed);
-        let options = EmulatorOptions { epoch: Instant::now(), warmup: Dur::ZERO };
+        let options = EmulatorOptions { epoch: Instant::now(), warmup: self.scenario.warmup };
         let emulator = Emulator::start(network, ports, options).map_err(text)?;
         let (sender, samples) = mpsc::channel();
         let client = ClientOptions {
@@ -166,16 +201,22 @@ impl Sender<'_> {
         let transfer = Transfer::connect(client, &control).await.map_err(text)?;
         let (meter, counts) = (transfer.meter(), emulator.counts(0));
         let started = Instant::now();
-        let amount = Amount::Time(Duration::from_nanos(self.scenario.duration.as_nanos()));
+        let stop = self.scenario.flows[0].stop.since(Time::ZERO);
+        let amount = Amount::Time(Duration::from_nanos(stop.as_nanos()));
         let mut sending = tokio::spawn(transfer.run(amount));
         let step = Duration::from_nanos(SERIES_STEP.as_nanos());
         let mut ticks = tokio::time::interval_at((started + step).into(), step);
-        let mut readings = vec![(counts.delivered_bytes(), meter.read())];
+        let read = || Counts {
+            wire_bytes: counts.delivered_bytes(),
+            payload_bytes: server.received_from(exit).map_or(0, |received| received.bytes()),
+            sender: meter.read(),
+        };
+        let mut readings = vec![read()];
         let report = loop {
             tokio::select! {
                 report = &mut sending => break report.map_err(text)?.map_err(text)?,
                 _ = ticks.tick() => {
-                    readings.push((counts.delivered_bytes(), meter.read()));
+                    readings.push(read());
                     if let Some(signal) = Python::attach(|py| py.check_signals().err()) {
                         self.failure.note(signal);
                     }
@@ -185,31 +226,39 @@ impl Sender<'_> {
                 }
             }
         };
-        let delivered_payload = server.received_from(exit).map_or(0, |received| received.bytes());
         server.close().await;
         receiving.abort();
         let (record, _ports) = emulator.finish().map_err(text)?;
         let samples = samples.try_iter().collect();
-        Ok(Counted { started, lasted: report.elapsed, delivered_payload, readings, samples, record })
+        Ok(Counted { started, lasted: report.elapsed, readings, samples, record })
     }
 
     fn result(&self, alg: String, counted: &Counted) -> RunResult {
         let scenario = self.scenario;
-        let seconds = counted.lasted.as_secs_f64().max(1e-9);
+        let (lasted, warmup) = (counted.lasted.as_secs_f64(), scenario.warmup.as_secs_f64());
+        let active = lasted - warmup;
+        let warm = (warmup / SERIES_STEP.as_secs_f64()).round() as usize;
         let last = counted.readings.last().copied().unwrap_or_default();
-        let first = counted.readings.first().copied().unwrap_or_default();
+        // A flow that was over before the warm-up has no figures.
+        let first = counted.readings.get(warm).filter(|_| active > 0.0);
         let mut round_trips = Histogram::default();
-        for sample in &counted.samples {
+        let since = counted.started + Duration::from_nanos(scenario.warmup.as_nanos());
+        for sample in counted.samples.iter().filter(|sample| sample.at >= since) {
             round_trips.add(Dur::from_secs_f64(sample.rtt.as_secs_f64()));
         }
-        let mbps = |bytes: u64| Rate::from_bytes_per_s(bytes as f64 / seconds).mbps();
+        let mbps = |of: fn(&Counts) -> u64| {
+            let bytes = of(&last).saturating_sub(of(first?));
+            Some(Rate::from_bytes_per_s(bytes as f64 / active).mbps())
+        };
+        let packets = |of: fn(&Counts) -> u64| first.map(|first| of(&last).saturating_sub(of(first)) as f64);
+        let lost = packets(|at| at.sender.lost_packets).zip(packets(|at| at.sender.sent_packets));
         let flow = FlowResult {
             alg: alg.clone(),
             under_test: true,
             start_s: 0.0,
-            stop_s: seconds,
-            throughput_mbps: Some(mbps(last.0.saturating_sub(first.0))),
-            goodput_mbps: Some(mbps(counted.delivered_payload)),
+            stop_s: lasted,
+            throughput_mbps: mbps(|at| at.wire_bytes),
+            goodput_mbps: mbps(|at| at.payload_bytes),
             owd_mean_ms: None,
             owd_p50_ms: None,
             owd_p95_ms: None,
@@ -217,15 +266,15 @@ impl Sender<'_> {
             rtt_mean_ms: round_trips.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: round_trips.quantile(0.95).map(Dur::as_millis_f64),
             ideal_rtt_ms: scenario.ideal_rtt(0).as_millis_f64(),
-            loss_rate: Some(last.1.lost_packets as f64 / (last.1.sent_packets.max(1)) as f64),
+            loss_rate: lost.map(|(lost, sent)| lost / sent.max(1.0)),
             retransmit_rate: None,
             app_delay: None,
             fct_s: None,
             applied: None,
             decisions: None,
             inferences: None,
-            reports: Some(last.1.reports),
-            updates: Some(last.1.updates),
+            reports: Some(last.sender.reports),
+            updates: Some(last.sender.updates),
             governed: Vec::new(),
             series: series(counted),
             explained: Vec::new(),
@@ -271,19 +320,23 @@ fn series(counted: &Counted) -> Series {
         }
     }
     let pairs = || counted.readings.iter().zip(counted.readings.iter().skip(1));
-    let ends = || counted.readings.iter().skip(1).map(|(_, reading)| reading);
+    let ends = || counted.readings.iter().skip(1).map(|at| &at.sender);
     let window = |reading: &Reading| u32::try_from(reading.cwnd_bytes).ok();
     Series {
         dt_s,
         throughput_mbps: pairs()
-            .map(|(from, to)| Rate::from_bytes_per_s(to.0.saturating_sub(from.0) as f64 / dt_s).mbps())
+            .map(|(from, to)| {
+                Rate::from_bytes_per_s(to.wire_bytes.saturating_sub(from.wire_bytes) as f64 / dt_s).mbps()
+            })
             .collect(),
         rtt_ms: sums.iter().map(|&(sum, n)| (n > 0).then(|| sum / f64::from(n))).collect(),
         cwnd_bytes: Some(ends().map(window).collect()),
         pacing_mbps: Some(ends().map(Reading::pacing_mbps).collect()),
         in_flight_bytes: None,
         lost_packets: Some(
-            pairs().map(|(from, to)| to.1.lost_packets.saturating_sub(from.1.lost_packets)).collect(),
+            pairs()
+                .map(|(from, to)| to.sender.lost_packets.saturating_sub(from.sender.lost_packets))
+                .collect(),
         ),
     }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -62,6 +63,44 @@ def test_rubbish_does_nothing_and_the_socket_goes(tmp_path):
 
     assert served(Fixed, path, rubbish) == anole_ccp.Served(0, 0)
     assert not path.exists()
+
+
+def create(sid, mss):
+    """A CREATE, which begins a flow."""
+    return struct.pack("<HHIIIIIII", 0, 32, sid, 10 * 1448, mss, 0, 0, 0, 0)
+
+
+def test_a_peer_that_does_not_read_and_one_that_errs_disturb_no_other(tmp_path):
+    path, begun = tmp_path / "agent.sock", []
+
+    class Seeds(anole_ccp.Algorithm):
+        """Notes seeds and segment sizes."""
+
+        seen = []
+
+        def on_flow(self, flow):
+            self.seen.append((flow.seed, flow.mss))
+            return {"cwnd": 40 * flow.mss}
+
+    def peers():
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf,
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other,
+        ):
+            deaf.bind(str(tmp_path / "deaf.sock"))
+            other.bind(str(tmp_path / "other.sock"))
+            deaf.settimeout(5)
+            other.settimeout(5)
+            for sid in range(1, 700):
+                deaf.sendto(create(sid, 1448), str(path))
+            for mss in (0, 2**32 - 1, 65_536):
+                other.sendto(create(1, mss), str(path))
+            other.sendto(create(1, 1000), str(path))
+            begun.append(other.recv(1 << 12))
+
+    served(Seeds, path, peers)
+    assert begun and Seeds.seen[-1][1] == 1000 and len(Seeds.seen) == 700
+    assert len({seed for seed, _ in Seeds.seen}) == 700 and 0 not in dict(Seeds.seen)
 
 
 def test_a_socket_that_cannot_be_bound_is_refused(tmp_path):
@@ -187,6 +226,32 @@ def test_what_a_transfer_cannot_run_is_refused():
         anole_ccp.transfer(Aimd, two)
     with pytest.raises(ValueError, match="mss_bytes = 300"):
         anole_ccp.transfer(Aimd, link(mss_bytes=300))
+    for key, value in {"app_mbps": 2, "ecn": True, "bytes": 10_000, "start_s": 0.5}.items():
+        with pytest.raises(ValueError, match=f"has {key}, which only `simulate` knows"):
+            anole_ccp.transfer(Aimd, link(flow={"alg": "cubic", key: value}))
+
+
+def test_a_transfer_has_the_seed_and_the_slots_of_a_simulation_and_leaves_the_warm_up_out():
+    class Late(anole_ccp.Algorithm):
+        """Two packets for a while, then forty."""
+
+        seeds = []
+
+        def on_flow(self, flow):
+            self.mss, self.begun_s = flow.mss, flow.now_s
+            self.seeds.append(flow.seed)
+            return {"cwnd": 2 * flow.mss}
+
+        def on_report(self, report):
+            return {"cwnd": 40 * self.mss} if report.now_s - self.begun_s > 0.6 else None
+
+    flow = anole_ccp.transfer(Late, link(warmup_s=1), seed=7).flow
+    anole_ccp.simulate(link(), Late, seed=7)
+    assert Late.seeds[0] == Late.seeds[1] != 7
+    sent = flow.series.throughput_mbps
+    assert flow.throughput_mbps == pytest.approx(sent[10:].mean(), rel=0.2) and sent[:5].mean() < 5
+    with pytest.raises(ValueError, match="no-such"):
+        anole_ccp.transfer("anole", link(flow={"alg": "anole", "classic": "no-such"}))
 
 
 def test_an_exception_ends_a_transfer_and_comes_out():

@@ -5,7 +5,7 @@
 //! loop or its process, and it reads only the low byte of the type. What passes here is decoded whole
 //! and written again in the one form that portus expects, one message at a time.
 
-use anole_datapath::wire::{self, Message};
+use anole_datapath::wire::{self, MAX_MSS_BYTES, Message};
 
 /// portus's receive buffer, bytes. No report comes near it: 110 registers are 896 bytes.
 pub const MAX_DATAGRAM_BYTES: usize = 1024;
@@ -18,8 +18,6 @@ const READY: u16 = 5;
 const CREATE_BYTES: usize = 96;
 /// Where the algorithm's name begins in it.
 const CREATE_NAME_AT: usize = 32;
-/// The largest IPv4 packet bounds a segment.
-const MAX_MSS_BYTES: u32 = 65_535;
 
 /// Why a datagram was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

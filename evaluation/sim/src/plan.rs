@@ -175,6 +175,11 @@ pub fn resolve(scenario: &Scenario, choice: &Choice) -> Result<Vec<Choice>, Flow
     resolved.collect()
 }
 
+/// The seed of a flow's algorithm in the run with this seed.
+pub fn algorithm_seed(run: u64, flow: usize) -> u64 {
+    Stream::Algorithm(flow).seed(run)
+}
+
 /// Chooses and checks the algorithm of every flow.
 ///
 /// Trained policies are found in `policies`; see [`shipped`].
@@ -202,7 +207,7 @@ pub fn plan(
             policy,
             policies: Arc::clone(&policies),
             params: if flow.under_test { scenario.params.clone() } else { BTreeMap::new() },
-            seed: Stream::Algorithm(index).seed(seed),
+            seed: algorithm_seed(seed, index),
         };
         let choice = if flow.under_test { choice } else { &nothing };
         anole_algorithms::build(&alg, &build)
@@ -225,7 +230,7 @@ pub fn plan_custom(
         scenario.flows.iter().zip(plans).enumerate().map(|(index, (flow, plan))| match flow.under_test {
             true => FlowPlan {
                 alg: custom.name.clone(),
-                runs: Runs::Custom(custom.clone(), Stream::Algorithm(index).seed(seed)),
+                runs: Runs::Custom(custom.clone(), algorithm_seed(seed, index)),
                 preferences: flow.preferences.clone(),
             },
             false => plan,

@@ -1,5 +1,8 @@
 //! The six messages as values.
 
+/// The largest maximum segment size: the largest IPv4 packet bounds a segment.
+pub const MAX_MSS_BYTES: u32 = 65_535;
+
 /// What CREATE tells of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateMessage {

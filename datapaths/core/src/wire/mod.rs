@@ -23,7 +23,7 @@
 
 mod message;
 
-pub use message::{AlgorithmName, CreateMessage, FieldUpdate, Install, Message};
+pub use message::{AlgorithmName, CreateMessage, FieldUpdate, Install, MAX_MSS_BYTES, Message};
 
 use crate::register::{MAX_REPORT_REGISTERS, RegisterKind, Slot};
 
