@@ -85,20 +85,42 @@ pub fn check_folder(folder: &Path) -> Result<()> {
 /// Longest part of a file's name that spells out options; file systems take 255 bytes in all.
 const SPELLED_OUT: usize = 120;
 
+/// A text with nothing but what any file system takes.
+fn plain(text: &str) -> String {
+    let taken = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    text.chars().map(|c| if taken(c) { c } else { '-' }).collect()
+}
+
+/// Whether the plain text tells as much: all but one `:` (fault:low) or `=` (KEY=VALUE) is in it.
+fn is_plain(text: &str) -> bool {
+    plain(text) == text.replacen([':', '='], "-", 1)
+}
+
+/// What tells texts apart that are alike once they are plain and cut.
+fn digits(texts: &[&str]) -> String {
+    let mut hasher = DefaultHasher::new();
+    texts.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// A text as part of a file's name: different texts have different names.
+pub fn named(text: &str) -> String {
+    if is_plain(text) { plain(text) } else { format!("{}-{}", plain(text), digits(&[text])) }
+}
+
 /// The name of a run's file: different runs have different names.
 pub fn file_name(result: &RunResult) -> String {
-    let plain = |text: &str| -> String {
-        text.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
-    };
     let options = [&result.classic, &result.policy].into_iter().flatten().chain(&result.set);
-    let what: Vec<String> = [&result.alg].into_iter().chain(options).map(|text| plain(text)).collect();
-    let mut what = what.join("-");
-    if what.len() > SPELLED_OUT {
-        let mut hasher = DefaultHasher::new();
-        what.hash(&mut hasher);
-        what = format!("{}-{:016x}", &what[..SPELLED_OUT], hasher.finish());
+    let what: Vec<&str> = [&result.alg].into_iter().chain(options).map(String::as_str).collect();
+    let all = [&[result.scenario.as_str()], &what[..]].concat();
+    let mut scenario = plain(&result.scenario);
+    let mut what = what.iter().map(|text| plain(text)).collect::<Vec<_>>().join("-");
+    let whole = scenario.len() <= SPELLED_OUT / 2 && what.len() <= SPELLED_OUT;
+    scenario.truncate(SPELLED_OUT / 2);
+    what.truncate(SPELLED_OUT);
+    if !whole || !all.iter().all(|text| is_plain(text)) {
+        what += &format!("-{}", digits(&all));
     }
-    let scenario: String = plain(&result.scenario).chars().take(SPELLED_OUT / 2).collect();
     format!("{scenario}-{}-{what}-{}.json", result.mode, result.seed)
 }
 
@@ -119,6 +141,15 @@ mod tests {
         let error = write_whole(&folder.path().join("a.json"), "b.json", "{}").unwrap_err();
         assert!(format!("{error:#}").starts_with("cannot write "), "{error:#}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn texts_that_differ_have_names_that_differ() {
+        for ordinary in ["anole", "c-libra+none", "fault:low", "duration_s=2", "anole-normal", "x=1e+1"] {
+            assert_eq!(named(ordinary), ordinary.replace([':', '='], "-"));
+        }
+        let alike = ["a-b", "a/b", "a b", "a\"b", "a::b", "a:=b"].map(named);
+        assert!((1..alike.len()).all(|n| !alike[..n].contains(&alike[n])), "{alike:?}");
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Drawn {
         let parts: Vec<&[RunResult]> = if together { vec![&self.0] } else { self.0.chunks(1).collect() };
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
             let algs: Vec<&str> = part.iter().map(|run| run.alg.as_str()).collect();
-            let named = RunResult { alg: algs.join("+"), ..part[0].clone() };
+            let named = RunResult { alg: algs.join("-"), ..part[0].clone() };
             let name = output::file_name(&named).replace(".json", ".svg");
             output::write_whole(folder, &name, anole_plot::of_runs(part).svg())?;
             eprintln!("anole-eval: {}", folder.join(name).display());

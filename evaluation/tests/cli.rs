@@ -153,7 +153,14 @@ fn a_run_with_many_options_still_has_a_file() {
         let options = [&["--out", out.to_str().unwrap()], &set[..], &["--set", last]].concat();
         assert!(files.sim(&options).status.success());
     }
-    assert_eq!(std::fs::read_dir(out).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    // Values, and scenarios of long names, that differ in little.
+    let capacity = ["bottleneck.capacity_mbps=1e+1", "bottleneck.capacity_mbps=1e-1"];
+    let named = ["a", "b"].map(|last| format!("name=\"{}{last}\"", "long ".repeat(20)));
+    for set in capacity.into_iter().chain(named.iter().map(String::as_str)) {
+        assert!(files.sim(&["--out", out.to_str().unwrap(), "--set", set]).status.success());
+    }
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 6);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::family::{Family, Runs, ScenarioHead, loss, utilization};
 use crate::options::usage;
 use anole_algorithms::learned::Policies;
+use anole_policies::is_file;
 use anole_sim::AgentScript;
 use anole_sim::plan::{Choice, plan};
 use anole_sim::result::RunResult;
@@ -31,9 +32,13 @@ impl Contestant {
         Contestant { label: label.to_string(), choice }
     }
 
-    /// The parts of a scenario file that this algorithm is to run.
+    /// The parts of a scenario file that this algorithm is to run, wherever the file will lie.
     pub fn head(&self, name: String, comment: String, source: String, seed: u64) -> ScenarioHead {
         let Choice { alg, policy, .. } = self.choice.clone();
+        let policy = policy.map(|policy| match std::path::absolute(&policy) {
+            Ok(file) if is_file(&policy) => file.display().to_string(),
+            _ => policy,
+        });
         ScenarioHead { name, comment, source, seed, alg: alg.unwrap_or_default(), policy }
     }
 }
@@ -158,4 +163,20 @@ pub fn scenario(family: &Family, point: &[f64], seed: u64, tested: &Contestant) 
 pub fn parse(text: &str, name: &str) -> Result<Scenario> {
     Scenario::parse(text, name, &[], &mut |_| Err("an adversary's scenario names no trace".to_string()))
         .with_context(|| format!("the scenario of {name} is not accepted:\n{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::families::ALL;
+    use super::*;
+
+    #[test]
+    fn a_policy_file_is_found_wherever_the_scenario_lies() {
+        let here = std::path::absolute("my \"own\".json").unwrap().display().to_string();
+        for (label, policy) in [("antelope+my \"own\".json", here.as_str()), ("anole+none", "none")] {
+            let point: Vec<f64> = ALL[0].axes.iter().map(|axis| axis.plain).collect();
+            let found = scenario(ALL[0], &point, 1, &Contestant::named(label)).unwrap();
+            assert_eq!(found.flows[0].policy.as_deref(), Some(policy));
+        }
+    }
 }

@@ -95,8 +95,8 @@ impl ScenarioHead {
 
     /// A flow under test, with further keys. The jitter is that of real hosts, without which flows march in step.
     pub fn flow(&self, keys: &[(&str, String)]) -> String {
-        let policy =
-            self.policy.as_ref().map(|policy| format!("policy = \"{policy}\"\n")).unwrap_or_default();
+        let policy = |policy: &String| format!("policy = {}\n", toml::Value::from(policy.as_str()));
+        let policy = self.policy.as_ref().map(policy).unwrap_or_default();
         format!("\n[[flow]]\nalg = \"{}\"\n{policy}under_test = true\n{HOST_NOISE}{}", self.alg, lines(keys))
     }
 }

@@ -246,7 +246,7 @@ impl Attack {
         let job = |number: usize| {
             let (index, number, tried) = &candidates[number];
             let (family, tested) = self.who(&fields[*index]);
-            let name = format!("{}-{}-{number}", family.name, tested.label.replace(['/', ':'], "-"));
+            let name = format!("{}-{}-{number}", family.name, output::named(&tested.label));
             let source = format!("anole-eval adversary, family {}, seed {seed}", family.name);
             find::confirm(&self.bench, family, tested, tried, name, &source)
         };
