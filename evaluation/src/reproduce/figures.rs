@@ -181,6 +181,7 @@ impl Statistic {
         values.sort_by(f64::total_cmp);
         let whole = mean(&values);
         match self {
+            _ if whole.is_nan() => f64::NAN,
             // One run has neither; 0 would meet any target.
             Statistic::Range | Statistic::Deviation if values.len() < 2 => f64::NAN,
             Statistic::P10 => values.get(values.len() / 10).copied().unwrap_or(f64::NAN),
@@ -238,5 +239,12 @@ mod tests {
         assert_eq!(Statistic::Range.of(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(Statistic::Deviation.of(vec![1.0, 3.0]), 2f64.sqrt());
         assert_eq!(Statistic::P10.of(vec![0.9]), 0.9);
+    }
+
+    #[test]
+    fn a_run_that_measured_nothing_leaves_no_statistic() {
+        for statistic in [Statistic::P10, Statistic::Range, Statistic::Deviation] {
+            assert!(statistic.of(vec![0.9, f64::NAN, 0.8]).is_nan(), "{statistic:?}");
+        }
     }
 }
