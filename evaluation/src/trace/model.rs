@@ -93,7 +93,8 @@ impl Model {
     ///
     /// The autocorrelation at 0.5 and 2 s gives the time constant of what has memory. The variances of its logarithm are
     /// those of a log-normal rate with the variation seen in windows of 0.5 and 0.1 s, less what chance alone makes of
-    /// opportunities in bursts; what windows of 0.1 s have beyond what has memory, has none.
+    /// opportunities in bursts; what windows of 0.1 s have beyond what has memory, has none. Where a trace has what no model
+    /// may, it is the nearest that one may.
     pub fn fitted(statistics: &Statistics) -> Model {
         let at = |lag: usize| statistics.autocorrelation.get(lag - 1).copied().unwrap_or(0.0);
         let (near, far) = (at(1).max(1e-3), at(4));
@@ -105,18 +106,19 @@ impl Model {
         let remembered = (variance * near * (0.5 / memory_s).exp()).min(variance);
         let quick = (of_log(statistics.variation_100ms, chance) - remembered).max(0.0);
         let round = |x: f64| (x * 1e3).round() / 1e3;
+        let duration_s = round(statistics.duration_s).clamp(1.0, MAX_S);
+        // An outage takes from the mean what the rest has to carry.
+        let mean_mbps =
+            statistics.mean_mbps / (1.0 - (statistics.outages_per_s * statistics.outage_s).min(0.9));
         Model::Cellular {
-            duration_s: round(statistics.duration_s),
-            // An outage takes from the mean what the rest has to carry.
-            mean_mbps: round(
-                statistics.mean_mbps / (1.0 - (statistics.outages_per_s * statistics.outage_s).min(0.9)),
-            ),
+            duration_s,
+            mean_mbps: round(mean_mbps).clamp(1e-3, (MAX_MBIT / duration_s * 1e3).floor() / 1e3),
             deviation: round(remembered.sqrt().min(2.0)),
             memory_s: round(memory_s),
             flicker: round(quick.sqrt().min(2.0)),
-            burst: round(statistics.burst),
+            burst: round(statistics.burst).min(1000.0),
             outage_every_s: round((1.0 / statistics.outages_per_s.max(1e-5)).clamp(0.1, 86_400.0)),
-            outage_s: round(statistics.outage_s),
+            outage_s: round(statistics.outage_s).min(MAX_S),
         }
     }
 
@@ -311,6 +313,16 @@ mod tests {
             assert!((found / of - 1.0).abs() < 0.35, "{what}: {found} of {of}");
         }
         assert!((0.3..1.2).contains(&flicker), "{flicker}");
+    }
+
+    #[test]
+    fn whatever_is_fitted_can_be_made() {
+        for text in
+            [&"1\n".repeat(2000), "0\n1\n", "5100\n", "1\n3000\n", "1\n100000000\n", &"1\n".repeat(400_000)]
+        {
+            let model = Model::fitted(&Statistics::of(&Trace::parse(text).unwrap()));
+            assert_eq!(model.check(), Ok(()), "{model:?}");
+        }
     }
 
     #[test]

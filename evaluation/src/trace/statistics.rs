@@ -50,11 +50,13 @@ impl Statistics {
         let duration_s = f64::from(end_ms) / 1e3;
         let mut distinct = times.to_vec();
         distinct.dedup();
-        let mut gaps_ms: Vec<u32> = distinct.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        // It begins again where it ends: the first gap is before the first opportunity.
+        let first = distinct.first().copied().filter(|&gap| gap > 0);
+        let later = distinct.windows(2).map(|pair| pair[1] - pair[0]);
+        let mut gaps_ms: Vec<u32> = first.into_iter().chain(later).collect();
         let outages: Vec<u32> = gaps_ms.iter().copied().filter(|&gap| gap >= OUTAGE_MS).collect();
         gaps_ms.sort_unstable();
         let [short, mbps] = [SHORT_S, LONG_S].map(|window| windows(times, end_ms, window));
-        // A window that is not whole has less of everything.
         let logs: Vec<f64> = mbps.iter().filter(|mbps| **mbps > 0.0).map(|mbps| mbps.ln()).collect();
         let total_outage_ms: f64 = outages.iter().map(|&ms| f64::from(ms)).sum();
         Statistics {
@@ -104,13 +106,17 @@ impl Statistics {
     }
 }
 
-/// Capacity in whole windows of so many seconds, Mbps; at least one window.
+/// Capacity in windows of so many seconds, Mbps. They are whole: the last one goes on with the next repetition, as often as
+/// it takes.
 fn windows(times: &[u32], end_ms: u32, window_s: f64) -> Vec<f64> {
-    let window_ms = window_s * 1e3;
-    let mut counts = vec![0.0; ((f64::from(end_ms) / window_ms) as usize).max(1)];
-    for &at in times {
-        if let Some(count) = counts.get_mut((f64::from(at) / window_ms) as usize) {
-            *count += 1.0;
+    let (end_ms, window_ms) = (u64::from(end_ms.max(1)), (window_s * 1e3) as u64);
+    let mut counts = vec![0.0; end_ms.div_ceil(window_ms) as usize];
+    let covered_ms = counts.len() as u64 * window_ms;
+    for together in times.chunk_by(PartialEq::eq) {
+        // The end of a repetition is the beginning of the next.
+        let first = u64::from(together[0]) % end_ms;
+        for at in (first..covered_ms).step_by(end_ms as usize) {
+            counts[(at / window_ms) as usize] += together.len() as f64;
         }
     }
     counts.iter().map(|count| count * OPPORTUNITY_BYTES * 8e-6 / window_s).collect()
@@ -158,8 +164,21 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_trace_has_statistics() {
-        let statistics = Statistics::of(&Trace::parse("1\n").unwrap());
-        assert!(statistics.autocorrelation.is_empty() && statistics.gap_ms(0.99) == 0);
+    fn silence_at_the_beginning_is_an_outage() {
+        let text: String = (5001..=5100).map(|ms| format!("{ms}\n")).collect();
+        let statistics = Statistics::of(&Trace::parse(&text).unwrap());
+        assert_eq!((statistics.outages_per_s, statistics.outage_s), (1.0 / 5.1, 5.001));
+    }
+
+    #[test]
+    fn a_trace_shorter_than_a_window_is_repeated() {
+        let statistics = Statistics::of(&Trace::parse(&"1\n".repeat(101)).unwrap());
+        assert!((statistics.mbps[0] / 1215.232 - 1.0).abs() < 1e-9, "{statistics:?}");
+        assert_eq!((statistics.mbps.len(), statistics.gap_ms(0.99)), (1, 1));
+        assert!(statistics.autocorrelation.is_empty());
+        // All opportunities after the last whole window.
+        let late: String = (910..=990).map(|ms| format!("{ms}\n")).collect();
+        let statistics = Statistics::of(&Trace::parse(&late).unwrap());
+        assert!(statistics.variation_500ms.is_finite() && statistics.variation_100ms > 2.0, "{statistics:?}");
     }
 }
