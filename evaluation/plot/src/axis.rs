@@ -23,7 +23,12 @@ impl Axis {
         let span = if high > from { high - from } else { high.abs().max(1.0) };
         let (from, to) =
             (if away || from < 0.0 { from - room * span } else { 0.0 }, from + span * (1.0 + room));
-        Axis { from, to, step: nice((to - from) / ticks.max(1.0)) }
+        let mut axis = Axis { from, to, step: nice((to - from) / ticks.max(1.0)) };
+        // One tick is no scale.
+        while axis.ticks().len() < 2 {
+            axis.step = nice(axis.step / 2.5);
+        }
+        axis
     }
 
     /// From 0 to the number of categories, without ticks of its own.
@@ -47,7 +52,7 @@ impl Axis {
     }
 }
 
-/// The next larger of 1, 2, 2.5, 5 times a power of ten.
+/// The next larger of 1, 2, 5 times a power of ten.
 fn nice(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|factor| factor * power >= step * (1.0 - 1e-9));
@@ -72,6 +77,15 @@ mod tests {
         assert_eq!(labels(&[50.0, 52.0], 5.0), ["50.0", "50.5", "51.0", "51.5", "52.0"]);
         assert_eq!(labels(&[0.0, 0.004], 4.0), ["0.000", "0.002", "0.004"]);
         assert_eq!(labels(&[-1.0, 1.0], 4.0), ["-1", "0", "1"]);
+    }
+
+    #[test]
+    fn every_axis_has_a_scale() {
+        assert_eq!(labels(&[0.55, 0.95], 1.0), ["0.6", "0.8"]);
+        assert_eq!(labels(&[1.9, 3.1], 1.0), ["2", "3"]);
+        for (low, ticks) in [(12.0, 2.0), (17.0, 3.0), (19.0, 4.0)] {
+            assert!((1..100).all(|span| labels(&[low, low + 0.1 * f64::from(span)], ticks).len() > 1));
+        }
     }
 
     #[test]
