@@ -170,6 +170,22 @@ fn an_interrupted_run_leaves_nothing() {
 }
 
 #[test]
+fn a_demo_that_cannot_run_says_why() {
+    for (args, hint) in [
+        (&["--agent-outage", "8:12", "--agent-outage", "1:2"][..], "--agent-outage: give outages in order"),
+        (&["--duration-s", "nan"], "--duration-s NaN: give 0.1 to 3600 s"),
+        (&["--duration-s", "-1"], "--duration-s -1.0: give 0.1 to 3600 s"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+        let output = command.arg("demo").args(args).current_dir(folder.path()).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).to_string();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains(hint) && message.lines().count() == 1, "{args:?}: {message}");
+    }
+}
+
+#[test]
 fn what_cannot_run_says_why() {
     let place = Place::new();
     for (args, code, hint) in [

@@ -9,6 +9,7 @@ use anole_inference::{BackendSettings, Loader, Serving};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
+use anole_sim::suite::Ranges;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ const SCENARIO_NAME: &str = "anole-normal.toml";
 
 /// One flow each, controlled by the agent.
 const ALGORITHMS: [&str; 3] = ["anole", "cubic", "bbr"];
+
+const DATAPATH: emulate::DatapathKind = emulate::DatapathKind::Quic;
 
 /// Flows of the second part, which start this far apart.
 const SHARING_FLOWS: u32 = 3;
@@ -31,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "out/demo")]
     out: PathBuf,
     /// Length of each transfer, seconds
-    #[arg(long, value_name = "S", default_value_t = 20.0)]
+    #[arg(long, value_name = "S", default_value_t = 20.0, allow_negative_numbers = true)]
     duration_s: f64,
     /// Seed of the link and the policies
     #[arg(long, default_value_t = 1)]
@@ -42,24 +45,28 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn main(args: Args) -> Result<()> {
-    let single = scenario(&[format!("duration_s={}", args.duration_s)])?;
+    let duration_s = Ranges::duration(args.duration_s)
+        .map_err(|wanted| usage(format!("--duration-s {:?}: {wanted}", args.duration_s)))?;
+    let single = scenario(&[format!("duration_s={duration_s}")])?;
     let shared = scenario(&[
-        format!("duration_s={}", args.duration_s + SHARING_SPACING_S * f64::from(SHARING_FLOWS - 1)),
+        format!("duration_s={}", duration_s + SHARING_SPACING_S * f64::from(SHARING_FLOWS - 1)),
         format!("flow.count={SHARING_FLOWS}"),
         format!("flow.start_spacing_s={SHARING_SPACING_S}"),
     ])?;
     output::check_folder(&args.out)?;
-    eprintln!(
-        "Four transfers of about {:.0} s each, real QUIC packets over an emulated link (seed {}).",
-        args.duration_s, args.seed
-    );
     let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate)?);
+    let choice = |alg: &str| Choice { alg: Some(alg.to_string()), classic: None, policy: None };
+    for alg in ALGORITHMS {
+        emulate::check(&single, &choice(alg), DATAPATH, &loader, args.seed, &args.agent)?;
+    }
+    eprintln!(
+        "Four transfers of about {duration_s:.0} s each, real QUIC packets over an emulated link (seed {}).",
+        args.seed
+    );
     let run = |scenario: &Scenario, alg: &str| -> Result<RunResult> {
-        let choice = Choice { alg: Some(alg.to_string()), classic: None, policy: None };
         let bar = emulate::progress_bar(scenario.duration);
-        let datapath = emulate::DatapathKind::Quic;
         let (result, stolen) =
-            emulate::run_one(scenario, &choice, datapath, &loader, args.seed, &args.agent, &bar)?;
+            emulate::run_one(scenario, &choice(alg), DATAPATH, &loader, args.seed, &args.agent, &bar)?;
         emulate::warn(&result, stolen, &bar);
         bar.finish_and_clear();
         Ok(result)

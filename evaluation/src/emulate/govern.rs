@@ -81,6 +81,12 @@ pub fn govern(
             scenario.name
         )));
     }
+    if scenario.flows.iter().any(|flow| flow.ecn) {
+        return Err(usage(format!(
+            "scenario \"{}\" has ecn = true, which only `anole-eval sim` knows; leave it out",
+            scenario.name
+        )));
+    }
     let algs: Vec<String> = resolved.iter().filter_map(|runs| runs.alg.clone()).collect();
     check_names(scenario, choice, &resolved, loader, seed)?;
     let mut agents: Vec<AgentSpec> = Vec::new();
@@ -251,6 +257,20 @@ alg = "quic:cubic"
             let error = govern(&scenario(), &choice(Some(alg))).unwrap_err();
             assert!(error.is::<crate::options::UsageError>());
             assert!(error.to_string().contains(hint), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_simulated_only_is_refused() {
+        for (line, hint) in [
+            ("ecn = true", "ecn = true"),
+            ("app_mbps = 1.0", "app_mbps"),
+            ("preference = \"th-1\"", "preferences"),
+        ] {
+            let text = SCENARIO.replacen("alg = \"reno\"", &format!("alg = \"reno\"\n{line}"), 1);
+            let scenario = Scenario::parse(&text, "two.toml", &[], &mut |_| Err(String::new())).unwrap();
+            let error = govern(&scenario, &choice(None)).unwrap_err().to_string();
+            assert!(error.contains(hint) && error.contains("only `anole-eval sim` knows"), "{error}");
         }
     }
 

@@ -167,11 +167,6 @@ pub fn main(args: Args) -> Result<()> {
     }
     let options = args.scenario.ok_or_else(|| usage("name a scenario file, or give --self-test"))?;
     let scenario = options.scenario()?;
-    if scenario.flows.iter().any(|flow| flow.ecn) {
-        return Err(usage(
-            "a flow has ecn = true, which is simulated only; run `anole-eval sim`, or leave it out",
-        ));
-    }
     let carrier = Carrier { datapath: args.datapath, emulator: args.emulator };
     let runs = options.runs(&scenario);
     let loader = args.policies.loader()?;
@@ -180,7 +175,6 @@ pub fn main(args: Args) -> Result<()> {
         check(&scenario, choice, carrier, &loader, *seed, &args.agent)?;
     }
     check_backend(&loader)?;
-    outage::check(&args.agent.agent_outage).map_err(usage)?;
     let bar = progress_bar(scenario.duration * runs.len() as u64);
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {
@@ -208,6 +202,7 @@ pub fn check(
     seed: u64,
     agent: &AgentArgs,
 ) -> Result<()> {
+    outage::check(&agent.agent_outage).map_err(usage)?;
     let Carrier { datapath, emulator } = carrier.into();
     if emulator == EmulatorKind::Mahimahi {
         if datapath == DatapathKind::UserTcp {
