@@ -19,4 +19,4 @@ mod streams;
 pub mod suite;
 pub mod truth;
 
-pub use engine::{AgentScript, SERIES_STEP, changes, jain_index, link_configs, run, run_while};
+pub use engine::{AgentScript, SERIES_STEP, changes, jain_index, link_configs, point_s, run, run_while};

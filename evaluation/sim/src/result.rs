@@ -251,7 +251,7 @@ pub fn governed_by(steps: impl Iterator<Item = Option<Word>>, step: Dur) -> Vec<
 pub struct Series {
     /// Length of one point.
     pub dt_s: f64,
-    /// Bytes on the wire delivered in each point.
+    /// Bytes on the wire delivered in each point, over its length: the last one ends with the run.
     pub throughput_mbps: Vec<f64>,
     /// Mean round-trip time in each point.
     pub rtt_ms: Vec<Option<f64>>,

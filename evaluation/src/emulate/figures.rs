@@ -10,7 +10,7 @@ use anole_quic::Reading;
 use anole_sim::histogram::Histogram;
 use anole_sim::result::{FlowResult, LinkResult, RunResult, Series, governed_by, tested};
 use anole_sim::scenario::Scenario;
-use anole_sim::{SERIES_STEP, jain_index};
+use anole_sim::{SERIES_STEP, jain_index, point_s};
 use std::time::Instant;
 
 /// What was counted in a run.
@@ -148,7 +148,7 @@ fn flow_result(
         reports: *reports,
         updates: *updates,
         governed: governed_by(raw.notes.steps.iter().map(|step| step[flow].governor), SERIES_STEP),
-        series: series(raw, flow),
+        series: series(scenario, raw, flow),
         units: Vec::new(),
         explained: Vec::new(),
     }
@@ -163,11 +163,13 @@ fn rtt_histogram(scenario: &Scenario, round_trips: &[RoundTrip]) -> Histogram {
     histogram
 }
 
-fn series(raw: &Raw, flow: usize) -> Series {
+fn series(scenario: &Scenario, raw: &Raw, flow: usize) -> Series {
     let dt_s = SERIES_STEP.as_secs_f64();
     let totals: Vec<u64> = raw.notes.steps.iter().map(|step| step[flow].wire_bytes).collect();
     let before = std::iter::once(0).chain(totals.iter().copied());
-    let throughput = totals.iter().zip(before).map(|(now, before)| (now - before) as f64 * 8.0 / 1e6 / dt_s);
+    let throughput = totals.iter().zip(before).enumerate().map(|(number, (now, before))| {
+        (now - before) as f64 * 8.0 / 1e6 / point_s(scenario.duration, number)
+    });
     let mut rtt = vec![(0.0, 0u32); totals.len()];
     for round_trip in &raw.round_trips[flow] {
         let index = round_trip.at.as_nanos() / SERIES_STEP.as_nanos();

@@ -7,6 +7,11 @@ use anole_model::{Dur, Time};
 /// Length of one point of a series.
 pub const SERIES_STEP: Dur = Dur::from_millis(100);
 
+/// Length of the point with this number, from 0, s: the last one may be shorter.
+pub fn point_s(duration: Dur, number: usize) -> f64 {
+    SERIES_STEP.min(duration - SERIES_STEP * number as u64).as_secs_f64()
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
     wire_bytes: u64,
@@ -26,6 +31,7 @@ pub(super) struct Measure {
     /// From when an application had a segment until the other side has it in order, and the longest.
     pub app_delay: Histogram,
     pub app_delay_max: Dur,
+    duration: Dur,
     bins: Vec<Bin>,
 }
 
@@ -39,6 +45,7 @@ impl Measure {
             rtt: Histogram::new(),
             app_delay: Histogram::new(),
             app_delay_max: Dur::ZERO,
+            duration,
             bins: vec![Bin::default(); bins],
         }
     }
@@ -81,10 +88,11 @@ impl Measure {
 
     /// What arrived, over time.
     pub fn series(&self) -> Series {
-        let dt_s = SERIES_STEP.as_secs_f64();
+        let mbps =
+            |(number, bin): (usize, &Bin)| bin.wire_bytes as f64 * 8.0 / 1e6 / point_s(self.duration, number);
         Series {
-            dt_s,
-            throughput_mbps: self.bins.iter().map(|b| b.wire_bytes as f64 * 8.0 / 1e6 / dt_s).collect(),
+            dt_s: SERIES_STEP.as_secs_f64(),
+            throughput_mbps: self.bins.iter().enumerate().map(mbps).collect(),
             rtt_ms: self
                 .bins
                 .iter()
@@ -92,5 +100,21 @@ impl Measure {
                 .collect(),
             ..Series::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_point_of_a_series_ends_with_the_run() {
+        let mut measure = Measure::new(Dur::from_millis(250));
+        for ms in [50, 150, 220] {
+            measure.arrival(Time::ZERO + Dur::from_millis(ms), 1250, 1200, Dur::from_millis(5));
+        }
+        let mbps = measure.series().throughput_mbps;
+        assert!(mbps.iter().zip([0.1, 0.1, 0.2]).all(|(mbps, of)| (mbps - of).abs() < 1e-12), "{mbps:?}");
+        assert_eq!(mbps.len(), 3);
     }
 }

@@ -28,7 +28,7 @@ mod tests;
 mod timetable;
 
 pub use agent::AgentScript;
-pub use measure::SERIES_STEP;
+pub use measure::{SERIES_STEP, point_s};
 pub use setup::{changes, jain_index, link_configs};
 
 use crate::link::{Link, Packet};
