@@ -36,6 +36,7 @@ fn every_algorithm_and_policy_runs_on_every_link() {
         runs.iter().map(|run| format!("{} {} {}", run["scenario"], run["alg"], run["policy"])).collect();
     assert_eq!(runs.len(), 9, "{who:?}");
     assert_eq!(who[0], r#""suite-random-0" "anole" "delay-target""#);
+    assert_eq!(runs[0]["backend"], "embedded");
     assert_eq!(who[2], r#""suite-random-0" "cubic" null"#);
     assert_eq!(who[4], r#""suite-random-1" "anole" "fault:random""#);
     // All on the same link, with the same random losses.
@@ -75,6 +76,17 @@ fn a_table_is_for_people_and_files_for_programs() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("power") && text.contains("cubic less each other"), "{text}");
     assert_eq!(std::fs::read_dir(out).unwrap().count(), 6);
+    // Policies whose names differ in what no file's name takes.
+    let policy = include_bytes!("../../policies/shipped/libra.safetensors");
+    std::fs::create_dir(folder.path().join("models")).unwrap();
+    for name in ["models/libra.safetensors", "models-libra.safetensors"] {
+        std::fs::write(folder.path().join(name), policy).unwrap();
+    }
+    let alg = "anole+models/libra.safetensors,anole+models-libra.safetensors";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+    command.args(["suite", "--links", "1", "--duration", "1.5", "--out", "two", "--alg", alg]);
+    assert!(command.current_dir(folder.path()).output().unwrap().status.success());
+    assert_eq!(std::fs::read_dir(folder.path().join("two")).unwrap().count(), 2);
 }
 
 #[test]
@@ -91,6 +103,8 @@ fn nonsense_ends_with_2_and_one_message() {
         (&["--duration", "nan"], "--duration NaN: give 0.1"),
         (&["--duration", "-1"], "--duration -1.0: give 0.1"),
         (&["--alg", "quic:cubic"], "real transport"),
+        (&["--alg", "aurora"], "aurora: --alg aurora needs "),
+        (&["--duration", "3600"], "a link would carry up to 720000 Mbit"),
     ] {
         let output = suite(options);
         let text = String::from_utf8(output.stderr).unwrap();

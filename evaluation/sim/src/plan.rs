@@ -46,9 +46,9 @@ pub enum FlowPlanError {
     #[error("\"{0}\" is a real transport's own algorithm; it runs in `anole-eval emulate` only. Here, use the name without \"{prefix}:\"", prefix = .0.split(':').next().unwrap_or_default())]
     TransportOnly(String),
     /// The registry refused.
-    #[error("{place}: {reason}")]
+    #[error("{}{reason}", if place.is_empty() { String::new() } else { format!("{place}: ") })]
     Build {
-        /// The flag, or the place in the scenario.
+        /// The flag, or the place in the scenario; empty of one that no file spells.
         place: String,
         /// What it says.
         reason: BuildError,

@@ -282,6 +282,9 @@ pub struct RawReferenceLine {
     pub label: String,
 }
 
+/// Combinations of axes, and cells, of one experiment.
+const MAX_COMBINATIONS: usize = 10_000;
+
 /// Values of axes, by the names that stand in braces.
 pub type Names = BTreeMap<String, String>;
 
@@ -295,6 +298,7 @@ impl Raw {
                 .axes
                 .get(axis)
                 .ok_or_else(|| format!("for = [\"{axis}\"]: no such axis; there are {}", known.join(", ")))?;
+            few(all.len() * entries.len(), "combinations of axes")?;
             let with = |names: &Names, entry: &Value| {
                 let mut names = names.clone();
                 names.extend(columns(axis, entry));
@@ -335,6 +339,7 @@ impl Raw {
                 ));
             }
         }
+        few(settings.len() * contenders.len(), "cells")?;
         for setting in &settings {
             for (contender, only) in &contenders {
                 if only.is_empty() || only.contains(&setting.name) {
@@ -420,6 +425,14 @@ impl RawContenderTable {
             contender.params.push(fill(option, names)?);
         }
         Ok(contender)
+    }
+}
+
+/// Refuses more than an experiment should have.
+fn few(count: usize, what: &str) -> Result<(), String> {
+    match count <= MAX_COMBINATIONS {
+        true => Ok(()),
+        false => Err(format!("{count} {what}; at most {MAX_COMBINATIONS} are allowed")),
     }
 }
 

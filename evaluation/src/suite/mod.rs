@@ -7,7 +7,7 @@ use crate::output::{self, VERSION};
 use crate::pool;
 use anole_algorithms::Slots;
 use anole_algorithms::learned::Policies;
-use anole_inference::{BackendSettings, Loader, Serving};
+use anole_inference::{Backend, BackendSettings, Loader, Serving};
 use anole_sim::AgentScript;
 use anole_sim::plan::{Choice, FlowPlan, plan};
 use anole_sim::result::RunResult;
@@ -15,7 +15,6 @@ use anole_sim::scenario::Scenario;
 use anole_sim::suite::{LinkOutcome, Purpose, Ranges, figures};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,11 +66,27 @@ struct Contestant {
     choice: Choice,
 }
 
-/// One run: which contestant on which link.
+/// One run: which contestant, and what came of it on its link.
 struct Done {
     contestant: usize,
-    link: usize,
+    outcome: LinkOutcome,
     result: RunResult,
+}
+
+/// The links of a suite, each drawn when it is run.
+struct Links<'a> {
+    args: &'a Args,
+    ranges: &'a Ranges,
+    name: String,
+}
+
+impl Links<'_> {
+    fn draw(&self, number: u64) -> Scenario {
+        Scenario {
+            name: format!("suite-{}-{number}", self.name),
+            ..self.ranges.draw("native", Purpose::Evaluation, self.args.seed, number)
+        }
+    }
 }
 
 /// Runs the subcommand.
@@ -81,26 +96,18 @@ pub fn main(args: Args) -> Result<()> {
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
     let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
     let policies: Arc<dyn Policies> = Arc::clone(&loader) as Arc<dyn Policies>;
-    let links: Vec<Scenario> = (0..u64::from(args.links))
-        .map(|number| Scenario {
-            name: format!("suite-{}-{number}", name_of(&args.ranges)),
-            ..ranges.draw("native", Purpose::Evaluation, args.seed, number)
-        })
-        .collect();
+    let links = Links { args: &args, ranges: &ranges, name: name_of(&args.ranges) };
+    let first = links.draw(0);
     for contestant in &contestants {
-        plan(&links[0], &contestant.choice, &policies, 1)
+        plan(&first, &contestant.choice, &policies, 1)
             .map_err(|error| usage(format!("{}: {error}", contestant.label)))?;
     }
-    let mut outcomes: Vec<BTreeMap<usize, LinkOutcome>> = vec![BTreeMap::new(); contestants.len()];
-    run_all(&args, &links, &contestants, &policies, |done| {
-        let (link, contestant) = (&links[done.link], &contestants[done.contestant]);
-        outcomes[done.contestant].insert(done.link, LinkOutcome::of(&done.result, link));
-        let result = RunResult {
-            version: VERSION,
-            classic: contestant.choice.classic.clone(),
-            policy: contestant.choice.policy.clone(),
-            ..done.result
-        };
+    let mut outcomes: Vec<Vec<LinkOutcome>> = vec![Vec::new(); contestants.len()];
+    run_all(&links, &contestants, &policies, |done| {
+        outcomes[done.contestant].push(done.outcome);
+        let Choice { classic, policy, .. } = contestants[done.contestant].choice.clone();
+        let backend = loader.in_use().map(Backend::name);
+        let result = RunResult { version: VERSION, classic, policy, backend, ..done.result };
         if let Some(folder) = &args.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
@@ -110,8 +117,7 @@ pub fn main(args: Args) -> Result<()> {
         bail!("a policy could not be run: {failure}");
     }
     let labels = contestants.into_iter().map(|contestant| contestant.label);
-    let all: Vec<(String, Vec<LinkOutcome>)> =
-        labels.zip(outcomes.into_iter().map(|outcomes| outcomes.into_values().collect())).collect();
+    let all: Vec<(String, Vec<LinkOutcome>)> = labels.zip(outcomes).collect();
     if args.summary {
         for (label, outcomes) in &all {
             let figures = figures(label, outcomes, &all[0].1);
@@ -197,22 +203,28 @@ fn policies_of(asked: &[String], algs: &[&str]) -> Vec<Vec<Option<String>>> {
 
 /// Runs every contestant on every link on several threads; results come link by link, in order.
 fn run_all(
-    args: &Args,
-    links: &[Scenario],
+    links: &Links<'_>,
     contestants: &[Contestant],
     policies: &Arc<dyn Policies>,
     mut take: impl FnMut(Done) -> Result<()>,
 ) -> Result<()> {
-    let total = links.len() * contestants.len();
+    let total = links.args.links as usize * contestants.len();
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} runs, {eta} left");
     let bar =
         ProgressBar::new(total as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let job = |number: usize| {
-        let (link, contestant) = (number / contestants.len(), number % contestants.len());
-        let result = run_one(&links[link], &contestants[contestant], policies)?;
-        Ok(Done { contestant, link, result })
+        let contestant = number % contestants.len();
+        let link = links.draw((number / contestants.len()) as u64);
+        let result = run_one(&link, &contestants[contestant], policies)?;
+        Ok(Done { contestant, outcome: LinkOutcome::of(&result, &link), result })
     };
-    pool::run(total, pool::workers(args.jobs), job, || bar.inc(1), |_, done| bar.suspend(|| take(done)))?;
+    pool::run(
+        total,
+        pool::workers(links.args.jobs),
+        job,
+        || bar.inc(1),
+        |_, done| bar.suspend(|| take(done)),
+    )?;
     bar.finish_and_clear();
     Ok(())
 }

@@ -290,10 +290,12 @@ impl RawScenario {
     }
 }
 
-/// A table with one key. A value that is not TOML by itself is meant as a string.
+/// A table with one key. A value that is not TOML by itself is meant as a string, unless it is a number that is too large.
 fn patch<T: for<'a> Deserialize<'a>>(key: &str, value: &str) -> Result<T, String> {
     let is_value = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok_and(|t| t.len() == 1);
-    let value = if is_value { value.to_string() } else { toml::Value::from(value).to_string() };
+    let is_digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_large = is_digits && value.parse::<i64>().is_err();
+    let value = if is_value || is_large { value.to_string() } else { toml::Value::from(value).to_string() };
     let key = toml::Value::from(key).to_string();
     toml::from_str(&format!("{key} = {value}")).map_err(|e| e.message().trim().replace('\n', "; "))
 }

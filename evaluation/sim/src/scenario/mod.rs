@@ -13,6 +13,7 @@ mod shipped;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::MAX_LTE_MBIT;
 pub use check::RATE_MBPS;
 pub use error::{MAX_FILE_BYTES, ScenarioError};
 pub use shipped::{UnknownScenario, names, shipped};

@@ -232,7 +232,23 @@ fn random_changes_are_checked() {
     }
     let long = "[[random_change]]\nevery_s = 0.001\nrandom_loss = [0, 1]\n[[change]]";
     let text = GOOD.replace("[[change]]", long).replace("duration_s = 30.0", "duration_s = 3000");
-    assert!(parse(&text, &[]).unwrap_err().contains("t.toml:9: every_s = 0.001 makes 3000000 changes"));
+    assert!(parse(&text, &[]).unwrap_err().contains("t.toml:9: every_s = 0.001 makes 3000001 changes"));
+}
+
+#[test]
+fn what_many_entries_make_together_is_bounded() {
+    let day = GOOD.replace("duration_s = 30.0", "duration_s = 86400.0");
+    let change = "[[change]]\nat_s = 15.0\nevery_s = 2.0\nrandom_loss = 0.1\n";
+    let changes = |count| parse(&day.replace("[[flow]]", &(change.repeat(count) + "[[flow]]")), &[]);
+    assert!(changes(2).is_ok());
+    let e = changes(3).unwrap_err();
+    assert!(e.starts_with("t.toml:22: every_s = 2 makes 129587 changes in all"), "{e}");
+    let random = "[[random_change]]\nevery_s = 1.5\nrandom_loss = [0, 1]\n".repeat(2);
+    assert!(parse(&day.replace("[[flow]]", &(random + "[[flow]]")), &[]).is_err());
+    let flow = |count| format!("count = {count}\n[[flow]]\nalg = \"cubic\"\ncount = 5");
+    assert!(parse(&day.replace("under_test = true", &flow(6)), &[]).is_ok());
+    let e = parse(&day.replace("under_test = true", &flow(7)), &[]).unwrap_err();
+    assert!(e.starts_with("t.toml:17: 12 flows: in so long a run there may be 11"), "{e}");
 }
 
 #[test]
@@ -297,11 +313,13 @@ fn set_says_what_is_wrong() {
         ("durations=1", "unknown field `durations`"),
         ("param.x=y", "\"y\" is not a number"),
         ("duration_s=1\nseed = 2", "invalid type: string"),
+        ("seed=18446744073709551616", "too large"),
     ];
     for (option, expected) in cases {
         let got = parse(GOOD, &[option]).unwrap_err();
         assert!(got.contains(expected), "for {option:?}: {got}");
     }
+    assert_eq!(parse(GOOD, &["seed=18446744073709551615"]).map(|s| s.seed), Ok(u64::MAX));
     let two = format!("{}[[flow]]\nalg = \"cubic\"\n", GOOD.replace("under_test = true", ""));
     assert!(parse(&two, &["flow.count=2"]).unwrap_err().contains("no [[flow]] has under_test = true"));
 }

@@ -1,5 +1,6 @@
 //! What random links are drawn from.
 
+use crate::scenario::MAX_LTE_MBIT;
 use serde::{Deserialize, Serialize};
 
 /// What random links are drawn from. Capacity, round-trip time and buffer are log-uniform between their
@@ -165,6 +166,18 @@ impl Ranges {
                     format!("it is a share, from 0 to {most} (traces, steps and wifi exclude each other)");
                 return Err(RangesError::Field { field, value: value.to_string(), wanted });
             }
+        }
+        let whole = self.capacity_mbps[1] * self.duration_s;
+        if self.traces + self.wifi > 0.0 && whole > MAX_LTE_MBIT {
+            let [low, high] = self.capacity_mbps;
+            let wanted = format!(
+                "with traces or wifi a link would carry up to {whole:.0} Mbit; at most {MAX_LTE_MBIT}: lower capacity_mbps or duration_s"
+            );
+            return Err(RangesError::Field {
+                field: "capacity_mbps",
+                value: format!("[{low}, {high}]"),
+                wanted,
+            });
         }
         for (field, [fewest, most]) in [("own_flows", self.own_flows), ("cross_flows", self.cross_flows)] {
             if fewest > most || most > 64 {

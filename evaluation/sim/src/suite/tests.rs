@@ -96,6 +96,9 @@ fn what_cannot_be_drawn_is_refused_with_the_field() {
     assert!(odd(|r| (r.traces, r.wifi) = (0.7, 0.7)).contains("wifi"));
     assert!(odd(|r| r.ack_jitter_us = [-1.0, 1.0]).contains("ack_jitter_us"));
     assert!(odd(|r| r.own_flows = [2, 1]).contains("own_flows"));
+    assert!(odd(|r| r.duration_s = 3600.0).contains("would carry up to 720000 Mbit; at most 200000"));
+    assert!(odd(|r| (r.traces, r.wifi, r.duration_s) = (0.0, 0.1, 1500.0)).contains("capacity_mbps"));
+    Ranges { traces: 0.0, duration_s: 3600.0, ..Ranges::default() }.check().unwrap();
     for length in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
         let refused = Ranges { duration_s: length, ..Ranges::default() }.check().unwrap_err().to_string();
         assert_eq!(refused, format!("ranges: duration_s = {length}: give 0.1 to 3600 s"));

@@ -1,6 +1,7 @@
 //! Flows: one entry of the file can be many, and each has its times and its path.
 
 use super::{Check, MAX_SECONDS, Result, millis, span_of, span_or};
+use crate::SERIES_STEP;
 use crate::scenario::file::RawFlow;
 use crate::scenario::{App, Drawn, FlowSpec, Places, Scenario};
 use anole_algorithms::{Preference, UnknownPreference};
@@ -10,6 +11,8 @@ use toml::Spanned;
 
 /// Flows of one scenario; each needs some 100 KB.
 const MAX_FLOWS: usize = 10_000;
+/// Points of their series in all, of some 100 bytes each: one flow for eleven days, or all of them for 100 s.
+const MAX_POINTS: u64 = 10_000_000;
 /// All flows of a scenario in a hundredth of a second.
 const MAX_ARRIVALS_PER_S: f64 = 1e6;
 
@@ -26,6 +29,14 @@ impl Check<'_> {
         let count = raw.count.as_ref().map_or(1, |c| *c.get_ref());
         if count == 0 || scenario.flows.len() + count as usize > MAX_FLOWS {
             let message = format!("count = {count}: a scenario has 1 to {MAX_FLOWS} flows");
+            return Err(self.origin.error(span_or(&raw.count, &table), message));
+        }
+        let flows = scenario.flows.len() as u64 + u64::from(count);
+        let points = scenario.duration.as_nanos().div_ceil(SERIES_STEP.as_nanos());
+        if flows * points > MAX_POINTS {
+            let most = MAX_POINTS / points;
+            let message =
+                format!("{flows} flows: in so long a run there may be {most}; lower count or duration_s");
             return Err(self.origin.error(span_or(&raw.count, &table), message));
         }
         let duration_s = scenario.duration.as_secs_f64();

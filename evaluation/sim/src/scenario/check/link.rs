@@ -11,7 +11,7 @@ use toml::Spanned;
 /// Words that `--set` gives a meaning of their own.
 const RESERVED_NAMES: [&str; 2] = ["flow", "param"];
 /// What a generated trace carries in all, Mbit: 17 million opportunities, in 70 MB of memory.
-const MAX_LTE_MBIT: f64 = 200_000.0;
+pub(crate) const MAX_LTE_MBIT: f64 = 200_000.0;
 /// A burst of a second is longer than that of any link.
 pub(super) const MAX_BURST_MS: f64 = 1000.0;
 

@@ -11,6 +11,7 @@ use super::{AGENT_DELAY, Change, HEADER_BYTES, INFERENCE, LinkChange, LinkSpec, 
 use crate::link::Capacity;
 use anole_model::{Dur, Rate, Time};
 use link::MAX_BURST_MS;
+pub(crate) use link::MAX_LTE_MBIT;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;

@@ -6,7 +6,7 @@ use anole_model::Dur;
 use std::ops::Range;
 use toml::Spanned;
 
-/// Changes that one `[[change]]` or `[[random_change]]` makes; they are known before the run starts.
+/// Changes of a run that comes again and again; they are known before it starts.
 const MAX_CHANGES: f64 = 1e5;
 
 impl Check<'_> {
@@ -24,12 +24,15 @@ impl Check<'_> {
 
     /// Refuses an interval that makes more changes than a run should hold.
     pub(super) fn not_too_often(&self, scenario: &Scenario, every_s: f64, span: &Range<usize>) -> Result<()> {
-        let changes = scenario.duration.as_secs_f64() / every_s;
+        let duration_s = scenario.duration.as_secs_f64();
+        let random = scenario.random_changes.iter().map(|change| duration_s / change.every.as_secs_f64());
+        let changes = duration_s / every_s + scenario.changes.len() as f64 + random.sum::<f64>();
         if changes <= MAX_CHANGES {
             return Ok(());
         }
-        let message =
-            format!("every_s = {every_s} makes {changes:.0} changes; at most {MAX_CHANGES} are allowed");
+        let message = format!(
+            "every_s = {every_s} makes {changes:.0} changes in all; at most {MAX_CHANGES} are allowed"
+        );
         Err(self.origin.error(span.clone(), message))
     }
 }
