@@ -115,20 +115,8 @@ impl ScenarioArgs {
 
     /// Completes a result with the version and what was asked for.
     pub fn label(&self, scenario: &Scenario, loader: &Loader, result: RunResult) -> RunResult {
-        let tested = scenario.flows.iter().find(|flow| flow.under_test);
-        let asked = Slots {
-            classic: self.classic.clone().or_else(|| tested?.classic.clone()),
-            policy: self.policy.clone().or_else(|| tested?.policy.clone()),
-        };
-        let Slots { classic, policy } = asked.of(&result.alg);
-        RunResult {
-            version: VERSION,
-            classic,
-            policy,
-            backend: loader.in_use().map(Backend::name),
-            set: self.set.clone(),
-            ..result
-        }
+        let asked = Slots { classic: self.classic.clone(), policy: self.policy.clone() };
+        label(scenario, asked, &self.set, loader, result)
     }
 
     /// What each run of `scenario` is: every algorithm with every seed, and with the flags that it takes.
@@ -148,6 +136,24 @@ impl ScenarioArgs {
         };
         choices.into_iter().flat_map(runs).collect()
     }
+}
+
+/// Completes a result with the version and what was asked for: what stands in the slots, and the changes of the scenario.
+pub fn label(
+    scenario: &Scenario,
+    asked: Slots,
+    set: &[String],
+    loader: &Loader,
+    result: RunResult,
+) -> RunResult {
+    let tested = scenario.flows.iter().find(|flow| flow.under_test);
+    let asked = Slots {
+        classic: asked.classic.or_else(|| tested?.classic.clone()),
+        policy: asked.policy.or_else(|| tested?.policy.clone()),
+    };
+    let Slots { classic, policy } = asked.of(&result.alg);
+    let backend = loader.in_use().map(Backend::name);
+    RunResult { version: VERSION, classic, policy, backend, set: set.to_vec(), ..result }
 }
 
 /// What is taken for the name of a scenario: no file, and nothing that looks like one.

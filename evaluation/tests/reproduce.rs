@@ -154,6 +154,11 @@ fn a_broken_off_reproduction_goes_on() {
     let read = |file: &Path| std::fs::read_to_string(file).unwrap();
     // Half-written, and with another throughput, which a figure then shows: it was not run again.
     let whole = read(&kept[0]);
+    // It says what ran.
+    let cell: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!(cell["run"]["backend"], "embedded");
+    assert_eq!(cell["run"]["set"][0], "bottleneck.capacity_mbps=48");
+    assert_eq!(cell["run"]["set"][4], "duration_s=30");
     std::fs::write(&kept[0], &whole[..whole.len() / 2]).unwrap();
     assert_eq!(run("1"), first);
     assert_eq!(read(&kept[0]), whole);
@@ -171,7 +176,11 @@ fn a_broken_off_reproduction_goes_on() {
     }
     assert!(page.contains("anole-eval reproduce libra-fig14 --seeds 2 --quick --only 1.SEED"), "{page}");
     assert!(read(&folder.path().join("index.html")).contains("href=\"libra-fig14.html\""));
-    // One of them alone is the same run.
+    // One of them alone is the same run, and says so.
+    let slots = ["--subject", "anole", "--policy", "delay-target", "--classic", "reno"];
+    let other = text(&reproduce(&[&["libra-fig14", "--quick", "--only", "1.2"][..], &slots].concat()));
+    let other: serde_json::Value = serde_json::from_str(&other).unwrap();
+    assert_eq!((&other["policy"], &other["classic"]), (&"delay-target".into(), &"reno".into()));
     let alone = text(&reproduce(&["libra-fig14", "--quick", "--only", "1.2"]));
     let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
     let same = |file: &PathBuf| {
@@ -330,6 +339,11 @@ fn an_experiment_of_ones_own_is_a_file() {
         ("for = [\"bdp\"]", "for = [\"dbp\"]", "no such axis; there are bdp"),
         ("title = \"shallow", "titel = \"shallow", "unknown field `titel`"),
         ("link.toml", "none.toml", "none.toml"),
+        (
+            "for = [\"bdp\"]",
+            "for = [\"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\", \"bdp\"]",
+            "16384 combinations of axes; at most 10000",
+        ),
         ("seeds = [2, 1]", "seeds = [0, 1]", "seeds = [0, 1]: give two numbers from 1 to 10000"),
         (
             "per = { contenders = [\"reno\"] }",
@@ -470,7 +484,9 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         (["--policy", "librra"], "unknown policy \"librra\""),
         (["--classic", "qubic"], "unknown rule-based candidate \"qubic\""),
         (["--param", "betta=1"], "unknown parameter \"betta\""),
-        (["--param", "beta=x"], "\"x\" is not a number"),
+        (["--param", "beta=x"], "--param beta=x: \"x\" is not a number"),
+        (["--param", "beta"], "--param beta: expected NAME=VALUE"),
+        (["--param", "param.beta=1"], "--param param.beta=1: expected NAME=VALUE"),
     ] {
         let text = refused(&[&["anole-jitter", "--quick"][..], &option].concat());
         assert!(text.contains(message), "{text}");

@@ -132,6 +132,7 @@ pub fn main(args: Args) -> Result<()> {
     if args.list {
         return list();
     }
+    args.param.iter().try_for_each(|param| check_param(param))?;
     let own = own(&args.ids)?;
     let experiments = chosen(&args.ids, &own)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
@@ -367,6 +368,16 @@ fn tell_time(runner: &Runner, jobs: &[(&Experiment, Contender)]) -> Result<()> {
         eprintln!("anole-eval: in real time, about {}", packets::for_people(total));
     }
     Ok(())
+}
+
+/// Refuses a `--param` that is not NAME=VALUE.
+fn check_param(param: &str) -> Result<()> {
+    let (name, value) = param.split_once('=').unwrap_or_default();
+    match value.trim().parse::<f64>() {
+        Ok(_) if !name.contains('.') => Ok(()),
+        Err(_) if param.contains('=') => Err(usage(format!("--param {param}: \"{value}\" is not a number"))),
+        _ => Err(usage(format!("--param {param}: expected NAME=VALUE, such as mu=0.2"))),
+    }
 }
 
 /// The algorithm that is tested by default with these slots: a trained policy, whatever the agent's default is.

@@ -2,6 +2,8 @@
 
 use crate::emulate::host::{self, ProcessorTime, Stolen};
 use crate::emulate::{self, AgentArgs};
+use crate::options;
+use anole_algorithms::Slots;
 use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::plan::Choice;
@@ -26,6 +28,8 @@ pub struct Job<'a> {
     pub scenario: Scenario,
     /// What the flows under test run.
     pub choice: &'a Choice,
+    /// Changes of the scenario.
+    pub set: Vec<String>,
     /// Seed of links and policies.
     pub seed: u64,
 }
@@ -55,6 +59,8 @@ pub fn run(
         };
         let (mut run, stolen) =
             least_disturbed(attempts, attempt, again).with_context(|| job.name.clone())?;
+        let Choice { classic, policy, .. } = job.choice.clone();
+        run = options::label(&job.scenario, Slots { classic, policy }, &job.set, loader, run);
         run.disturbed = (!stolen.is_quiet()).then(|| stolen.to_string());
         Ok::<RunResult, anyhow::Error>(run)
     };

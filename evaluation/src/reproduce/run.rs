@@ -8,13 +8,13 @@ use super::packets::{self, Job};
 use super::testbed;
 use crate::emulate::{self, AgentArgs};
 use crate::options::{self, usage};
-use crate::output;
 use crate::pool;
+use anole_algorithms::Slots;
 use anole_algorithms::learned::Policies;
 use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::AgentScript;
-use anole_sim::plan::{FlowPlan, plan};
+use anole_sim::plan::{Choice, FlowPlan, plan};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anole_sim::suite::{Purpose, Ranges};
@@ -251,7 +251,7 @@ impl Runner {
         }
         let agent = AgentArgs::undisturbed(None);
         for job in self.jobs(experiment, &self.cells(experiment, tested)?)? {
-            let Job { name, scenario, choice, seed } = job;
+            let Job { name, scenario, choice, seed, .. } = job;
             if let Err(error) = emulate::check(&scenario, choice, *carrier, &self.policies, seed, &agent) {
                 return Ok(Some(format!("{name}: {error:#}")));
             }
@@ -287,7 +287,7 @@ impl Runner {
         let job = |(cell, seed): (&'a Cell, u64)| {
             let (scenario, seed) = self.scenario(experiment, cell, seed)?;
             let name = format!("{} on {}", cell.contender.label, cell.setting.name);
-            Ok(Job { name, scenario, choice: &cell.contender.choice, seed })
+            Ok(Job { name, scenario, choice: &cell.contender.choice, set: self.set(cell), seed })
         };
         runs.map(job).collect()
     }
@@ -310,10 +310,14 @@ impl Runner {
     fn one(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<RunResult> {
         let Cell { contender, setting } = cell;
         let (scenario, plans, seed) = self.prepared(experiment, cell, seed)?;
+        let label = |run| {
+            let Choice { classic, policy, .. } = contender.choice.clone();
+            options::label(&scenario, Slots { classic, policy }, &self.set(cell), &self.policies, run)
+        };
         let run = || {
             let run = anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
             match truth::broken(&scenario, &run) {
-                None => Ok(RunResult { version: output::VERSION, ..run }),
+                None => Ok(label(run)),
                 Some(what) => bail!("{} on {}, seed {seed}: {what}", contender.label, setting.name),
             }
         };
@@ -324,7 +328,7 @@ impl Runner {
                 if let Some(run) = cells.read(&name) {
                     self.kept.fetch_add(1, Ordering::Relaxed);
                     // The program is part of the name.
-                    return Ok(RunResult { version: output::VERSION, ..run });
+                    return Ok(label(run));
                 }
                 let run = run()?;
                 cells.keep(&name, (&experiment.id, cell, seed), &run)?;
@@ -357,16 +361,17 @@ impl Runner {
         Ok((scenario, seed))
     }
 
+    /// Changes of a cell's scenario.
+    fn set(&self, Cell { setting, contender }: &Cell) -> Vec<String> {
+        let quick = if self.quick { &setting.quick[..] } else { &[] };
+        [&setting.set[..], &contender.params[..], quick].concat()
+    }
+
     /// Links and flows of a run, and the seed of its randomness.
     fn scenario(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<(Scenario, u64)> {
         let Cell { contender, setting } = cell;
         Ok(match &setting.source {
-            Source::Scenario(name) => {
-                let quick = if self.quick { &setting.quick[..] } else { &[] };
-                let set: Vec<String> =
-                    setting.set.iter().chain(&contender.params).chain(quick).cloned().collect();
-                (options::load(&experiment.place(name), &set)?, seed)
-            }
+            Source::Scenario(name) => (options::load(&experiment.place(name), &self.set(cell))?, seed),
             Source::Random => {
                 let mut ranges = Ranges::default();
                 if self.quick {
