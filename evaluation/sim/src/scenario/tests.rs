@@ -313,7 +313,7 @@ fn set_says_what_is_wrong() {
         ("durations=1", "unknown field `durations`"),
         ("param.x=y", "\"y\" is not a number"),
         ("duration_s=1\nseed = 2", "invalid type: string"),
-        ("seed=18446744073709551616", "too large"),
+        ("seed=18446744073709551616", "integer `18446744073709551616` as i128, expected u64"),
     ];
     for (option, expected) in cases {
         let got = parse(GOOD, &[option]).unwrap_err();
