@@ -36,7 +36,6 @@ fn every_algorithm_and_policy_runs_on_every_link() {
         runs.iter().map(|run| format!("{} {} {}", run["scenario"], run["alg"], run["policy"])).collect();
     assert_eq!(runs.len(), 9, "{who:?}");
     assert_eq!(who[0], r#""suite-random-0" "anole" "delay-target""#);
-    assert_eq!(runs[0]["backend"], "embedded");
     assert_eq!(who[2], r#""suite-random-0" "cubic" null"#);
     assert_eq!(who[4], r#""suite-random-1" "anole" "fault:random""#);
     // All on the same link, with the same random losses.
@@ -86,7 +85,12 @@ fn a_table_is_for_people_and_files_for_programs() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
     command.args(["suite", "--links", "1", "--duration", "1.5", "--out", "two", "--alg", alg]);
     assert!(command.current_dir(folder.path()).output().unwrap().status.success());
-    assert_eq!(std::fs::read_dir(folder.path().join("two")).unwrap().count(), 2);
+    let files: Vec<_> = std::fs::read_dir(folder.path().join("two")).unwrap().collect();
+    assert_eq!(files.len(), 2);
+    for file in files {
+        let run = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        assert!(run.contains("\"backend\":\"embedded\""), "{run}");
+    }
 }
 
 #[test]
