@@ -103,8 +103,8 @@ impl Reno {
     }
 
     /// Losses were found; at most one decrease per congestion event follows.
-    pub fn on_loss(&mut self, now: Time) {
-        self.decrease(now, BETA);
+    pub fn on_loss(&mut self, now: Time) -> bool {
+        self.decrease(now, BETA)
     }
 
     /// The same with another share of the window kept; with all of it or more only the threshold moves. True when the

@@ -58,8 +58,7 @@ impl Algorithm for Reno {
         if seen.timeout > 0 {
             self.window.on_timeout(now);
             self.set_window(out);
-        } else if seen.lost > 0 {
-            self.window.on_loss(now);
+        } else if seen.lost > 0 && self.window.on_loss(now) {
             self.set_window(out);
         }
         // Every report is answered: the datapath takes silence for the agent's death.
@@ -102,6 +101,21 @@ mod tests {
         let values = report(1000, 1, 0, 80_000);
         reno.on_report(Time::from_micros(1), &Report { program: &reno::PROGRAM, values: &values }, &mut out);
         assert_eq!((field(&out, "Cwnd"), field(&out, "ssthresh")), (Some(40_000), Some(40_000)));
+    }
+
+    #[test]
+    fn a_report_that_the_datapath_sent_before_the_decrease_does_not_undo_it() {
+        let (mut reno, mut out) = (flow(), Commands::default());
+        let values = report(1000, 1, 0, 80_000);
+        for (us, set) in [(1, Some(40_000)), (100, None)] {
+            out.clear();
+            reno.on_report(
+                Time::from_micros(us),
+                &Report { program: &reno::PROGRAM, values: &values },
+                &mut out,
+            );
+            assert_eq!(field(&out, "Cwnd"), set, "{us} us");
+        }
     }
 
     #[test]

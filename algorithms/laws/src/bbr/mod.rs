@@ -338,10 +338,8 @@ impl Law for Bbr {
 
     /// The bandwidth is taken to be the other controller's rate; the cycle begins.
     fn resume(&mut self, now: Time, from: Control) {
-        let rtt = self.model.min_rtt().unwrap_or(NOMINAL_RTT);
-        self.started = true;
-        self.timed_out = false;
-        self.model.resume(now, Bounds::DEFAULT.clamp(from.rate_over(rtt)));
+        (self.started, self.timed_out) = (true, false);
+        self.model.resume(now, from);
         self.stage = self.probe_bw(now);
         self.policer.reset();
         self.window.set(from.cwnd.max(self.least_cwnd()));

@@ -1,8 +1,10 @@
 //! BBR's model of the path: the bandwidth of the bottleneck and the round-trip time without a queue. Version 1 takes the largest
 //! delivery rate of ten rounds, version 3 that of two cycles, which the caller counts.
 
+use super::NOMINAL_RTT;
+use crate::Control;
 use crate::filter::WindowedMax;
-use anole_model::{Dur, Rate, Time};
+use anole_model::{Bounds, Dur, Rate, Time};
 
 /// Rounds over which the bandwidth is the largest delivery rate (BBR: 10).
 const BANDWIDTH_ROUNDS: u64 = 10;
@@ -67,11 +69,16 @@ impl Model {
         self.min_rtt_at = now;
     }
 
-    /// Takes `rate` for the bandwidth, whatever was known.
-    pub fn resume(&mut self, now: Time, rate: Rate) {
-        self.rates.clear();
-        self.rates.push(self.age(), rate);
+    /// Goes on from what another controller has applied: the bandwidth is its rate. A round-trip time that was being measured
+    /// meanwhile, in a flight that need not have been empty, is what was seen.
+    pub fn resume(&mut self, now: Time, from: Control) {
+        if self.measuring.0 {
+            self.end_measuring(now);
+        }
         self.min_rtt_at = self.min_rtt_at.max(now);
+        let rate = from.rate_over(self.min_rtt().unwrap_or(NOMINAL_RTT));
+        self.rates.clear();
+        self.rates.push(self.age(), Bounds::DEFAULT.clamp(rate));
     }
 
     /// Rounds so far.
@@ -242,6 +249,18 @@ mod tests {
         assert_eq!(model.bdp(), 0);
         model.saw_rtt(Time::ZERO, Dur::from_millis(50));
         assert_eq!(model.bdp(), 50_000);
+    }
+
+    #[test]
+    fn a_path_that_became_longer_while_another_controller_governed_is_as_long_as_was_seen() {
+        let at = |s: f64| Time::from_secs_f64(s);
+        let mut model = Model::new();
+        model.saw_rtt(at(0.0), Dur::from_millis(20));
+        model.begin_measuring();
+        model.saw_rtt(at(15.0), Dur::from_millis(150));
+        model.resume(at(30.0), Control::window(150_000));
+        assert_eq!((model.min_rtt(), model.bdp()), (Some(Dur::from_millis(150)), 150_000));
+        assert!(!model.min_rtt_is_stale(at(40.0)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ parameters! {
         eta_step = 0.1, 0.001..=1.0, "Confidence regained every two round trips (Anole algorithm 2).";
         // Stages.
         probing_rtts = 3.0, 2.0..=20.0, "N: round trips of probing (Anole §IV).";
-        ramp_gain = 0.25, 0.0..=1.0, "Growth per round trip when capacity has become free, share of the window (chosen: overshoots by no more than one test of the high rate).";
+        ramp_gain = 0.25, 0.05..=1.0, "Growth per round trip when capacity has become free, share of the window, in sixteenths (chosen: overshoots by no more than one test of the high rate).";
         keep_epoch = 0.1, 0.0..=1.0, "The rule-based candidate goes on undisturbed while the rate is this near to its own (chosen: restarted every cycle, CUBIC never leaves its flat start).";
         base_rtt_s = 10.0, 1.0..=600.0, "Age at which the smallest round-trip time has to be confirmed, s (BBR's 10 s).";
     }

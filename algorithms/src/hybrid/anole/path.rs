@@ -1,9 +1,7 @@
 //! What a flow remembers of its path: round-trip times, delivery, capacity.
 //!
 //! Everything remembered can become false. The smallest round-trip time is confirmed by every window
-//! that comes near it and has to be measured anew when none did for `base_rtt_s`; it is also given up
-//! when draining the queue three times in a row left the round-trip time where it was: then the path has
-//! become longer, and what looked like a queue is none.
+//! that comes near it and has to be measured anew when none did for `base_rtt_s`.
 
 use super::own_loss::OwnLoss;
 use super::params::AnoleParams;

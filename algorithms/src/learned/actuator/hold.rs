@@ -102,7 +102,17 @@ impl Actuator for Hold {
         let srtt = monitor.srtt().unwrap_or(FIRST_INTERVAL);
         let rtt = Some(srtt);
         let (acked, lost, timeout) = (sample.acked, sample.lost, sample.timeout);
-        let seen = Feedback { acked, lost, timeout, rtt, min_rtt: rtt, samples: 1, ..Feedback::default() };
+        let in_flight = Some(sample.inflight);
+        let seen = Feedback {
+            acked,
+            lost,
+            timeout,
+            in_flight,
+            rtt,
+            min_rtt: rtt,
+            samples: 1,
+            ..Feedback::default()
+        };
         self.rule.on_feedback(now, &seen);
         self.hold_window(self.rule.cwnd(), srtt, out);
     }
@@ -160,5 +170,19 @@ mod tests {
         let lost = Sample { lost: 1, ..Sample::default() };
         hold.follow_rule(Time::from_micros(1), &lost, &monitor(), &mut out);
         assert_eq!(out.fields()[0], (CWND, 49_000));
+    }
+
+    #[test]
+    fn the_rules_window_does_not_grow_while_the_application_leaves_it_unused() {
+        let grown = |inflight| {
+            let (mut hold, mut out) = (Hold::new(FLOW), Commands::default());
+            hold.yield_to_rule(Time::ZERO, 70_000, false, &monitor(), &mut out);
+            for round in 1..40 {
+                let sample = Sample { acked: 5_000, inflight, ..Sample::default() };
+                hold.follow_rule(Time::from_micros(round * 50_000), &sample, &monitor(), &mut out);
+            }
+            hold.rule.cwnd() > 70_000
+        };
+        assert!(grown(65_000) && !grown(5_000));
     }
 }

@@ -64,7 +64,12 @@ impl Bounds {
     pub fn cwnd(&self, cruising: bool) -> u64 {
         let longterm =
             self.longterm.map_or(u64::MAX, |bound| if cruising { with_headroom(bound) } else { bound });
-        longterm.min(self.shortterm.map_or(u64::MAX, |(_, in_flight)| in_flight))
+        longterm.min(self.shortterm_cwnd())
+    }
+
+    /// The same of the short term alone.
+    pub fn shortterm_cwnd(&self) -> u64 {
+        self.shortterm.map_or(u64::MAX, |(_, in_flight)| in_flight)
     }
 
     /// What is to be in flight at most when a probe's queue has drained.

@@ -43,6 +43,8 @@ pub(super) struct Cycle {
     /// In Up: rounds whose window reached the bound. In Down: rates and losses of the probe still come in.
     raises: u32,
     after_probe: bool,
+    /// Rates are a cycle older when the first round since Down began is over, whatever the phase is by then.
+    ages: bool,
     /// The last probe lost too much, so that this one ends at the bound; the last one did, and tells whether the bound is safe.
     too_high: bool,
     precautionary: bool,
@@ -77,6 +79,7 @@ impl Cycle {
             probe_at: now + wait,
             raises: 0,
             after_probe: false,
+            ages: true,
             too_high: false,
             precautionary: false,
             bandwidth: Rate::ZERO,
@@ -85,7 +88,7 @@ impl Cycle {
 
     /// Cruise, with a probe to come.
     pub fn cruising(now: Time, random: &mut Pcg64Mcg) -> Cycle {
-        Cycle { phase: Phase::Cruise, ..Cycle::begin(now, random) }
+        Cycle { phase: Phase::Cruise, ages: false, ..Cycle::begin(now, random) }
     }
 
     pub fn phase(&self) -> Phase {
@@ -115,9 +118,9 @@ impl Cycle {
         }
     }
 
-    /// With this round all of a probe has been heard, and rates are a cycle older.
-    pub fn is_over(&self) -> bool {
-        self.phase == Phase::Down && self.rounds == 0
+    /// A round is over: true where it is the first of a cycle, so that rates are a cycle older (§5.3.3.6).
+    pub fn takes_age(&mut self) -> bool {
+        std::mem::take(&mut self.ages)
     }
 
     /// Packets by which the long-term bound may grow in Up: 1, 2, 4, …

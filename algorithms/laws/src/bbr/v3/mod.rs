@@ -172,7 +172,9 @@ impl Bbr3 {
     fn adapt(&mut self, now: Time, round: &Round, in_flight: u64, used: u64) {
         let lossy = round.is_lossy(self.mss());
         let bdp = self.model.bdp();
-        if matches!(self.stage, Stage::ProbeBw(cycle) if cycle.is_over()) {
+        if let Stage::ProbeBw(cycle) = &mut self.stage
+            && cycle.takes_age()
+        {
             self.model.next_cycle();
         }
         match &mut self.stage {
@@ -270,7 +272,7 @@ impl Bbr3 {
             _ if self.timed_out => self.mss(),
             Stage::Startup(_) if self.model.min_rtt().is_none() => initial,
             Stage::Startup(_) => self.bdp(CWND_GAIN).max(2 * initial),
-            Stage::Drain { .. } => self.bdp(CWND_GAIN).max(least),
+            Stage::Drain { .. } => self.bdp(CWND_GAIN).min(self.bounds.shortterm_cwnd()).max(least),
             Stage::ProbeBw(cycle) => {
                 let bound = self.bounds.cwnd(cycle.phase() == Phase::Cruise);
                 self.bdp(cycle.cwnd_gain(CWND_GAIN)).min(bound).max(least)
@@ -340,9 +342,8 @@ impl Law for Bbr3 {
 
     /// The bandwidth is taken to be the other controller's rate; the flow cruises.
     fn resume(&mut self, now: Time, from: Control) {
-        let rtt = self.model.min_rtt().unwrap_or(NOMINAL_RTT);
         (self.started, self.timed_out, self.last) = (true, false, now);
-        self.model.resume(now, Limits::DEFAULT.clamp(from.rate_over(rtt)));
+        self.model.resume(now, from);
         self.bounds = Bounds::default();
         self.stage = Stage::ProbeBw(Cycle::cruising(now, &mut self.random));
         self.window.set(from.cwnd.max(MIN_CWND_PACKETS * self.mss()));

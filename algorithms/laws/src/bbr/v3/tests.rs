@@ -97,6 +97,18 @@ fn a_probe_that_loses_more_than_two_percent_lowers_the_ceiling_and_ends() {
 }
 
 #[test]
+fn a_bandwidth_is_forgotten_after_two_cycles_be_their_probes_lossy_and_their_queues_drained_at_once() {
+    for lossy in [0, 5] {
+        let mut bench = Bench::cruising();
+        for _ in 0..200 {
+            let up = matches!(bench.law.stage, Stage::ProbeBw(cycle) if cycle.phase() == Phase::Up);
+            bench.round(1_000_000, if up { lossy } else { 0 }, 50_000);
+        }
+        assert_eq!(bench.law.model.bandwidth().bytes_per_s(), 1e6, "{lossy} lost");
+    }
+}
+
+#[test]
 fn a_probe_within_two_percent_goes_on() {
     let mut bench = Bench::cruising();
     bench.until(Phase::Up, 0);
