@@ -13,7 +13,8 @@
 //! a timeout               CUBIC's, and its slow start
 //! a cut without effect    the window from before it comes back, and CUBIC's governs for some round trips: 4, and twice
 //!                         as many each time, half as many again after a cut that had its effect; not beyond 8 in a row
-//!                         without a queue, nor once the base falls by a tenth
+//!                         without a queue, nor once the base falls by a tenth. From the second time on CUBIC goes on as
+//!                         if the cuts had not been
 //! ```
 //! The queue is what the round-trip time exceeds the base by; one that rose further in a round trip than the window can
 //! have made it (the largest step) is a path that swings, and is judged when it stands. The base is a belief: where cuts
@@ -223,7 +224,8 @@ impl Track {
     }
 
     /// A loss: where the flow is alone the window is what the path holds, else CUBIC decreases.
-    fn lost(&mut self, now: Time, seen: &Feedback) {
+    fn lost(&mut self, now: Time, rtt: Dur, seen: &Feedback) {
+        let before = self.cwnd;
         match self.alone_window().filter(|_| seen.marked == 0 && !self.starting) {
             Some(window) => {
                 (self.cwnd, self.step) = (self.cwnd.min(window), 0.0);
@@ -232,6 +234,7 @@ impl Track {
             }
             None => self.congested(now, seen),
         }
+        self.episode.begin(now, seen.rtt.unwrap_or(rtt), self.cwnd / before, before as u64);
     }
 
     /// CUBIC decreases, from the window in force.
@@ -385,8 +388,12 @@ impl Track {
         }
     }
 
-    /// The queue is others': CUBIC governs for a while, from the window in force.
+    /// The queue is others': CUBIC governs for a while. From the second time on it has grown on under the cuts, as if they had
+    /// not been.
     pub fn compete(&mut self) {
+        if self.competes.1 > COMPETES.0 {
+            self.cwnd = self.cwnd.max(self.cubic.cwnd() as f64);
+        }
         self.tell_cubic();
         self.competes = (self.competes.1, (2 * self.competes.1).min(COMPETES.1));
     }
@@ -482,16 +489,23 @@ impl Track {
         self.at_least == 0
     }
 
-    /// An all but empty window, until it has proved the base. True while it lasts.
-    fn proves(&mut self, now: Time, rtt: Dur) -> bool {
+    /// An all but empty window, until it has proved the base. True while it lasts. A loss meanwhile is of the window before.
+    fn proves(&mut self, now: Time, rtt: Dur, seen: &Feedback) -> bool {
+        let lost = seen.congested() && !self.episode.covers(now);
         if let Some((until, cwnd)) = self.proof {
+            let empty = std::mem::replace(&mut self.cwnd, cwnd);
+            if lost {
+                self.lost(now, rtt, seen);
+            }
             if now >= until {
-                (self.cwnd, self.proof, self.proved) = (cwnd, None, true);
+                (self.proof, self.proved) = (None, true);
                 self.base.prove(now);
+            } else {
+                self.proof = Some((until, std::mem::replace(&mut self.cwnd, empty)));
             }
             return true;
         }
-        if self.starting || !self.base.needs_proof(now, DOUBT) {
+        if self.starting || lost || !self.base.needs_proof(now, DOUBT) {
             return false;
         }
         self.seek_proof(now, rtt);
@@ -542,14 +556,16 @@ impl Law for Track {
                     self.base.forget_cuts();
                 }
             }
-            return self.keep_bounds();
+            if !seen.congested() {
+                return self.keep_bounds();
+            }
         }
         let before = self.base.secs();
         self.base.saw(now, rtt);
         if self.base.secs() < GONE * before {
             self.queue_has_gone();
         }
-        if self.proves(now, rtt) {
+        if self.proves(now, rtt, seen) {
             return self.keep_bounds();
         }
         self.clean_rounds = if seen.congested() { 0 } else { self.clean_rounds.saturating_add(1) };
@@ -569,9 +585,7 @@ impl Law for Track {
             !self.base.is_raised(),
         );
         if seen.congested() && !self.episode.covers(now) {
-            let before = self.cwnd;
-            self.lost(now, seen);
-            self.episode.begin(now, seen.rtt.unwrap_or(rtt), self.cwnd / before, before as u64);
+            self.lost(now, rtt, seen);
             return self.keep_bounds();
         }
         if seen.congested() {

@@ -46,6 +46,42 @@ fn a_path_that_became_longer_gives_the_window_back() {
 }
 
 #[test]
+fn cuts_without_effect_cost_cubic_nothing_from_the_second_time_on() {
+    let mut flow = track(200_000);
+    after(&mut flow, &[50_000; 3], 0);
+    let (mut times, mut cubic) = (0, 0);
+    while times < 3 {
+        let competed = flow.competes.0;
+        let cwnd = after(&mut flow, &[60_000 + 6_000 * times], 0);
+        if flow.competes.0 > competed {
+            times += 1;
+            assert_eq!(cwnd, flow.cubic.cwnd());
+        }
+        assert!(times < 2 || flow.cubic.cwnd() >= cubic, "{} after {cubic}", flow.cubic.cwnd());
+        cubic = flow.cubic.cwnd();
+    }
+}
+
+#[test]
+fn losses_of_a_trial_and_of_a_proof_cost_what_they_cost_cubic() {
+    let steady = || {
+        let mut flow = track(200_000);
+        after(&mut flow, &[50_000; 3], 0);
+        flow
+    };
+    let mut flow = steady();
+    let window = flow.control().cwnd;
+    flow.try_out();
+    let left = after(&mut flow, &[50_000], 10) as f64;
+    assert!((left / window as f64 - 0.7).abs() < 0.01, "{left} of {window} after a trial");
+    let mut flow = steady();
+    flow.seek_proof(Time::from_micros(150_000), Dur::from_millis(50));
+    assert_eq!(after(&mut flow, &[50_000], 10), 4_000, "the proof goes on");
+    let left = after(&mut flow, &[50_000; 12], 0) as f64;
+    assert!((left / window as f64 - 0.7).abs() < 0.1, "{left} of {window} after a proof");
+}
+
+#[test]
 fn a_path_that_goes_as_forecast_gets_a_short_queue_and_the_window_stays() {
     // 10 packets in 10 ms: half of a packet is 0.5 ms, 7 % of the base less than the least target.
     let mut flow = track(10_000);
