@@ -124,6 +124,16 @@ const MOST_KEPT: f64 = 0.85;
 /// The smallest window, and the smallest after slow start, packets.
 const LEAST: (f64, f64) = (2.0, 4.0);
 
+/// A base being proved: until when, what was before, and whether packets of that have been lost.
+#[derive(Clone, Copy, Debug)]
+struct Proof {
+    until: Time,
+    /// Bytes.
+    cwnd: f64,
+    rtt: Dur,
+    lost: bool,
+}
+
 /// The window of one flow.
 #[derive(Clone, Debug)]
 pub struct Track {
@@ -157,8 +167,8 @@ pub struct Track {
     empty: u32,
     /// Round trips at the smallest window under a long queue.
     at_least: u32,
-    /// A base in doubt is being proved: until when, and the window before, bytes.
-    proof: Option<(Time, f64)>,
+    /// A base in doubt is being proved.
+    proof: Option<Proof>,
     /// One has ended, until asked.
     proved: bool,
 }
@@ -489,19 +499,20 @@ impl Track {
         self.at_least == 0
     }
 
-    /// An all but empty window, until it has proved the base. True while it lasts. A loss meanwhile is of the window before.
+    /// An all but empty window, until it has proved the base. True while it lasts. It tells whose the losses meanwhile were,
+    /// too: where the round-trip time has fallen a queue stood.
     fn proves(&mut self, now: Time, rtt: Dur, seen: &Feedback) -> bool {
         let lost = seen.congested() && !self.episode.covers(now);
-        if let Some((until, cwnd)) = self.proof {
-            let empty = std::mem::replace(&mut self.cwnd, cwnd);
-            if lost {
-                self.lost(now, rtt, seen);
+        if let Some(proof) = &mut self.proof {
+            proof.lost |= lost;
+            if now < proof.until {
+                return true;
             }
-            if now >= until {
-                (self.proof, self.proved) = (None, true);
-                self.base.prove(now);
-            } else {
-                self.proof = Some((until, std::mem::replace(&mut self.cwnd, empty)));
+            let Proof { cwnd, rtt: before, lost, .. } = *proof;
+            (self.cwnd, self.proof, self.proved) = (cwnd, None, true);
+            self.base.prove(now);
+            if lost && before.as_secs_f64() > self.base.secs() * (1.0 + EMPTY) {
+                self.lost(now, rtt, &Feedback { lost: 1, ..*seen });
             }
             return true;
         }
@@ -517,7 +528,7 @@ impl Track {
         if self.proof.is_some() || self.forecast.is_in_trial() {
             return;
         }
-        self.proof = Some((now + PROOF.max(rtt), self.cwnd));
+        self.proof = Some(Proof { until: now + PROOF.max(rtt), cwnd: self.cwnd, rtt, lost: false });
         self.cwnd = self.cwnd.min(LEAST.1 * self.mss);
         self.base.seek_proof();
         self.forecast.forget();
@@ -556,9 +567,10 @@ impl Law for Track {
                     self.base.forget_cuts();
                 }
             }
-            if !seen.congested() {
-                return self.keep_bounds();
+            if seen.congested() && !self.episode.covers(now) {
+                self.lost(now, rtt, seen);
             }
+            return self.keep_bounds();
         }
         let before = self.base.secs();
         self.base.saw(now, rtt);
