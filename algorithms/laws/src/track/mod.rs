@@ -348,6 +348,8 @@ impl Track {
         let (rtt_s, used) = (rtt.as_secs_f64(), seen.uses(self.cwnd as u64));
         if let Some(window) = self.alone_window().filter(|_| used && self.queue_stands(rtt_s)) {
             (self.cwnd, self.step, self.competes.0) = (window, 0.0, 0);
+            // What CUBIC grew to beside others is of the past.
+            self.tell_cubic();
             return self.base.forget_cuts();
         }
         let delivered = Self::delivered(rtt_s, seen).filter(|_| !self.swings.is_swinging());
