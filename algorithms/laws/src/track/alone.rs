@@ -4,6 +4,9 @@
 //! whatever the window: a larger window makes the round-trip time longer, or is lost, and that is all. To one flow of
 //! several it delivers more for a larger window, and another share with every step that the others take. What tells is
 //! that the round-trip time has moved and the rate has not. Packets lost count as if they had been queued.
+//!
+//! Flows that grow alike keep their shares as well, so that longer round-trip times alone do not tell it. Where CUBIC governs
+//! the window shrinks by losses, which flows have in common: one shorter time is too little there.
 
 /// A move of the round-trip time by less than this share tells nothing …
 const MOVED: f64 = 0.03;
@@ -16,6 +19,8 @@ const FAR: f64 = 0.25;
 /// Moves that tell so before it is believed, and the most that are counted; a rate that is another halves them.
 const ENOUGH: u32 = 4;
 const MOST: u32 = 16;
+/// Moves to a shorter round-trip time that have to be among them; the second where CUBIC governs.
+const FALLS: (u32, u32) = (1, 2);
 
 /// What the rounds under a standing queue have told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,32 +30,37 @@ pub(super) struct Alone {
     /// The round-trip time under it, s.
     rtt: f64,
     moves: u32,
+    /// To a shorter round-trip time.
+    falls: u32,
 }
 
 impl Alone {
-    /// Takes a round under a standing queue: its round-trip time, s, and what was delivered and lost per second, bytes.
-    pub fn saw(&mut self, rtt: f64, delivered: f64, lost: f64) {
+    /// Takes a round under a standing queue: its round-trip time, s, what was delivered and lost per second, bytes, and
+    /// whether CUBIC governs.
+    pub fn saw(&mut self, rtt: f64, delivered: f64, lost: f64, cubic_governs: bool) {
         let rtt = rtt * (1.0 + lost / delivered.max(1.0));
         let within = |share: f64| {
             delivered < self.rate * (1.0 + share) && delivered + lost > self.rate * (1.0 - share)
         };
         if !within(FAR) {
-            *self = Alone { rate: delivered, rtt, moves: 0 };
+            *self = Alone { rate: delivered, rtt, ..Alone::default() };
         } else if !within(SAME) {
             self.moves /= 2;
             if !self.is_told() {
-                *self = Alone { rate: delivered, rtt, moves: self.moves.min(1) };
+                *self = Alone { rate: delivered, rtt, moves: self.moves.min(1), falls: 0 };
             }
         } else {
-            self.count(rtt, delivered);
+            self.count(rtt, delivered, if cubic_governs { FALLS.1 } else { FALLS.0 });
         }
     }
 
-    /// Takes a round with the same rate: does it tell that the flow is alone?
-    fn count(&mut self, rtt: f64, delivered: f64) {
+    /// Takes a round with the same rate: does it tell that the flow is alone? For the first time it does with so many falls.
+    fn count(&mut self, rtt: f64, delivered: f64, least_falls: u32) {
         let [moved, changed] = [rtt / self.rtt, delivered / self.rate].map(|ratio| (ratio - 1.0).abs());
         if moved > MOVED && changed < STAYED * moved {
-            *self = Alone { rate: delivered, rtt, moves: (self.moves + 1).min(MOST) };
+            let falls = self.falls.saturating_add(u32::from(rtt < self.rtt));
+            let most = if self.is_told() || falls >= least_falls { MOST } else { ENOUGH - 1 };
+            *self = Alone { rate: delivered, rtt, moves: (self.moves + 1).min(most), falls };
         }
     }
 
@@ -73,7 +83,7 @@ mod tests {
         let mut alone = Alone::default();
         for &window in windows {
             let rtt = (window + others) / 1000.0;
-            alone.saw(rtt, window / rtt, 0.0);
+            alone.saw(rtt, window / rtt, 0.0, false);
         }
         alone
     }
@@ -94,10 +104,24 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_stays_under_queues_that_only_grow_may_be_a_share() {
+        let told = |rtts: &[f64], cubic_governs| {
+            let mut alone = Alone::default();
+            rtts.iter().for_each(|&rtt| alone.saw(rtt, 1000.0, 0.0, cubic_governs));
+            alone.rate().is_some()
+        };
+        let grows: Vec<f64> = (10..40).map(|n| 0.01 * f64::from(n)).collect();
+        assert!(!told(&grows, false), "it grows with the others");
+        assert!(told(&[&grows[..], &[0.2]].concat(), false));
+        assert!(!told(&[&grows[..], &[0.2]].concat(), true), "all have lost");
+        assert!(told(&[&grows[..], &[0.2, 0.1]].concat(), true));
+    }
+
+    #[test]
     fn what_overflows_a_buffer_tells_what_a_longer_queue_tells() {
         let mut alone = Alone::default();
         for lost in [0.0, 100.0, 0.0, 100.0, 0.0] {
-            alone.saw(0.02, 1000.0, lost);
+            alone.saw(0.02, 1000.0, lost, false);
         }
         assert_eq!(alone.rate(), Some(1000.0));
     }
@@ -108,12 +132,12 @@ mod tests {
         let mut alone = after(&windows, 0.0);
         let mut rounds = 0;
         while alone.rate().is_some() {
-            alone.saw(0.012, 900.0, 0.0);
+            alone.saw(0.012, 900.0, 0.0, false);
             rounds += 1;
         }
         assert_eq!(rounds, 1);
         let mut alone = after(&windows, 0.0);
-        alone.saw(0.012, 500.0, 0.0);
+        alone.saw(0.012, 500.0, 0.0, false);
         assert_eq!(alone.rate(), None);
     }
 }

@@ -98,6 +98,11 @@ impl Base {
         self.raised.is_some()
     }
 
+    /// True when it was raised, and nothing has told the truth since.
+    pub fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
     /// True when it was raised and no round-trip time as short as the smallest of all has been seen for `age`.
     pub fn needs_proof(&self, now: Time, age: Dur) -> bool {
         self.doubtful && self.is_old(now, age)

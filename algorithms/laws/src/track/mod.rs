@@ -124,7 +124,8 @@ const MOST_KEPT: f64 = 0.85;
 /// The smallest window, and the smallest after slow start, packets.
 const LEAST: (f64, f64) = (2.0, 4.0);
 
-/// A base being proved: until when, what was before, and whether packets of that have been lost.
+/// A base being proved: until when, what was before, whether packets of that have been lost, and the base, s, that a trial
+/// went well with.
 #[derive(Clone, Copy, Debug)]
 struct Proof {
     until: Time,
@@ -132,6 +133,7 @@ struct Proof {
     cwnd: f64,
     rtt: Dur,
     lost: bool,
+    tried: Option<f64>,
 }
 
 /// The window of one flow.
@@ -228,9 +230,20 @@ impl Track {
         }
     }
 
-    /// How a trial that has just ended went.
+    /// How a trial that has just ended went. One that went well with a base in doubt has ended when that is proved.
     pub fn tried(&mut self) -> Option<bool> {
         self.tried.take()
+    }
+
+    /// A trial is over. Beside others that fill the buffer one may go well by chance, over a base that is their queue.
+    fn end_trial(&mut self, now: Time, rtt: Dur, well: bool) {
+        if well && self.base.is_doubtful() {
+            let base = self.base.secs();
+            self.seek_proof(now, rtt);
+            self.proof = self.proof.map(|proof| Proof { tried: Some(base), ..proof });
+        } else {
+            self.tried = Some(well);
+        }
     }
 
     /// A loss: where the flow is alone the window is what the path holds, else CUBIC decreases.
@@ -316,7 +329,8 @@ impl Track {
     fn watch_rate(&mut self, rtt: f64, seen: &Feedback) {
         let span = seen.elapsed.as_secs_f64();
         if seen.uses(self.cwnd as u64) && self.queue_stands(rtt) && span > 0.0 {
-            self.alone.saw(rtt, seen.acked as f64 / span, seen.lost as f64 * self.mss / span);
+            let lost = seen.lost as f64 * self.mss / span;
+            self.alone.saw(rtt, seen.acked as f64 / span, lost, self.competes.0 > 0);
         }
     }
 
@@ -510,9 +524,10 @@ impl Track {
             if now < proof.until {
                 return true;
             }
-            let Proof { cwnd, rtt: before, lost, .. } = *proof;
+            let Proof { cwnd, rtt: before, lost, tried, .. } = *proof;
             (self.cwnd, self.proof, self.proved) = (cwnd, None, true);
             self.base.prove(now);
+            self.tried = tried.map(|base| self.base.secs() > base * (1.0 - EMPTY));
             if lost && before.as_secs_f64() > self.base.secs() * (1.0 + EMPTY) {
                 self.lost(now, rtt, &Feedback { lost: 1, ..*seen });
             }
@@ -530,7 +545,8 @@ impl Track {
         if self.proof.is_some() || self.forecast.is_in_trial() {
             return;
         }
-        self.proof = Some(Proof { until: now + PROOF.max(rtt), cwnd: self.cwnd, rtt, lost: false });
+        self.proof =
+            Some(Proof { until: now + PROOF.max(rtt), cwnd: self.cwnd, rtt, lost: false, tried: None });
         self.cwnd = self.cwnd.min(LEAST.1 * self.mss);
         self.base.seek_proof();
         self.forecast.forget();
@@ -539,6 +555,11 @@ impl Track {
     /// True when nothing as short as the base has been seen for ten seconds.
     pub fn base_is_old(&self, now: Time) -> bool {
         self.base.is_old(now, DOUBT)
+    }
+
+    /// Whether a proof is under way: what is delivered tells nothing of the path.
+    pub fn is_proving(&self) -> bool {
+        self.proof.is_some()
     }
 
     /// Whether a proof has just ended.
@@ -565,8 +586,9 @@ impl Law for Track {
                 Told::Nothing => {}
                 Told::Back(cwnd) => self.cwnd = cwnd,
                 Told::Over(cwnd, well) => {
-                    (self.cwnd, self.tried) = (cwnd, Some(well));
+                    self.cwnd = cwnd;
                     self.base.forget_cuts();
+                    self.end_trial(now, rtt, well);
                 }
             }
             if seen.congested() && !self.episode.covers(now) {

@@ -85,6 +85,26 @@ fn losses_of_a_trial_and_of_a_proof_cost_what_they_cost_cubic() {
 }
 
 #[test]
+fn a_trial_that_goes_well_with_a_base_in_doubt_is_over_once_that_is_proved() {
+    for (proved_us, well) in [(50_000, false), (59_000, true)] {
+        let mut flow = track(200_000);
+        after(&mut flow, &[50_000; 3], 0);
+        flow.base.raise(Time::from_micros(150_000), Dur::from_millis(60));
+        let window = after(&mut flow, &[60_000], 0);
+        flow.try_out();
+        let mut rounds = 0;
+        while !flow.is_proving() {
+            after(&mut flow, &[60_000], 0);
+            rounds += 1;
+            assert!(rounds < 8 && flow.tried().is_none());
+        }
+        assert_eq!(flow.control().cwnd, 4_000);
+        assert!(after(&mut flow, &[proved_us; 8], 0) >= window);
+        assert_eq!(flow.tried(), Some(well), "{proved_us} us");
+    }
+}
+
+#[test]
 fn a_path_that_goes_as_forecast_gets_a_short_queue_and_the_window_stays() {
     // 10 packets in 10 ms: half of a packet is 0.5 ms, 7 % of the base less than the least target.
     let mut flow = track(10_000);

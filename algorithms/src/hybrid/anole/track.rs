@@ -68,7 +68,9 @@ impl Anole {
         if let (Some(rtt), Some(min)) = (seen.rtt, seen.min_rtt) {
             self.path.saw_rtt(now, rtt, min);
         }
-        self.path.saw_delivery(seen.acked, seen.elapsed);
+        if !self.track.is_proving() {
+            self.path.saw_delivery(seen.acked, seen.elapsed);
+        }
         if self.is_own_loss(now, &seen) {
             seen.lost = 0;
         }
