@@ -7,6 +7,7 @@
 use super::super::interval::Loss;
 use super::decision::{Choice, Source};
 use super::params::AnoleParams;
+use super::trust::Doubt;
 use super::{Anole, Stage};
 use crate::{FlowInfo, alone};
 use anole_laws::{Feedback, Law, Track, track};
@@ -35,10 +36,16 @@ impl Anole {
         rate.bytes_in(self.path.min_rtt()) < FEW * f64::from(self.flow.mss)
     }
 
-    /// The model is trusted no more: the law governs.
-    pub(super) fn enter_track(&mut self, now: Time, out: &mut Commands) {
+    /// The model is trusted no more: the law governs. What the flow yielded in vain comes back, as after cuts without effect.
+    pub(super) fn enter_track(&mut self, now: Time, doubt: Doubt, out: &mut Commands) {
         let rate = self.trust.lose(now, self.rate, self.path.srtt());
-        self.track_from(now, rate.min(self.path.top()), out);
+        match doubt {
+            Doubt::Forecasts => self.track_from(now, rate.min(self.path.top()), out),
+            Doubt::InVain => {
+                self.track_from(now, rate, out);
+                self.track.compete();
+            }
+        }
     }
 
     /// The law governs, from a rate on.
