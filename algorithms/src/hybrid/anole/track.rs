@@ -36,16 +36,15 @@ impl Anole {
         rate.bytes_in(self.path.min_rtt()) < FEW * f64::from(self.flow.mss)
     }
 
-    /// The model is trusted no more: the law governs. What the flow yielded in vain comes back, as after cuts without effect.
+    /// The model is trusted no more: the law governs, at no more than the path delivers of late, unless the flow has yielded to
+    /// others in vain: that comes back, as after cuts without effect.
     pub(super) fn enter_track(&mut self, now: Time, doubt: Doubt, out: &mut Commands) {
         let rate = self.trust.lose(now, self.rate, self.path.srtt());
-        match doubt {
-            Doubt::Forecasts => self.track_from(now, rate.min(self.path.top()), out),
-            Doubt::InVain => {
-                self.track_from(now, rate, out);
-                self.track.compete();
-            }
-        }
+        let rate = match doubt {
+            Doubt::Forecasts => rate.min(self.path.top()),
+            Doubt::InVain => rate,
+        };
+        self.track_from(now, rate, out);
     }
 
     /// The law governs, from a rate on.
