@@ -257,8 +257,8 @@ impl Anole {
         if window.timeout {
             return self.on_timeout(now, window, out);
         }
-        if let Some(doubt) = self.doubts(window) {
-            return self.enter_track(now, doubt, out);
+        if self.doubts(window) {
+            return self.enter_track(now, out);
         }
         if window.phase == Phase::Alarm {
             return self.on_alarm(now, window, out);

@@ -7,7 +7,6 @@
 use super::super::interval::Loss;
 use super::decision::{Choice, Source};
 use super::params::AnoleParams;
-use super::trust::Doubt;
 use super::{Anole, Stage};
 use crate::{FlowInfo, alone};
 use anole_laws::{Feedback, Law, Track, track};
@@ -36,15 +35,10 @@ impl Anole {
         rate.bytes_in(self.path.min_rtt()) < FEW * f64::from(self.flow.mss)
     }
 
-    /// The model is trusted no more: the law governs, at no more than the path delivers of late, unless the flow has yielded to
-    /// others in vain: that comes back, as after cuts without effect.
-    pub(super) fn enter_track(&mut self, now: Time, doubt: Doubt, out: &mut Commands) {
+    /// The model is trusted no more: the law governs.
+    pub(super) fn enter_track(&mut self, now: Time, out: &mut Commands) {
         let rate = self.trust.lose(now, self.rate, self.path.srtt());
-        let rate = match doubt {
-            Doubt::Forecasts => rate.min(self.path.top()),
-            Doubt::InVain => rate,
-        };
-        self.track_from(now, rate, out);
+        self.track_from(now, rate.min(self.path.top()), out);
     }
 
     /// The law governs, from a rate on.

@@ -33,15 +33,6 @@ const PATIENCE: (u32, u32) = (16, 512);
 /// A model that fails within this many times the round trips waited for it has failed soon.
 const SOON: u64 = 16;
 
-/// Why the model is trusted no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doubt {
-    /// Its forecasts fail, or it tells nothing.
-    Forecasts,
-    /// The rate was lowered in vain: the queue is not this flow's.
-    InVain,
-}
-
 /// Trust in the model, and what it rests on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trust {
@@ -109,12 +100,12 @@ impl Anole {
         base.mul_f64(1.0 + SHORT * self.params.mu)
     }
 
-    /// Holds what an interval shows against the model; why it is trusted no more, if it is not.
-    pub(super) fn doubts(&mut self, window: &MonitorInterval) -> Option<Doubt> {
+    /// Holds what an interval shows against the model; true when the model is trusted no more.
+    pub(super) fn doubts(&mut self, window: &MonitorInterval) -> bool {
         let rtt = match (self.stage, window.phase) {
             (_, Phase::Alarm) => window.last_rtt,
             (Stage::Probing(_) | Stage::Acceleration(_) | Stage::Check(_), Phase::Hold) => window.late_rtt,
-            _ => return None,
+            _ => return false,
         };
         let tolerated = self.path.min_rtt().mul_f64(1.0 + self.target_queue().tolerated);
         let ratio = |a: Dur, b: Dur| a.min(b).as_secs_f64() / a.max(b).as_secs_f64().max(1e-9);
@@ -137,11 +128,8 @@ impl Anole {
             self.trust.rtt = Some(rtt);
         }
         self.trust.take(share);
-        if self.trust.yields_in_vain(self.rate, rtt, self.path.min_rtt(), self.short_rtt()) {
-            return Some(Doubt::InVain);
-        }
-        let fails = self.trust.confidence < self.params.eta_off || self.knows_too_little(self.rate);
-        fails.then_some(Doubt::Forecasts)
+        let in_vain = self.trust.yields_in_vain(self.rate, rtt, self.path.min_rtt(), self.short_rtt());
+        self.trust.confidence < self.params.eta_off || in_vain || self.knows_too_little(self.rate)
     }
 }
 
