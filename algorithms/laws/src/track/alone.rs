@@ -54,7 +54,7 @@ impl Alone {
         }
     }
 
-    /// Takes a round with the same rate: does it tell that the flow is alone? For the first time it does with so many falls.
+    /// Takes a round with the same rate: does it tell that the flow is alone? It is believed only once so many falls have.
     fn count(&mut self, rtt: f64, delivered: f64, least_falls: u32) {
         let [moved, changed] = [rtt / self.rtt, delivered / self.rate].map(|ratio| (ratio - 1.0).abs());
         if moved > MOVED && changed < STAYED * moved {

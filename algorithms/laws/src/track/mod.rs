@@ -238,9 +238,7 @@ impl Track {
     /// A trial is over. Beside others that fill the buffer one may go well by chance, over a base that is their queue.
     fn end_trial(&mut self, now: Time, rtt: Dur, well: bool) {
         if well && self.base.is_doubtful() {
-            let base = self.base.secs();
-            self.seek_proof(now, rtt);
-            self.proof = self.proof.map(|proof| Proof { tried: Some(base), ..proof });
+            self.begin_proof(now, rtt, Some(self.base.secs()));
         } else {
             self.tried = Some(well);
         }
@@ -542,11 +540,14 @@ impl Track {
 
     /// Begins a proof of the base, unless one or a trial is under way.
     pub fn seek_proof(&mut self, now: Time, rtt: Dur) {
-        if self.proof.is_some() || self.forecast.is_in_trial() {
-            return;
+        if self.proof.is_none() && !self.forecast.is_in_trial() {
+            self.begin_proof(now, rtt, None);
         }
-        self.proof =
-            Some(Proof { until: now + PROOF.max(rtt), cwnd: self.cwnd, rtt, lost: false, tried: None });
+    }
+
+    /// A proof, of the base with which a trial went well where it follows one.
+    fn begin_proof(&mut self, now: Time, rtt: Dur, tried: Option<f64>) {
+        self.proof = Some(Proof { until: now + PROOF.max(rtt), cwnd: self.cwnd, rtt, lost: false, tried });
         self.cwnd = self.cwnd.min(LEAST.1 * self.mss);
         self.base.seek_proof();
         self.forecast.forget();
