@@ -40,7 +40,8 @@ impl Anole {
             let rate = delivered.clamp(self.rate * MIN_SHARE, self.rate);
             self.apply(now, Choice { rate, source: Source::Inferred, climb: false });
         }
-        let drain = Drain { reason: Reason::Overload, before: window.last_rtt, repeated: 0, from };
+        let drain =
+            Drain { reason: Reason::Overload, before: window.last_rtt, repeated: 0, in_vain: false, from };
         self.drain(drain, MIN_SHARE, out);
     }
 }

@@ -8,7 +8,8 @@
 //!   is drained again at once;
 //! - fairness back-off: a flow that drains a queue gives up a share of its rate for good, the more the longer: flows
 //!   with more than their part of the path are the first to find the queue too long, and find it longer (see
-//!   [`super::target_queue`]);
+//!   [`super::target_queue`]). The fourth drain in a row and later ones give up as much
+//!   again where the one before had no effect;
 //! - what one report shows may be a host that stood still: a flow yields, and believes an overload, only if a round
 //!   trip later, before the drain can have had an effect, the queue is still there;
 //! - after a ramp, and when an alarm shows an overload, the queue delivers at the flow's full share, so
@@ -36,6 +37,9 @@ const LONGEST_DRAIN_RTTS: u64 = 2;
 const LONGEST_DRAIN_BASES: u64 = 8;
 /// A flow yields for no more than this many of the queues that it tolerates: a burst of others is no share.
 const MOST_BACKOFF: f64 = 3.0;
+/// From this many drains in a row on, one that follows one without effect yields as well: flows that share a queue are out of
+/// step at first.
+const REPEATS: u32 = 3;
 /// Loss counts as passed through the bottleneck up to one packet in this many acknowledged.
 const OWN_LOSS_DIVISOR: u64 = 10;
 
@@ -60,6 +64,8 @@ pub(super) struct Drain {
     pub before: Dur,
     /// Drains in a row before it.
     pub repeated: u32,
+    /// The last of these had no effect.
+    pub in_vain: bool,
     /// The rate in force before the first of them.
     pub from: Rate,
 }
@@ -100,7 +106,7 @@ impl Anole {
 
     /// Holds `share` of the rate until the queue seen at a round-trip time of `before` is worked off.
     pub(super) fn enter_drain(&mut self, reason: Reason, share: f64, before: Dur, out: &mut Commands) {
-        self.drain(Drain { reason, before, repeated: 0, from: self.rate }, share, out);
+        self.drain(Drain { reason, before, repeated: 0, in_vain: false, from: self.rate }, share, out);
     }
 
     pub(super) fn drain(&mut self, drain: Drain, share: f64, out: &mut Commands) {
@@ -111,6 +117,13 @@ impl Anole {
         let span = needed.max(base).min(longest);
         self.enter(Stage::Drain(drain));
         self.hold(self.rate * share, span, out);
+    }
+
+    /// The share of what a drain promised that a round-trip time after it shows, at most 1; `None` where it promised nothing.
+    pub(super) fn effect(&self, drain: &Drain, after: Dur) -> Option<f64> {
+        let promised = drain.before - (self.path.min_rtt() + self.target_queue().target);
+        let effect = (drain.before - after).as_secs_f64() / promised.as_secs_f64();
+        (!promised.is_zero()).then_some(effect.min(1.0))
     }
 
     /// The queue at this round-trip time, in queues from which on it drains.
@@ -139,7 +152,9 @@ impl Anole {
             Reason::Ramp => Some(delivered),
             Reason::Overload if drain.repeated == 0 && queues <= 1.0 => Some(drain.from),
             Reason::Overload => Some(delivered.clamp(self.rate * MIN_SHARE, self.rate)),
-            Reason::Queue if drain.repeated == 0 && queues > 1.0 => {
+            Reason::Queue
+                if queues > 1.0 && (drain.repeated == 0 || drain.repeated >= REPEATS && drain.in_vain) =>
+            {
                 let kept = 1.0 - self.params.backoff * queues.min(MOST_BACKOFF);
                 self.set_rate(now, self.rate * kept, self.source.0);
                 None

@@ -252,7 +252,7 @@ impl Anole {
             Stage::Evaluation(_) => window.phase == Phase::Low,
             stage => matches!(stage, Stage::Drain(_)),
         };
-        let own = (low && window.late_rtt <= self.short_rtt()).then(|| window.loss(self.flow.mss));
+        let own = (low && self.path.is_empty_at(window.late_rtt)).then(|| window.loss(self.flow.mss));
         self.path.own_loss.saw(now, self.rate, window.all_loss(self.flow.mss), own);
         if window.timeout {
             return self.on_timeout(now, window, out);

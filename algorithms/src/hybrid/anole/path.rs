@@ -6,10 +6,18 @@
 use super::own_loss::OwnLoss;
 use super::params::AnoleParams;
 use super::share::Share;
+use anole_laws::filter::WindowedMax;
 use anole_model::{Dur, Rate, Time};
+use std::cmp::Reverse;
 
 /// A round-trip time this near to the smallest one confirms it, share.
 const CONFIRMS: f64 = 1.02;
+/// Round-trip times of this many seconds tell whether the path is empty, whatever is taken for its smallest one …
+const REMEMBERED_S: u64 = 10;
+/// … by being no further above the shortest of them than this share …
+const EMPTY: f64 = 0.03;
+/// … or this, which hosts add themselves, and no more than a share of it.
+const HOSTS_ADD: (Dur, f64) = (Dur::from_millis(1), 0.1);
 /// Weight of a new capacity in the remembered one: two evaluations agree before it has moved.
 const CAPACITY_GAIN: f64 = 0.5;
 
@@ -33,6 +41,8 @@ const TOP_DECAY: f64 = 0.95;
 pub(super) struct Path {
     srtt: Option<Dur>,
     min_rtt: Option<(Dur, Time)>,
+    /// The shortest of late, by seconds.
+    shortest: WindowedMax<Reverse<Dur>>,
     delivery_rate: Rate,
     /// Largest delivery rate of late.
     top: Rate,
@@ -48,6 +58,7 @@ impl Path {
         Path {
             srtt: None,
             min_rtt: None,
+            shortest: WindowedMax::new(REMEMBERED_S),
             delivery_rate: Rate::ZERO,
             top: Rate::ZERO,
             capacity: None,
@@ -69,6 +80,15 @@ impl Path {
     /// The smallest round-trip time, and never less than what hosts can keep.
     pub fn min_rtt(&self) -> Dur {
         self.min_rtt.map_or(self.srtt(), |(rtt, _)| rtt).max(SHORTEST_RTT)
+    }
+
+    /// True for the round-trip time of an empty path: as short as any of late. A queue that many flows keep full has, now
+    /// and then, been shorter.
+    pub fn is_empty_at(&self, rtt: Dur) -> bool {
+        self.shortest.max().is_some_and(|Reverse(shortest)| {
+            let (hosts, most) = HOSTS_ADD;
+            rtt <= shortest + shortest.mul_f64(EMPTY).max(hosts.min(shortest.mul_f64(most)))
+        })
     }
 
     /// The delivery rate of the last report.
@@ -97,6 +117,7 @@ impl Path {
             return;
         }
         self.srtt = Some(mean);
+        self.shortest.push(now.as_micros() / 1_000_000, Reverse(min));
         match &mut self.min_rtt {
             Some((known, at)) => {
                 if min <= known.mul_f64(CONFIRMS) {
@@ -169,6 +190,22 @@ mod tests {
         assert!(path.min_rtt_is_stale(at(20), &params));
         path.reset_min_rtt(at(20), ms(55));
         assert_eq!((path.min_rtt(), path.min_rtt_is_stale(at(20), &params)), (ms(55), false));
+    }
+
+    #[test]
+    fn a_path_is_empty_at_the_shortest_round_trip_times_of_late_whatever_is_taken_for_the_smallest() {
+        let mut path = Path::new();
+        assert!(!path.is_empty_at(ms(50)));
+        path.saw_rtt(at(0), ms(110), ms(100));
+        path.saw_rtt(at(9), ms(120), ms(120));
+        path.reset_min_rtt(at(9), ms(120));
+        assert!(path.is_empty_at(ms(103)) && !path.is_empty_at(ms(104)));
+        path.saw_rtt(at(10), ms(120), ms(120));
+        assert!(path.is_empty_at(ms(123)), "what was seen ten seconds ago counts no more");
+        path.saw_rtt(at(11), ms(20), ms(20));
+        assert!(path.is_empty_at(ms(21)) && !path.is_empty_at(Dur::from_micros(21_001)));
+        path.saw_rtt(at(12), ms(4), ms(4));
+        assert!(path.is_empty_at(Dur::from_micros(4_400)) && !path.is_empty_at(Dur::from_micros(4_401)));
     }
 
     #[test]

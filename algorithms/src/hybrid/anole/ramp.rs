@@ -24,8 +24,10 @@ const LOSS_LIMIT: f64 = 0.1;
 const LOSS_PACKETS: u64 = 8;
 /// Growth per round trip of slow start.
 pub(super) const SLOW_START: f64 = 1.0;
-/// What is left of what arrives when slow start ends among flows that fill the buffer: CUBIC's β (RFC 9438).
+/// What is left of what arrives when slow start ends among others: CUBIC's β (RFC 9438).
 const CUT: f64 = 0.7;
+/// A round-trip time that falls below this share of the first one tells that others' queue stood at the beginning.
+const FALLS: f64 = 0.95;
 /// The least window that a timeout leaves, packets.
 const LEAST_PACKETS: u64 = 4;
 /// Reports without growth that end a ramp (BBR's full-pipe count).
@@ -95,6 +97,11 @@ pub(super) struct Ramp {
     /// The window at the last report, bytes.
     cwnd: u64,
     flat_reports: u32,
+    /// The first round-trip time, and whether it has fallen since.
+    first_rtt: Option<Dur>,
+    fell: bool,
+    /// Packets have been lost.
+    lost: bool,
     /// The last report's loss ends it.
     lossy: bool,
     /// The window, which grows while it is in use, did not in the last half round trip and more.
@@ -121,6 +128,9 @@ impl Ramp {
             best: Rate::ZERO,
             cwnd: u64::from(cwnd),
             flat_reports: 0,
+            first_rtt: None,
+            fell: false,
+            lost: false,
             lossy: false,
             limited: false,
         };
@@ -171,7 +181,11 @@ impl Ramp {
         params: &AnoleParams,
         out: &mut Commands,
     ) -> bool {
-        path.saw_rtt(now, Dur::from_micros(seen.rtt_us), Dur::from_micros(seen.min_rtt_us.min(seen.rtt_us)));
+        let [rtt, min] = [seen.rtt_us, seen.min_rtt_us.min(seen.rtt_us)].map(Dur::from_micros);
+        path.saw_rtt(now, rtt, min);
+        if !min.is_zero() {
+            self.fell |= min < self.first_rtt.get_or_insert(rtt).mul_f64(FALLS);
+        }
         let widened = seen.cwnd > self.cwnd;
         self.cwnd = seen.cwnd;
         // A report that ends early covers too short a time for a rate.
@@ -181,6 +195,7 @@ impl Ramp {
             self.limited = !widened;
         }
         let lost = seen.lost.saturating_mul(u64::from(mss));
+        self.lost |= seen.lost > 0;
         self.lossy =
             seen.lost >= LOSS_PACKETS && lost as f64 > LOSS_LIMIT * (lost.saturating_add(seen.acked)) as f64;
         match path.delivery_rate() > self.best * (1.0 + self.gain * PLATEAU_SHARE) {
@@ -226,7 +241,8 @@ impl Anole {
 
     /// The queue that ended the ramp is drained, and its ACKs tell the rate to go on with. What an application has tells
     /// nothing of the path: then the window goes on to the law that needs no model of it. Nor does slow start where packets
-    /// are lost and the queue is as long as at its beginning: it joined flows that fill the buffer.
+    /// are lost and the queue is as long as at its beginning: it joined flows that fill the buffer. Nor where some are and the
+    /// queue has become shorter than at its beginning: that was others'.
     fn leave_ramp(&mut self, now: Time, ramp: &Ramp, rtt: Dur, out: &mut Commands) {
         self.patience.ended(ramp.before, ramp.best);
         if ramp.limited {
@@ -234,6 +250,9 @@ impl Anole {
         }
         if ramp.is_slow_start() && ramp.lossy && rtt <= self.short_rtt() {
             return self.join(now, self.path.delivery_rate() * CUT, out);
+        }
+        if ramp.is_slow_start() && ramp.lost && ramp.fell {
+            return self.track_from(now, self.path.delivery_rate() * CUT, out);
         }
         self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
         self.start_cycle(out);

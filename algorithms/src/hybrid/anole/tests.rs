@@ -352,6 +352,15 @@ fn a_queue_longer_than_tolerated_makes_the_larger_flow_yield_first() {
     assert!((bench.anole.rate.bytes_per_s() / before.bytes_per_s() - 0.79).abs() < 0.01);
     // They are more than 40 Mbps tolerate (10 ms) and less than 2 Mbps do (20 ms).
     assert!(queue(40.0).tolerated < 0.24 && queue(2.0).drains > 0.24);
+    // Drains that do not shorten it are repeated; with the fourth in a row the flow yields once more.
+    for repeated in 1..=3 {
+        bench.window(queued(2));
+        assert!(matches!(bench.anole.stage, Stage::Drain(drain) if drain.repeated == repeated));
+        let (before, queues) = (bench.anole.rate, 0.24 / bench.anole.target_queue().drains);
+        bench.drained(250_000, 62);
+        let kept = if repeated < 3 { 1.0 } else { 1.0 - 0.1 * queues };
+        assert!((bench.anole.rate.bytes_per_s() / before.bytes_per_s() - kept).abs() < 0.01);
+    }
 }
 
 #[test]
@@ -558,6 +567,25 @@ fn a_ramp_ends_on_loss_and_on_a_plateau_but_not_on_a_little_loss() {
     assert_eq!(end_of(&growing, 9), None);
     assert_eq!(end_of(&growing, 60), Some(1));
     assert_eq!(end_of(&[300_000; 9], 0), Some(4));
+}
+
+#[test]
+fn a_slow_start_that_loses_packets_while_the_round_trip_time_falls_has_joined_others() {
+    for (rtts_us, lost, joined) in [
+        ([50_000, 47_000, 50_000], 1, true),
+        ([50_000, 47_000, 50_000], 0, false),
+        ([50_000, 48_000, 50_000], 1, false),
+    ] {
+        let mut bench = Bench::probing(LearnedSlot::new(None));
+        bench.anole.start(bench.now, &mut bench.out);
+        for (i, rtt) in rtts_us.into_iter().enumerate() {
+            bench.now += RTT;
+            let values = [300_000 << i, lost, 0, 50_000, rtt, rtt, u64::from(i == 2), 600_000 << i];
+            let report = Report { program: &ramp_program::PROGRAM, values: &values };
+            bench.anole.on_report(bench.now, &report, &mut bench.out);
+        }
+        assert_eq!(bench.anole.stage == Stage::Track, joined, "{rtts_us:?}, {lost} lost");
+    }
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl Anole {
     fn is_own_loss(&mut self, now: Time, seen: &Feedback) -> bool {
         let sent = seen.lost.saturating_add(seen.acked / u64::from(self.flow.mss.max(1)));
         let loss = Loss { lost: seen.lost, sent };
-        let empty = seen.rtt.is_some_and(|rtt| rtt <= self.short_track_rtt());
+        let empty = seen.rtt.is_some_and(|rtt| self.path.is_empty_at(rtt));
         self.path.own_loss.saw(now, self.rate, loss, empty.then_some(loss));
         let few = (self.track.control().cwnd as f64) < FEWEST * f64::from(self.flow.mss);
         empty && !few && self.path.own_loss.recent_excess().is_none()

@@ -8,7 +8,7 @@
 
 use super::super::interval::{MonitorInterval, Phase};
 use super::drain::Reason;
-use super::{Anole, Stage};
+use super::{Anole, Stage, check};
 use anole_model::{Dur, Rate, Time};
 
 /// Shortfall of a forecast that costs no trust.
@@ -23,9 +23,6 @@ const IDLE_SHARE: f64 = 0.6;
 const YIELDED: f64 = 0.5;
 /// … should have shortened the queue by this share of that.
 const EFFECT: f64 = 0.5;
-/// A drain that is repeated should shorten the queue by this share of what it promised: where flows share a queue each
-/// drains its own part.
-const DRAINS: f64 = 0.02;
 /// A queue of this share of the tolerated one (µ) is short.
 const SHORT: f64 = 0.5;
 /// Steady round trips after which a trial is made, at first and at most.
@@ -111,12 +108,12 @@ impl Anole {
         let ratio = |a: Dur, b: Dur| a.min(b).as_secs_f64() / a.max(b).as_secs_f64().max(1e-9);
         let excess = self.path.own_loss.recent_excess().unwrap_or(0.0);
         let mut share = ratio(tolerated, rtt.max(tolerated)) * (1.0 - LOSS_WEIGHT * excess);
-        if let Stage::Check(drain) = self.stage {
-            let promised = drain.before - (self.path.min_rtt() + self.target_queue().target);
-            if drain.reason == Reason::Queue && drain.repeated > 0 && !promised.is_zero() {
-                let after = window.rtt.map_or(rtt, |(_, min)| min.min(rtt));
-                share = share.min((drain.before - after).as_secs_f64() / (DRAINS * promised.as_secs_f64()));
-            }
+        if let Stage::Check(drain) = self.stage
+            && drain.reason == Reason::Queue
+            && drain.repeated > 0
+        {
+            let after = window.rtt.map_or(rtt, |(_, min)| min.min(rtt));
+            share = self.effect(&drain, after).map_or(share, |effect| share.min(effect / check::SHORTENS));
         }
         if matches!(self.stage, Stage::Probing(_)) && window.phase == Phase::Hold {
             let carried = Rate::from_bytes_in(window.acked, window.elapsed).bytes_per_s();
