@@ -7,8 +7,6 @@ use super::{Anole, MonitorInterval};
 use anole_model::Time;
 use anole_programs::Commands;
 
-/// A drain should shorten the queue by this share of what it promised: where flows share a queue each drains its own part.
-pub(super) const SHORTENS: f64 = 0.02;
 /// Drains in a row before the rate is probed all the same.
 const MAX_REPEATS: u32 = 5;
 
@@ -34,7 +32,7 @@ impl Anole {
             Some((Reason::Queue, share)) if drain.repeated < MAX_REPEATS => {
                 // Where an overload goes on, its drain tells the rate once more.
                 let reason = if drain.reason == Reason::Overload { Reason::Overload } else { Reason::Queue };
-                let in_vain = self.effect(&drain, after).is_some_and(|share| share < SHORTENS);
+                let in_vain = self.effect(&drain, after).is_some_and(|effect| effect < 1.0);
                 let again =
                     Drain { reason, before: after, repeated: drain.repeated + 1, in_vain, from: drain.from };
                 self.drain(again, share, out);

@@ -37,6 +37,8 @@ const LONGEST_DRAIN_RTTS: u64 = 2;
 const LONGEST_DRAIN_BASES: u64 = 8;
 /// A flow yields for no more than this many of the queues that it tolerates: a burst of others is no share.
 const MOST_BACKOFF: f64 = 3.0;
+/// A drain should shorten the queue by this share of what it promised: where flows share a queue each drains its own part.
+const SHORTENS: f64 = 0.02;
 /// From this many drains in a row on, one that follows one without effect yields as well: flows that share a queue are out of
 /// step at first.
 const REPEATS: u32 = 3;
@@ -119,11 +121,11 @@ impl Anole {
         self.hold(self.rate * share, span, out);
     }
 
-    /// The share of what a drain promised that a round-trip time after it shows, at most 1; `None` where it promised nothing.
+    /// By how much of [`SHORTENS`] a round-trip time after a drain shows a shorter queue; `None` where it promised nothing.
     pub(super) fn effect(&self, drain: &Drain, after: Dur) -> Option<f64> {
         let promised = drain.before - (self.path.min_rtt() + self.target_queue().target);
-        let effect = (drain.before - after).as_secs_f64() / promised.as_secs_f64();
-        (!promised.is_zero()).then_some(effect.min(1.0))
+        (!promised.is_zero())
+            .then(|| (drain.before - after).as_secs_f64() / (SHORTENS * promised.as_secs_f64()))
     }
 
     /// The queue at this round-trip time, in queues from which on it drains.

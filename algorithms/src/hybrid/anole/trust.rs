@@ -8,7 +8,7 @@
 
 use super::super::interval::{MonitorInterval, Phase};
 use super::drain::Reason;
-use super::{Anole, Stage, check};
+use super::{Anole, Stage};
 use anole_model::{Dur, Rate, Time};
 
 /// Shortfall of a forecast that costs no trust.
@@ -113,7 +113,7 @@ impl Anole {
             && drain.repeated > 0
         {
             let after = window.rtt.map_or(rtt, |(_, min)| min.min(rtt));
-            share = self.effect(&drain, after).map_or(share, |effect| share.min(effect / check::SHORTENS));
+            share = self.effect(&drain, after).map_or(share, |effect| share.min(effect));
         }
         if matches!(self.stage, Stage::Probing(_)) && window.phase == Phase::Hold {
             let carried = Rate::from_bytes_in(window.acked, window.elapsed).bytes_per_s();
