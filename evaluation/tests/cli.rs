@@ -186,7 +186,7 @@ fn what_makes_no_sense_ends_with_2_and_one_message() {
         (&["--set", "bottlenec.capacity_mbps=1"], "no link \"bottlenec\""),
         (&["--set", "flow.path=[\"gone\"]"], "no link is named \"gone\""),
         (&["--set", "flow.start_s=9"], "raise stop_s or duration_s"),
-        (&["--set", "param.no_such=1"], "--set param.no_such: unknown parameter \"no_such\""),
+        (&["--set", "param.no_such=1"], "param.no_such: unknown parameter \"no_such\""),
     ];
     for (options, expected) in cases {
         let message = refusal(&files.sim(options), 2);

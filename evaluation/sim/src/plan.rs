@@ -141,7 +141,7 @@ fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
         BuildError::UnknownPolicy { .. }
         | BuildError::Policy(_)
         | BuildError::NoSlot { slot: Slot::Policy, .. } => ("--policy", &choice.policy, &places.policy),
-        BuildError::Parameter(error) => return format!("--set param.{}", error.name()),
+        BuildError::Parameter(error) => return format!("param.{}", error.name()),
     };
     if asked.is_some() { flag.to_string() } else { place.clone() }
 }
