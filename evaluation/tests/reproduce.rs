@@ -369,6 +369,32 @@ fn an_experiment_of_ones_own_is_a_file() {
     }
 }
 
+/// A node of a cluster has the same files in the same places, but another working folder.
+#[test]
+fn runs_of_ones_own_experiment_are_found_from_another_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let link = "name = \"mine\"\nduration_s = 1.0\n[[link]]\nname = \"bottleneck\"\ncapacity_mbps = 5.0\n\
+                one_way_delay_ms = 10.0\nbuffer_bdp = 1.0\n[[flow]]\nalg = \"cubic\"\nunder_test = true\n";
+    std::fs::write(at("link.toml"), link).unwrap();
+    std::fs::write(at("mine.toml"), OWN).unwrap();
+    let policy = include_bytes!("../../policies/shipped/libra-rl.safetensors");
+    std::fs::write(at("mine.safetensors"), policy).unwrap();
+    let cells = |from: &Path, file: &Path, policy: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
+        command.current_dir(from).arg("reproduce").arg(file).args([
+            "--quick",
+            "--subject",
+            "libra-rl",
+            "--policy",
+        ]);
+        text(&command.arg(policy).arg("--out").arg(at("out")).output().unwrap());
+        std::fs::read_dir(at("out/cells")).unwrap().count()
+    };
+    assert_eq!(cells(folder.path(), Path::new("mine.toml"), Path::new("mine.safetensors")), 4);
+    assert_eq!(cells(Path::new("/"), &at("mine.toml"), &at("mine.safetensors")), 4);
+}
+
 /// Its page says what runs it again, and its files are where the page says, whatever its file is called.
 #[test]
 fn the_page_of_ones_own_experiment_leads_to_its_files_and_runs_again() {

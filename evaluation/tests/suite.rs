@@ -94,6 +94,27 @@ fn a_table_is_for_people_and_files_for_programs() {
 }
 
 #[test]
+fn runs_of_other_ranges_have_other_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let run = |options: &[&str]| {
+        let options = [&["--alg", "cubic", "--json", "--out", out.to_str().unwrap()], options].concat();
+        lines(&suite(&options)).remove(0)["set"].clone()
+    };
+    // One name, and other links in its place.
+    let file = folder.path().join("inside.json");
+    let file = file.to_str().unwrap();
+    assert_eq!(run(&["--ranges", "inside"]), serde_json::json!(["duration_s=1.5"]));
+    assert_eq!(run(&["--ranges", "inside", "--duration", "1"]), serde_json::json!(["duration_s=1.0"]));
+    for capacity in ["[5.0, 6.0]", "[5.0, 7.0]"] {
+        std::fs::write(file, format!("{{\"capacity_mbps\": {capacity}}}")).unwrap();
+        let set = run(&["--ranges", file, "--duration", "1"]).to_string();
+        assert!(set.contains(&format!("capacity_mbps={}", capacity.replace(' ', ""))), "{set}");
+    }
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 4 * 3);
+}
+
+#[test]
 fn nonsense_ends_with_2_and_one_message() {
     for (options, message) in [
         (&["--alg", "cubick"][..], "did you mean cubic?"),

@@ -22,7 +22,7 @@ use anole_quic::{
 use anole_sim::plan::{Choice, Custom, resolve};
 use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
 use anole_sim::scenario::Scenario as Checked;
-use anole_sim::{SERIES_STEP, histogram::Histogram};
+use anole_sim::{SERIES_STEP, changes, histogram::Histogram};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::net::Ipv4Addr;
@@ -265,7 +265,7 @@ impl Sender<'_> {
             owd_p99_ms: None,
             rtt_mean_ms: round_trips.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: round_trips.quantile(0.95).map(Dur::as_millis_f64),
-            ideal_rtt_ms: scenario.ideal_rtt(0).as_millis_f64(),
+            ideal_rtt_ms: scenario.ideal_rtt(0, &changes(scenario, self.seed)).as_millis_f64(),
             loss_rate: lost.map(|(lost, sent)| lost / sent.max(1.0)),
             retransmit_rate: None,
             app_delay: None,

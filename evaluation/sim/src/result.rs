@@ -95,7 +95,7 @@ impl RunResult {
     }
 
     /// Kleinrock's power of a flow, without unit and 1 at best: its share of the capacity over its mean round-trip
-    /// time in units of the ideal one, that of a lone full packet.
+    /// time in units of the ideal one, that of a lone full packet; where the path changes, that of the mean path.
     ///
     /// `(throughput_mbps / optimal_mbps) / max(1, rtt_mean_ms / ideal_rtt_ms)`
     ///

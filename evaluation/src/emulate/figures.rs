@@ -9,8 +9,8 @@ use anole_model::{Dur, Rate, Time};
 use anole_quic::Reading;
 use anole_sim::histogram::Histogram;
 use anole_sim::result::{FlowResult, LinkResult, RunResult, Series, governed_by, tested};
-use anole_sim::scenario::Scenario;
-use anole_sim::{SERIES_STEP, jain_index, point_s};
+use anole_sim::scenario::{Change, Scenario};
+use anole_sim::{SERIES_STEP, changes, jain_index, point_s};
 use std::time::Instant;
 
 /// What was counted in a run.
@@ -62,7 +62,8 @@ pub fn result(
     epoch: Instant,
     raw: &Raw,
 ) -> RunResult {
-    let flow = |flow| flow_result(scenario, governed, epoch, raw, flow);
+    let changes = changes(scenario, seed);
+    let flow = |flow| flow_result((scenario, &changes), governed, epoch, raw, flow);
     let flows: Vec<FlowResult> = (0..scenario.flows.len()).map(flow).collect();
     let optimal = raw.record.possible_bytes.iter().copied().reduce(f64::min);
     let measured = raw.record.measured;
@@ -102,7 +103,7 @@ fn links(scenario: &Scenario, raw: &Raw) -> Vec<LinkResult> {
 }
 
 fn flow_result(
-    scenario: &Scenario,
+    (scenario, changes): (&Scenario, &[Change]),
     governed: &GovernedFlows,
     epoch: Instant,
     raw: &Raw,
@@ -134,7 +135,7 @@ fn flow_result(
         owd_p99_ms: record.one_way_delay.quantile(0.99).map(Dur::as_millis_f64),
         rtt_mean_ms: rtt.mean().map(Dur::as_millis_f64),
         rtt_p95_ms: rtt.quantile(0.95).map(Dur::as_millis_f64),
-        ideal_rtt_ms: scenario.ideal_rtt(flow).as_millis_f64(),
+        ideal_rtt_ms: scenario.ideal_rtt(flow, changes).as_millis_f64(),
         loss_rate: share(record.lost_packets, record.entered_packets),
         retransmit_rate: share(
             end.snapshot.lost_packets.saturating_sub(warm.lost_packets),

@@ -71,8 +71,7 @@ fn one(
             let who = fill(who, &names)?;
             Ok((values(&who)?, who))
         });
-        let all = all.collect::<Result<Vec<_>, String>>()?;
-        let Some((lowest, who)) = all.into_iter().min_by(|(a, _), (b, _)| mean(a).total_cmp(&mean(b))) else {
+        let Some((lowest, who)) = lowest(all.collect::<Result<Vec<_>, String>>()?) else {
             return Ok(None);
         };
         values_of = lowest;
@@ -120,7 +119,7 @@ fn values(
     let Some(per) = &figure.per else { return Ok(ours) };
     let (there, contenders) = references(per, names, places, who, results)?;
     let theirs = contenders.iter().map(|contender| each(&there, contender, measure, results));
-    let better = theirs.max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default();
+    let better = highest(theirs);
     let whole = mean(&better);
     let share = |(n, ours): (usize, &f64)| {
         let reference = if per.paired { better.get(n).copied().unwrap_or(f64::NAN) } else { whole };
@@ -128,6 +127,25 @@ fn values(
         if per.regret { 1.0 - share } else { share }
     };
     Ok(ours.iter().enumerate().map(share).collect())
+}
+
+/// The values with the lowest mean, and whose they are. One that ran and measured nothing goes before all others: the
+/// figure is missed then. Those that did not run are left out, unless none did.
+fn lowest(all: Vec<(Vec<f64>, String)>) -> Option<(Vec<f64>, String)> {
+    let rank = |values: &[f64]| {
+        let mean = mean(values);
+        (values.is_empty(), if mean.is_nan() { f64::NEG_INFINITY } else { mean })
+    };
+    all.into_iter().min_by(|(a, _), (b, _)| {
+        let (a, b) = (rank(a), rank(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
+}
+
+/// The values with the highest mean; nothing where none of them has one.
+fn highest(all: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
+    let measured = all.filter(|values| !mean(values).is_nan());
+    measured.max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default()
 }
 
 /// The settings and contenders of which the best one is the reference.
@@ -230,6 +248,20 @@ fn holds(target: Target, value: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_measured_nothing_is_no_reference_and_not_passed_over_as_the_lowest() {
+        let all = [vec![2.0, 4.0], vec![5.0, f64::NAN], vec![1.0, 1.0], Vec::new()];
+        assert_eq!(highest(all.clone().into_iter()), [2.0, 4.0]);
+        assert!(highest([vec![f64::NAN], Vec::new()].into_iter()).is_empty());
+        let named = |numbers: &[usize]| {
+            let named = numbers.iter().map(|&n| (all[n].clone(), n.to_string()));
+            lowest(named.collect()).map(|(_, who)| who)
+        };
+        assert_eq!(named(&[0, 1, 2, 3]).as_deref(), Some("1"));
+        assert_eq!(named(&[0, 2, 3]).as_deref(), Some("2"));
+        assert_eq!((named(&[3]).as_deref(), named(&[])), (Some("3"), None));
+    }
 
     #[test]
     fn one_value_has_no_spread() {

@@ -1,7 +1,7 @@
 //! What is read off one run, by the names that experiments' files use.
 
 use super::series::{
-    converged, jain_between, longest_silence, lowest_from, mean, min_rtt_between, rtt_between,
+    converged, jain_between, libra_utility, longest_silence, lowest_from, mean, min_rtt_between, rtt_between,
     throughput_between, time_to_reach, unfairness, utility, worst_unfairness,
 };
 use anole_sim::result::{FlowResult, RunResult};
@@ -126,6 +126,9 @@ enum Named {
     RetransmitRate {
         #[serde(default)]
         flow: usize,
+        /// Mean over flows instead.
+        #[serde(default)]
+        all: bool,
     },
     /// Flow completion time, mean over the flows that have one, s.
     Fct,
@@ -138,6 +141,9 @@ enum Named {
     GoodputOfCapacity {
         #[serde(default)]
         flow: usize,
+        /// Of all flows instead.
+        #[serde(default)]
+        all: bool,
     },
     /// Kleinrock's power of a flow.
     Power {
@@ -190,6 +196,9 @@ enum Named {
         /// The mean of the flows from `flow` up to `to_flow` over that of all from `to_flow` on.
         #[serde(default)]
         to_all: bool,
+        /// Over the highest of all from `to_flow` on.
+        #[serde(default)]
+        to_highest: bool,
     },
     /// A flow's share of what it and the next one get between two times.
     Share {
@@ -200,6 +209,8 @@ enum Named {
     },
     /// Mean utility of the first flow (Anole, Eq. 1 with its parameters).
     Utility,
+    /// Mean utility of the first flow (Libra, Eq. 1 with its parameters).
+    LibraUtility,
     /// Time from a flow's start until its throughput stays within 25 % of its mean for 5 s (Libra, Tab. 5), s.
     ConvergenceTime { flow: usize },
     /// Standard deviation of a flow's throughput from there on, Mbps.
@@ -271,11 +282,16 @@ impl Measure {
             Named::QueueP95 { link: number } => link(*number)?.queue_delay_p95_ms,
             Named::LinkLoss { link: number } => link(*number)?.loss_rate,
             Named::LossRate { flow: number } => flow(*number)?.loss_rate,
-            Named::RetransmitRate { flow: number } => flow(*number)?.retransmit_rate,
+            Named::RetransmitRate { all: true, .. } => over_flows(run, |flow| flow.retransmit_rate),
+            Named::RetransmitRate { flow: number, .. } => flow(*number)?.retransmit_rate,
             Named::Fct => mean(&run.flows.iter().filter_map(|flow| flow.fct_s).collect::<Vec<f64>>()),
             Named::ShareOfCapacity { flow } => run.share_of_capacity(*flow),
-            Named::GoodputOfCapacity { flow: number } => {
-                Some(flow(*number)?.goodput_mbps? / run.optimal_mbps?)
+            Named::GoodputOfCapacity { flow: number, all } => {
+                let goodput = match all {
+                    true => run.flows.iter().map(|flow| flow.goodput_mbps).sum::<Option<f64>>(),
+                    false => flow(*number)?.goodput_mbps,
+                };
+                Some(goodput? / run.optimal_mbps?)
             }
             Named::Power { flow } => run.power(*flow),
             Named::Jain { between } => jain_between(run, between.seconds()),
@@ -306,20 +322,18 @@ impl Measure {
                     Kind::Previous => share.previous,
                 })
             }
-            Named::Ratio { flow: number, to_flow, between, last, smaller, to_all } => {
+            Named::Ratio { flow: number, to_flow, between, last, smaller, to_all, to_highest } => {
                 let span = match last {
                     Some(share) => [flow(*number)?.stop_s * (1.0 - share), f64::MAX],
                     None => between.seconds(),
                 };
-                let of = |flows: std::ops::Range<usize>| {
-                    let rates: Option<Vec<f64>> =
-                        flows.map(|flow| throughput_between(run, flow, span)).collect();
-                    mean(&rates?)
+                let each = |flows: std::ops::Range<usize>| -> Option<Vec<f64>> {
+                    flows.map(|flow| throughput_between(run, flow, span)).collect()
                 };
-                let (ours, theirs) = match to_all {
-                    false => (of(*number..number + 1)?, of(*to_flow..to_flow + 1)?),
-                    true => (of(*number..*to_flow)?, of(*to_flow..run.flows.len())?),
-                };
+                let end = if *to_all || *to_highest { run.flows.len() } else { to_flow + 1 };
+                let theirs = each(*to_flow..end)?;
+                let theirs = if *to_highest { theirs.into_iter().reduce(f64::max) } else { mean(&theirs) }?;
+                let ours = mean(&each(*number..if *to_all { *to_flow } else { number + 1 })?)?;
                 Some(if *smaller { ours.min(theirs) / ours.max(theirs) } else { ours / theirs })
             }
             Named::Share { flow, between } => {
@@ -327,6 +341,7 @@ impl Measure {
                 Some(ours / (ours + throughput_between(run, flow + 1, between.seconds())?))
             }
             Named::Utility => utility(run),
+            Named::LibraUtility => libra_utility(run),
             Named::ConvergenceTime { flow } => Some(converged(run, *flow)?.0),
             Named::ConvergenceDeviation { flow } => {
                 let (_, after) = converged(run, *flow)?;

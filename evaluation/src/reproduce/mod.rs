@@ -30,6 +30,7 @@ use crate::pool;
 use anole_inference::{BackendSettings, Loader, Serving};
 use anole_model::Dur;
 use anole_model::names::{did_you_mean, nearest};
+use anole_policies::is_file;
 use anole_sim::plan::Choice;
 use anyhow::{Context, Result, bail};
 use cells::Cells;
@@ -128,9 +129,12 @@ impl Datapath {
 }
 
 /// Runs the subcommand.
-pub fn main(args: Args) -> Result<()> {
+pub fn main(mut args: Args) -> Result<()> {
     if args.list {
         return list();
+    }
+    if let Some(file) = args.policy.as_mut().filter(|policy| is_file(policy)) {
+        *file = std::path::absolute(&file)?.display().to_string();
     }
     args.param.iter().try_for_each(|param| check_param(param))?;
     let own = own(&args.ids)?;
@@ -224,8 +228,7 @@ fn cluster(
     }
     let wanted = |(experiment, tested): &(&Experiment, Contender)| {
         let name = match &experiment.raw.file {
-            // A node has the same files in the same places, but another working folder.
-            Some(file) => std::path::absolute(file)?.display().to_string(),
+            Some(file) => file.display().to_string(),
             None => experiment.id.clone(),
         };
         Ok((name, runner.unfinished(experiment, tested)?))
@@ -260,11 +263,13 @@ fn list() -> Result<()> {
 const ALL: &str = "all";
 const SWEEPS: &str = "sweeps";
 
-/// The user's own experiments among these.
+/// The user's own experiments among these. Files are named from the root, here and with `--policy`: names of kept runs depend
+/// on them, and a node of a cluster has the same files in the same places, but another working folder.
 fn own(ids: &[String]) -> Result<Vec<Experiment>> {
     let files = ids.iter().filter(|id| id.ends_with(".toml"));
     let read = |file: &String| {
-        catalogue::read(Path::new(file)).map_err(|error| usage(format!("the experiment {file}: {error}")))
+        catalogue::read(&std::path::absolute(file)?)
+            .map_err(|error| usage(format!("the experiment {file}: {error}")))
     };
     files.map(read).collect()
 }

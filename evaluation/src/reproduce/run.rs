@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const REAL_SEEDS: u64 = 3;
 /// Each ACK takes up to this much longer: the noise of real hosts, without which all seeds would be alike on a
 /// link without loss.
-const HOST_NOISE: Dur = Dur::from_micros(200);
+pub const HOST_NOISE: Dur = Dur::from_micros(200);
 /// Seeds of the random suite: of experiments, and of sweeps, with which parameters were chosen. Policies were trained on
 /// links that no seed draws here.
 const SUITE_SEED: u64 = 11;

@@ -1,5 +1,6 @@
 //! What the series of a run's flows tell: figures between two times.
 
+use anole_sim::ideal::of_flow;
 use anole_sim::result::RunResult;
 
 /// How long a flow's throughput has to stay, s, and within which share of its mean over that time.
@@ -148,6 +149,12 @@ pub fn utility(run: &RunResult) -> Option<f64> {
     mean(&settled)
 }
 
+/// Mean utility of the first flow (Libra, Eq. 1), once it has started up, over the points of its series as for the ideal
+/// that it is compared with.
+pub fn libra_utility(run: &RunResult) -> Option<f64> {
+    Some(of_flow(run.flows.first()?, UTILITY_FROM_S)?.utility)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,7 +167,7 @@ mod tests {
             start_s,
             stop_s: 4.0,
             throughput_mbps: Some(10.0),
-            goodput_mbps: None,
+            goodput_mbps: Some(4.0),
             owd_mean_ms: None,
             owd_p50_ms: None,
             owd_p95_ms: Some(30.0),
@@ -169,7 +176,7 @@ mod tests {
             rtt_p95_ms: None,
             ideal_rtt_ms: 50.0,
             loss_rate: None,
-            retransmit_rate: None,
+            retransmit_rate: Some(0.25),
             app_delay: None,
             fct_s: None,
             applied: None,
@@ -241,6 +248,12 @@ mod tests {
         assert_eq!(named("m = { name = 'ratio', to_flow = 2, to_all = true }").of(&four), Some(4.0));
         assert_eq!(named("m = { name = 'ratio', to_all = true }").of(&four), Some(4.5));
         assert_eq!(named("m = { name = 'ratio', to_flow = 2 }").of(&four), Some(4.5));
+        assert_eq!(
+            named("m = { name = 'ratio', flow = 3, to_flow = 1, to_highest = true }").of(&four),
+            Some(1.0 / 3.0)
+        );
+        assert_eq!(named("m = { name = 'goodput-of-capacity', all = true }").of(&four), Some(0.8));
+        assert_eq!(named("m = { name = 'retransmit-rate', all = true }").of(&four), Some(0.25));
         let error = Measure::try_from(Value::String("throughputt".into())).unwrap_err();
         assert!(error.contains("throughputt") && error.contains("`throughput`"), "{error}");
     }
@@ -290,5 +303,22 @@ mod tests {
             (long - (calm - (900.0 * 10.0 * 0.05 + 2.0 * 11.0 * 10.0 * 2.0) / 4.0)).abs() < 1e-9,
             "{long}"
         );
+    }
+
+    #[test]
+    fn libras_utility_punishes_growth_and_loss() {
+        let at = |rtt: [f64; 4], loss| {
+            let all = [500.0; 5].into_iter().chain(rtt);
+            let rtt = all.flat_map(|ms| [Some(ms), Some(ms)]).collect();
+            let mut flow = flow(0.0, vec![10.0; 18], rtt);
+            flow.loss_rate = loss;
+            libra_utility(&run(vec![flow])).unwrap()
+        };
+        let calm = 10f64.powf(0.9);
+        assert!((at([500.0; 4], None) - calm).abs() < 1e-9);
+        assert!((at([500.0; 4], Some(0.1)) - (calm - 11.35 * 10.0 * 0.1)).abs() < 1e-9);
+        // A long queue costs nothing; in one point of eight it grows by 10 ms in half a second.
+        let grows = at([50.0, 50.0, 60.0, 60.0], None);
+        assert!((grows - (calm - 900.0 * 10.0 * 0.02 / 8.0)).abs() < 1e-9, "{grows}");
     }
 }

@@ -102,12 +102,14 @@ pub fn main(args: Args) -> Result<()> {
         plan(&first, &contestant.choice, &policies, 1)
             .map_err(|error| usage(format!("{}: {error}", contestant.label)))?;
     }
+    let set = differences(&ranges, &links.name)?;
     let mut outcomes: Vec<Vec<LinkOutcome>> = vec![Vec::new(); contestants.len()];
     run_all(&links, &contestants, &policies, |done| {
         outcomes[done.contestant].push(done.outcome);
         let Choice { classic, policy, .. } = contestants[done.contestant].choice.clone();
         let backend = loader.in_use().map(Backend::name);
-        let result = RunResult { version: VERSION, classic, policy, backend, ..done.result };
+        let set = set.clone();
+        let result = RunResult { version: VERSION, classic, policy, backend, set, ..done.result };
         if let Some(folder) = &args.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
@@ -154,6 +156,18 @@ fn ranges(args: &Args) -> Result<Ranges> {
 fn name_of(ranges: &str) -> String {
     let path = std::path::Path::new(ranges);
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// What of the ranges is not as in those that come with the program under this name, or in the random suite, as
+/// KEY=VALUE: runs over other links are told apart, whatever their file is called.
+fn differences(ranges: &Ranges, name: &str) -> Result<Vec<String>> {
+    let fields = |ranges: &Ranges| -> Result<serde_json::Value> {
+        serde_json::to_value(ranges).context("cannot express ranges as JSON")
+    };
+    let (ours, usual) = (fields(ranges)?, fields(&Ranges::named(name).unwrap_or_default())?);
+    let all = ours.as_object().into_iter().flatten();
+    let differ = all.filter(|(key, value)| usual[key.as_str()] != **value);
+    Ok(differ.map(|(key, value)| format!("{key}={value}")).collect())
 }
 
 /// Every algorithm with every policy that it takes.

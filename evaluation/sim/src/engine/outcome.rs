@@ -1,14 +1,17 @@
 //! The figures of a finished run.
 
 use super::Simulation;
-use super::setup::jain_index;
+use super::setup::{changes, jain_index};
 use crate::result::{AppDelay, FlowResult, LinkResult, RunResult, tested};
+use crate::scenario::Change;
 use anole_model::{Dur, Rate, Time};
 
 impl Simulation<'_> {
     pub(super) fn result(&mut self, seed: u64) -> RunResult {
         let scenario = self.scenario.clone();
-        let flows: Vec<FlowResult> = (0..self.flows.len()).map(|index| self.flow_result(index)).collect();
+        let changes = changes(&scenario, seed);
+        let flows: Vec<FlowResult> =
+            (0..self.flows.len()).map(|index| self.flow_result(index, &changes)).collect();
         let measured = self.now.since(Time::ZERO + scenario.warmup);
         let (links, now) = (&mut self.links, self.now);
         let optimal = links.iter().map(|link| link.offered_bytes(now)).reduce(f64::min);
@@ -47,7 +50,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn flow_result(&mut self, index: usize) -> FlowResult {
+    fn flow_result(&mut self, index: usize, changes: &[Change]) -> FlowResult {
         let (explained, units) = (self.agent.explained(index), self.agent.judged(index));
         let (flow, before) = (&self.flows[index], self.before[index]);
         let (ended, complete) = flow.ended.unwrap_or((self.now, false));
@@ -74,7 +77,7 @@ impl Simulation<'_> {
             owd_p99_ms: flow.measure.one_way_delay.quantile(0.99).map(Dur::as_millis_f64),
             rtt_mean_ms: flow.measure.rtt.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: flow.measure.rtt.quantile(0.95).map(Dur::as_millis_f64),
-            ideal_rtt_ms: self.scenario.ideal_rtt(index).as_millis_f64(),
+            ideal_rtt_ms: self.scenario.ideal_rtt(index, changes).as_millis_f64(),
             loss_rate: share(lost, settled),
             retransmit_rate: share(retransmitted - before.retransmitted, sent),
             app_delay: flow.measure.app_delay.mean().map(|mean| AppDelay {

@@ -292,6 +292,8 @@ fn random_changes_come_from_the_seed_and_stay_in_range() {
     let optimal = run.optimal_mbps.unwrap();
     assert!((48.0 / 20.0 + 5.0 * 0.95..48.0 / 20.0 + 10.0 * 0.95).contains(&optimal), "{optimal}");
     assert!(run.links[0].utilization.unwrap() > 0.8);
+    let ideal = run.flows[0].ideal_rtt_ms / 2.0;
+    assert!((25.0 / 20.0 + 10.0 * 0.95..25.0 / 20.0 + 20.0 * 0.95 + 2.0).contains(&ideal), "{ideal}");
 }
 
 #[test]

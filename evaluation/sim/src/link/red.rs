@@ -15,6 +15,7 @@ use super::queue::{Drops, Fifo, Queued};
 use anole_model::{Dur, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use std::mem;
 
 /// Weight of the queue in its average (1993, §6).
 const WEIGHT: f64 = 0.002;
@@ -34,7 +35,7 @@ pub(super) struct Red<T> {
     average_bytes: f64,
     /// Packets since the last drop or mark.
     count: f64,
-    /// Since when the queue is empty.
+    /// Since when the queue is empty, or until when that is in the average already.
     empty_since: Option<Time>,
     /// When a packet was last taken, and the time that the one before took to be sent.
     taken_at: Time,
@@ -61,7 +62,11 @@ impl<T> Red<T> {
             drops.count(queued.packet.flow);
             return false;
         }
-        self.fifo.push_within(queued, limit_bytes, drops)
+        let taken = self.fifo.push_within(queued, limit_bytes, drops);
+        if taken {
+            self.empty_since = None;
+        }
+        taken
     }
 
     pub fn dequeue(&mut self, now: Time) -> Option<Queued<T>> {
@@ -87,7 +92,8 @@ impl<T> Red<T> {
     }
 
     fn average(&mut self, now: Time) {
-        if let Some(since) = self.empty_since.take()
+        // A packet that is dropped leaves an empty queue empty.
+        if let Some(since) = self.empty_since.as_mut().map(|since| mem::replace(since, now))
             && !self.service.is_zero()
         {
             let passed = now.since(since).as_secs_f64() / self.service.as_secs_f64();
@@ -180,5 +186,19 @@ mod tests {
         red.enqueue(queued(1020), 1 << 20, &mut drops);
         let left = 10_000.0 * (1.0f64 - WEIGHT).powi(1001);
         assert!((red.average_bytes / left - 1.0).abs() < 1e-9, "{}", red.average_bytes);
+    }
+
+    /// Three packets meet an empty queue a second after each other, and the average is so long that RED drops all but the last.
+    #[test]
+    fn the_average_falls_on_while_what_arrives_is_dropped() {
+        let (mut red, mut drops) = (Red::new(1), Drops::default());
+        (0..20).for_each(|_| assert!(red.enqueue(queued(0), 1 << 20, &mut drops)));
+        (1..=20).for_each(|ms| assert!(red.dequeue(at(ms)).is_some()));
+        red.average_bytes = 100.0 * f64::from(1 << 20);
+        assert!(!red.enqueue(queued(1020), 1 << 20, &mut drops));
+        assert!(!red.enqueue(queued(2020), 1 << 20, &mut drops));
+        let left = 100.0 * f64::from(1 << 20) * (1.0f64 - WEIGHT).powi(2002);
+        assert!((red.average_bytes / left - 1.0).abs() < 1e-9, "{}", red.average_bytes);
+        assert!(red.enqueue(queued(12_020), 1 << 20, &mut drops) && red.empty_since.is_none());
     }
 }

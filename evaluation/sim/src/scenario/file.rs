@@ -5,6 +5,26 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
+/// What `--set` may give: its text is not the file's, so that no value in it, however deep, has a place there.
+trait FromSet: Sized {
+    fn without_places(self) -> Self {
+        self
+    }
+}
+
+impl FromSet for bool {}
+impl FromSet for f64 {}
+impl FromSet for u32 {}
+impl FromSet for u64 {}
+impl FromSet for String {}
+impl<A, B> FromSet for (A, B) {}
+
+impl<T: FromSet> FromSet for Vec<T> {
+    fn without_places(self) -> Vec<T> {
+        self.into_iter().map(T::without_places).collect()
+    }
+}
+
 /// Defines a table whose keys are all optional and known.
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident { $($key:ident: $ty:ty,)* }) => {
@@ -12,6 +32,12 @@ macro_rules! table {
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(super) struct $name { $(pub $key: Option<Spanned<$ty>>,)* }
+
+        impl FromSet for $name {
+            fn without_places(self) -> $name {
+                $name { $($key: self.$key.map(|value| Spanned::new(FROM_SET, value.into_inner().without_places())),)* }
+            }
+        }
     };
 }
 
@@ -26,8 +52,8 @@ macro_rules! settable_table {
                 $(if false $(|| patch.$alternative.is_some())* {
                     $(self.$alternative = None;)*
                 })*
-                $(if let Some(value) = &patch.$key {
-                    self.$key = Some(Spanned::new(FROM_SET, value.get_ref().clone()));
+                $(if patch.$key.is_some() {
+                    self.$key = patch.$key.clone();
                 })*
             }
         }
@@ -291,11 +317,12 @@ impl RawScenario {
 }
 
 /// A table with one key. A value that is not TOML by itself is meant as a string, unless it is a number that is too large.
-fn patch<T: for<'a> Deserialize<'a>>(key: &str, value: &str) -> Result<T, String> {
+fn patch<T: for<'a> Deserialize<'a> + FromSet>(key: &str, value: &str) -> Result<T, String> {
     let is_value = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok_and(|t| t.len() == 1);
     let is_digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     let is_large = is_digits && value.parse::<i64>().is_err();
     let value = if is_value || is_large { value.to_string() } else { toml::Value::from(value).to_string() };
     let key = toml::Value::from(key).to_string();
-    toml::from_str(&format!("{key} = {value}")).map_err(|e| e.message().trim().replace('\n', "; "))
+    let patch = toml::from_str(&format!("{key} = {value}")).map(T::without_places);
+    patch.map_err(|e| e.message().trim().replace('\n', "; "))
 }

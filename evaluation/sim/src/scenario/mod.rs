@@ -262,23 +262,53 @@ impl Scenario {
         self.mss + HEADER_BYTES
     }
 
-    /// One-way delay of a lone full packet of a flow: propagation, and transmission at each link's mean capacity,
-    /// as the links are before they change.
-    pub fn ideal_owd(&self, flow: usize) -> Dur {
+    /// One-way delay of a lone full packet of a flow: propagation, and transmission at each link's mean capacity. Both are
+    /// means over the time that counts, with these changes of the run ([`crate::changes`]).
+    pub fn ideal_owd(&self, flow: usize, changes: &[Change]) -> Dur {
         let spec = &self.flows[flow];
-        spec.path.iter().map(|&link| &self.links[link]).fold(spec.extra_delay, |sum, link| {
-            let rate = link.capacity.mean_rate().bytes_per_s();
-            sum + link.one_way_delay + Dur::from_secs_f64(f64::from(self.full_packet()) / rate)
+        spec.path.iter().fold(spec.extra_delay, |sum, &link| {
+            let rate = self.links[link].capacity.mean_rate().bytes_per_s();
+            let rate = self.mean(link, rate, changes, |change| change.capacity.map(Rate::bytes_per_s));
+            let transmission = Dur::from_secs_f64(f64::from(self.full_packet()) / rate);
+            sum + self.mean_delay(link, changes) + transmission
         })
     }
 
     /// Round-trip time of such a packet; ACKs take no time on a link but the propagation delay.
-    pub fn ideal_rtt(&self, flow: usize) -> Dur {
+    pub fn ideal_rtt(&self, flow: usize, changes: &[Change]) -> Dur {
         let spec = &self.flows[flow];
-        let back = spec.path.iter().map(|&link| &self.links[link]);
-        let back =
-            back.fold(spec.extra_delay, |sum, link| sum + link.reverse_delay.unwrap_or(link.one_way_delay));
-        self.ideal_owd(flow) + back
+        let back = spec.path.iter().fold(spec.extra_delay, |sum, &link| {
+            sum + self.links[link].reverse_delay.unwrap_or_else(|| self.mean_delay(link, changes))
+        });
+        self.ideal_owd(flow, changes) + back
+    }
+
+    /// Mean propagation delay of data.
+    fn mean_delay(&self, link: usize, changes: &[Change]) -> Dur {
+        let delay = self.links[link].one_way_delay.as_secs_f64();
+        Dur::from_secs_f64(
+            self.mean(link, delay, changes, |change| change.one_way_delay.map(Dur::as_secs_f64)),
+        )
+    }
+
+    /// Mean over the time that counts, from the end of the warm-up, of what a link has at first and `of` changes.
+    fn mean(
+        &self,
+        link: usize,
+        first: f64,
+        changes: &[Change],
+        of: impl Fn(&LinkChange) -> Option<f64>,
+    ) -> f64 {
+        let begin = Time::ZERO + self.warmup;
+        let whole = self.end().since(begin).as_secs_f64();
+        let (mut mean, mut before) = (first, first);
+        for Change { at, change, .. } in changes.iter().filter(|change| change.link == link) {
+            if let Some(value) = of(change) {
+                mean += (value - before) * self.end().since((*at).max(begin)).as_secs_f64() / whole;
+                before = value;
+            }
+        }
+        mean
     }
 
     /// When every flow that runs has started, and figures count.

@@ -63,15 +63,29 @@ fn a_policy_file_is_beside_the_scenario_and_a_name_is_a_name() {
 
 #[test]
 fn a_lone_packet_takes_propagation_and_transmission() {
-    // 1500 bytes at 48 Mbps: 0.25 ms.
-    let s = parse(GOOD, &[]).unwrap();
-    assert_eq!((s.ideal_owd(0).as_millis_f64(), s.ideal_rtt(0).as_millis_f64()), (25.25, 50.25));
+    // 1500 bytes at 48 Mbps: 0.25 ms; at the mean of that and 96 Mbps: a sixth.
+    let ideal = |s: &Scenario| {
+        let [owd, rtt] = [s.ideal_owd(0, &s.changes), s.ideal_rtt(0, &s.changes)];
+        (owd.as_millis_f64(), rtt.as_millis_f64())
+    };
+    let unchanged = GOOD.replacen("capacity_mbps = 96.0", "random_loss = 0.1", 1);
+    let s = parse(&unchanged, &[]).unwrap();
+    assert_eq!(ideal(&s), (25.25, 50.25));
     let second = "[[link]]\nname = \"second\"\ncapacity_mbps = 12.0\none_way_delay_ms = 5.0\nreverse_delay_ms = 1.0\nbuffer_bdp = 2.0\n[[change]]";
     let flow = "alg = \"anole\"\npath = [\"bottleneck\", \"second\"]\nextra_delay_ms = 2.0";
-    let text = GOOD.replacen("[[change]]", second, 1).replacen("alg = \"anole\"", flow, 1);
+    let text = unchanged.replacen("[[change]]", second, 1).replacen("alg = \"anole\"", flow, 1);
     let s = parse(&text, &[]).unwrap();
     let (owd, back) = (25.25 + 6.0 + 2.0, 25.0 + 1.0 + 2.0);
-    assert_eq!((s.ideal_owd(0).as_millis_f64(), s.ideal_rtt(0).as_millis_f64()), (owd, owd + back));
+    assert_eq!(ideal(&s), (owd, owd + back));
+    let mean = ideal(&parse(GOOD, &[]).unwrap());
+    assert!((mean.0 - 25.0 - 1.0 / 6.0).abs() < 1e-5 && (mean.1 - mean.0 - 25.0).abs() < 1e-9, "{mean:?}");
+    // 25 ms until 15 s, 75 until 20, 50 from there on: of 30 s, and of those from 10 s on.
+    let delays = unchanged.replacen("random_loss = 0.1", "one_way_delay_ms = 75.0", 1)
+        + "[[change]]\nat_s = 20.0\none_way_delay_ms = 50.0\n";
+    let mean = |set: &[&str]| ideal(&parse(&delays, set).unwrap());
+    assert_eq!(mean(&[]), (41.916_667, 83.583_334));
+    assert_eq!(mean(&["warmup_s=10"]), (50.25, 100.25));
+    assert_eq!(mean(&["bottleneck.reverse_delay_ms=1"]), (41.916_667, 42.916_667));
 }
 
 #[test]
@@ -309,6 +323,9 @@ fn set_says_what_is_wrong() {
         ("bottleneck.random_los=1", "unknown field `random_los`"),
         ("bottleneck.random_loss=x", "invalid type: string"),
         ("bottleneck.random_loss=2", "t.toml, with --set: random_loss = 2 is outside 0 to 1"),
+        ("bottleneck.lte={ mean_mbps = 99999 }", "t.toml, with --set: mean_mbps = 99999 is outside"),
+        ("bottleneck.burst_loss={ enter = 2, leave = 0.1 }", "t.toml, with --set: enter = 2 is outside"),
+        ("bottleneck.cross=[{ mbps = 99999 }]", "t.toml, with --set: mbps = 99999 is outside"),
         ("flow.counts=1", "unknown field `counts`"),
         ("durations=1", "unknown field `durations`"),
         ("param.x=y", "\"y\" is not a number"),

@@ -28,7 +28,7 @@ impl LinkOutcome {
     /// Of the first flow of a run over this link.
     pub fn of(run: &RunResult, link: &Scenario) -> LinkOutcome {
         let flow = &run.flows[0];
-        let ideal_ms = link.ideal_owd(0).as_millis_f64();
+        let ideal_ms = link.ideal_owd(0, &link.changes).as_millis_f64();
         LinkOutcome {
             utilization: run.share_of_capacity(0).unwrap_or(0.0),
             delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal_ms).max(0.0)),

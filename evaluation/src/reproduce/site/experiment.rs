@@ -3,8 +3,11 @@
 use super::super::cells::FOLDER;
 use super::super::outcome::{Cell, Figure, Source};
 use super::super::report;
+use super::super::run::HOST_NOISE;
 use super::rows::{Lead, Row, table};
 use super::{Outcome, Site, code, escape, page, slug};
+use crate::options;
+use std::path::Path;
 
 /// The table of an experiment's figures. Each leads to the cells on that page which it was read off.
 pub fn figures(figures: &[Figure], file: &str) -> String {
@@ -84,24 +87,26 @@ impl Site {
     }
 
     /// What makes one of a cell's runs again: of scenarios that come with the program, in a form that can be changed by hand,
-    /// with the noise that experiments add to each ACK.
+    /// with the noise that experiments add to each ACK, where `--set` gives it to every flow that has it.
     fn command(&self, argument: &str, number: usize, cell: &Cell) -> String {
+        let set = [&cell.setting.set[..], &cell.contender.params].concat();
         let shipped = match &cell.setting.source {
             Source::Scenario(name) if !name.ends_with(".toml") && !self.quick => Some(name),
             _ => None,
         };
-        let Some(scenario) = shipped else {
+        let noise = |name: &String| if self.mode == "sim" { noise(name, &set) } else { Some(None) };
+        let Some((scenario, noise)) = shipped.and_then(|name| Some((name, noise(name)?))) else {
             // Single runs are simulations.
             let one = if self.mode == "sim" { format!(" --only {number}.SEED") } else { String::new() };
             return format!("anole-eval reproduce {argument}{}{one}", self.flags);
         };
         let choice = &cell.contender.choice;
-        let (subcommand, noise) = match self.mode {
-            "sim" => (format!("sim {scenario}"), Some("flow.ack_jitter_us=200".to_string())),
+        let subcommand = match self.mode {
+            "sim" => format!("sim {scenario}"),
             mode => {
                 let through = mode.strip_prefix("mahimahi-");
                 let emulator = through.map_or("", |_| " --emulator mahimahi");
-                (format!("emulate {scenario} --datapath {}{emulator}", through.unwrap_or(mode)), None)
+                format!("emulate {scenario} --datapath {}{emulator}", through.unwrap_or(mode))
             }
         };
         let mut words = vec!["anole-eval".to_string(), subcommand];
@@ -109,12 +114,23 @@ impl Site {
         words.extend(
             options.iter().filter_map(|(flag, value)| Some(format!("{flag} {}", quoted(value.as_ref()?)))),
         );
-        for option in noise.iter().chain(&cell.setting.set).chain(&cell.contender.params) {
+        for option in noise.iter().chain(&set) {
             words.push(format!("--set {}", quoted(option)));
         }
         words.push("--seed SEED".to_string());
         words.join(" ")
     }
+}
+
+/// The change that gives the flows of a shipped scenario the noise of experiments; an inner `None` where all have their own.
+/// Where other flows run beside those under test, no change reaches all of them.
+fn noise(scenario: &str, set: &[String]) -> Option<Option<String>> {
+    let flows = options::load(Path::new(scenario), set).ok()?.flows;
+    if flows.iter().all(|flow| !flow.ack_jitter.is_zero()) {
+        return Some(None);
+    }
+    let all = flows.iter().all(|flow| flow.under_test && flow.ack_jitter.is_zero());
+    all.then(|| Some(format!("flow.ack_jitter_us={}", HOST_NOISE.as_micros())))
 }
 
 /// A word as a shell takes it.
@@ -149,6 +165,16 @@ mod tests {
         assert_eq!(
             site("quic").command("mine", 3, &shipped),
             "anole-eval emulate dumbbell --datapath quic --alg cubic --set 'bottleneck.lte={ mean_mbps = 8 }' --seed SEED"
+        );
+        // The flow beside it has the noise too.
+        let beside = Cell { setting: setting(Source::Scenario("beside".into())), ..shipped.clone() };
+        assert!(site("sim").command("mine", 3, &beside).ends_with("mine --subject copa --only 3.SEED"));
+        assert!(site("quic").command("mine", 3, &beside).contains("emulate beside --datapath quic"));
+        let mut quiet = shipped.clone();
+        quiet.setting.set = vec!["flow.ack_jitter_us=20".into()];
+        assert_eq!(
+            site("sim").command("mine", 3, &quiet),
+            "anole-eval sim dumbbell --alg cubic --set flow.ack_jitter_us=20 --seed SEED"
         );
         let random = Cell { setting: setting(Source::Random), ..shipped };
         assert_eq!(
