@@ -35,7 +35,7 @@ demo: all
 
 policy-server:
 	@tools/setup.sh policy
-	cmake -S policy-server -B policy-server/build -G Ninja -DCMAKE_BUILD_TYPE=Release
+	cmake -S policy-server -B policy-server/build -G Ninja -DCMAKE_BUILD_TYPE=Release -DANOLE_TESTS=OFF
 	cmake --build policy-server/build
 
 capi:
