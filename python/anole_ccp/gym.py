@@ -132,8 +132,9 @@ class GymEnv(gymnasium.Env):
         return seen, float(self.reward(stats)[0]), False, bool(done[0]), {"stats": stats[0]}
 
     def close(self) -> None:
-        """Ends the simulation."""
+        """Ends the simulation; the next `reset` starts it again."""
         self.env.close()
+        self._following = None
 
 
 def make_vector(num_envs: int = 1, **options: Any) -> GymVectorEnv:

@@ -237,6 +237,17 @@ def test_a_history_that_is_not_full_is_in_the_space(tmp_path):
     single.close()
 
 
+def test_a_reset_after_the_end_starts_again():
+    single = GymEnv(ranges=SHORT, threads=1)
+    single.reset(seed=1)
+    while not single.step(single.action_space.sample())[3]:
+        pass
+    single.close()
+    single.reset()
+    single.step(single.action_space.sample())
+    single.close()
+
+
 @pytest.mark.parametrize(("name", "best"), [("indigo", 4), ("aurora", 20.0), ("orca", 1.0)])
 def test_actions_reach_whatever_the_schema_allows(name, best):
     options = {"schema": name, "algorithm": name, "ranges": SHORT, "threads": 1}
