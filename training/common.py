@@ -428,8 +428,9 @@ class Log:
 class Run:
     """One training run: its folder, its budget, its log, its checkpoints and its policy files.
 
-    `step` counts environment steps of all flows; the trainer adds to it. The folder holds `checkpoint.pt`,
-    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best.
+    `step` counts what `--steps` does, environment steps of all flows or updates; the trainer adds to it. The
+    folder holds `checkpoint.pt`, `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the
+    one that validated best.
     """
 
     def __init__(
