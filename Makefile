@@ -70,6 +70,7 @@ bench: all
 	cd tests/oracle && cargo run --locked --release --bin bench
 
 fuzz:
+	@tools/setup.sh fuzz
 	cd datapaths/core && cargo +nightly fuzz run codec -- -max_total_time=60
 	cd datapaths/core && cargo +nightly fuzz run installer -- -max_total_time=60
 
