@@ -62,7 +62,11 @@ pub fn transfer(
         })?;
     let failure = Failure::default();
     let custom = match own {
-        Some(own) => Made::read(own)?.custom(&failure),
+        Some(own) => {
+            let custom = Made::read(own)?.custom(&failure);
+            custom.check(scenario).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            custom
+        }
         None => known(scenario, &alg.unwrap_or_default(), policy).map_err(PyValueError::new_err)?,
     };
     let alg = custom.name.clone();
