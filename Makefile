@@ -1,4 +1,4 @@
-# Every target does its own set-up: see tools/setup.sh.
+# Every target but install does its own set-up: see tools/setup.sh.
 #
 #   make         builds ./anole-ccp (the agent), ./anole-eval (evaluation), ./anole-quic and ./anole-usertcp (bulk transfers), ./anole-policy
 #   make demo    builds, runs real QUIC transfers under Anole, CUBIC and BBR, writes out/demo/index.html
@@ -10,11 +10,12 @@
 #   make capi    builds libanole_datapath for transports in C: target/capi (docs/porting-from-libccp.md)
 #   make train   makes .venv with PyTorch and the simulator as a Python extension (see training/README.md)
 #   make docs    writes the documentation as a site: target/site/index.html
-#   make install puts the programs, their manual pages and shell completions under $(PREFIX)
+#   make install puts the programs that make has built, their manual pages and shell completions under $(PREFIX)
 #   make uninstall  removes what make install put there
 
 PREFIX ?= /usr/local
 BINARIES = anole-ccp anole-eval anole-quic anole-usertcp anole-policy
+BUILT = .
 
 MAN = $(DESTDIR)$(PREFIX)/share/man/man1
 BASH = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
@@ -35,7 +36,7 @@ demo: all
 
 policy-server:
 	@tools/setup.sh policy
-	cmake -S policy-server -B policy-server/build -G Ninja -DCMAKE_BUILD_TYPE=Release
+	cmake -S policy-server -B policy-server/build -G Ninja -DCMAKE_BUILD_TYPE=Release -DANOLE_TESTS=OFF
 	cmake --build policy-server/build
 
 capi:
@@ -69,18 +70,23 @@ bench: all
 	cd tests/oracle && cargo run --locked --release --bin bench
 
 fuzz:
+	@tools/setup.sh fuzz
 	cd datapaths/core && cargo +nightly fuzz run codec -- -max_total_time=60
 	cd datapaths/core && cargo +nightly fuzz run installer -- -max_total_time=60
 
-install: all
+# Builds nothing: root often has no Rust.
+install:
+	@for b in $(BINARIES); do \
+		[ -x $(BUILT)/$$b ] || { echo "make install: $(BUILT)/$$b is not there; run make first" >&2; exit 1; }; \
+	done
 	install -d $(DESTDIR)$(PREFIX)/bin $(MAN) $(BASH) $(ZSH) $(FISH)
-	install -m 755 $(BINARIES) $(DESTDIR)$(PREFIX)/bin
-	@set -e; for b in $(BINARIES); do \
-		./$$b write-pages target/pages/$$b; \
-		install -m 644 target/pages/$$b/man1/* $(MAN); \
-		install -m 644 target/pages/$$b/completions/$$b.bash $(BASH)/$$b; \
-		install -m 644 target/pages/$$b/completions/_$$b $(ZSH); \
-		install -m 644 target/pages/$$b/completions/$$b.fish $(FISH); \
+	install -m 755 $(BINARIES:%=$(BUILT)/%) $(DESTDIR)$(PREFIX)/bin
+	@set -e; pages=$$(mktemp -d); trap 'rm -rf "$$pages"' EXIT; for b in $(BINARIES); do \
+		$(BUILT)/$$b write-pages "$$pages/$$b"; \
+		install -m 644 "$$pages/$$b"/man1/* $(MAN); \
+		install -m 644 "$$pages/$$b/completions/$$b.bash" $(BASH)/$$b; \
+		install -m 644 "$$pages/$$b/completions/_$$b" $(ZSH); \
+		install -m 644 "$$pages/$$b/completions/$$b.fish" $(FISH); \
 	done
 
 uninstall:

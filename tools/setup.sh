@@ -4,8 +4,9 @@
 #
 #   tools/setup.sh build    what `make` and `make demo` need
 #   tools/setup.sh policy   what `make policy-server` needs: that, CMake and LibTorch
+#   tools/setup.sh fuzz     what `make fuzz` needs: that of build, nightly Rust and cargo-fuzz
 #   tools/setup.sh train    what training needs: that of build, and .venv with PyTorch
-#   tools/setup.sh test     all of it, and the formatters and linters for `make test`
+#   tools/setup.sh test     all of it but fuzz, and the formatters and linters for `make test`
 set -eu
 
 want=${1:-build}
@@ -21,14 +22,14 @@ vm="qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio /sbin/de
     iperf3:iperf3 /sbin/ip:iproute2 /sbin/tc:iproute2 /usr/sbin/dkms:dkms
     /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 case "$want" in
-build) ;;
+build | fuzz) ;;
 policy) needs="$needs $torch" ;;
 train) needs="$needs $python" ;;
 test) needs="$needs $torch $python $vm /usr/include/gtest/gtest.h:libgtest-dev clang-format:clang-format clang:clang
     llvm-strip:llvm /usr/include/bpf/bpf_helpers.h:libbpf-dev ip:iproute2
     /usr/include/lwip/lwip/tcp.h:liblwip-dev nc:netcat-openbsd chromium:chromium" ;;
 *)
-    echo "tools/setup.sh: \"$want\" is none of build, policy, train, test" >&2
+    echo "tools/setup.sh: \"$want\" is none of build, policy, fuzz, train, test" >&2
     exit 2
     ;;
 esac
@@ -78,4 +79,8 @@ if [ "$want" = test ]; then
     for component in rustfmt clippy; do
         cargo "$(echo "$component" | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 || rustup component add "$component"
     done
+fi
+if [ "$want" = fuzz ]; then
+    cargo +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
+    cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked
 fi

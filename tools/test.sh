@@ -124,6 +124,13 @@ BPF_TEST=$(sed -n 's/.*"name":"loopback".*"executable":"\([^"]*\)".*/\1/p' <<<"$
 [ -x "$BPF_TEST" ] || { echo "cargo names no program of the test loopback" && exit 1; }
 begin_beside virtual-machines virtual_machines
 python/build.sh target/debug/lib_anole.so
+# As root has it: without cargo. What is put there goes again.
+rm -rf "$out/installed"
+for target in install uninstall; do
+    env -i PATH=/usr/bin:/bin make -s $target BUILT=target/debug DESTDIR="$out/installed"
+    find "$out/installed" -type f >"$out/installed.$target"
+done
+grep -q '/share/man/man1/anole-quic-send.1$' "$out/installed.install" && [ ! -s "$out/installed.uninstall" ]
 oracle test --locked --no-run
 
 step "policy server: with each LibTorch, under sanitizers"

@@ -35,6 +35,9 @@ VALIDATION_SEED = 1_000_000
 PAYLOAD, PAYLOAD_SHARE = 1448.0, 1448.0 / 1500.0
 #: Figures of `privileged`.
 KNOWN = 6
+#: Shares of the training links whose capacity changes in steps, and that are Wi-Fi; the rest may vary like cells.
+STEPS, WIFI = 0.25, 0.15
+MOST_TRACES = 1.0 - STEPS - WIFI
 #: A rate below this share of the fair one counts as this share, where a logarithm is taken.
 LEAST_SHARE = 0.001
 
@@ -96,6 +99,11 @@ def parse(kind: type[Any], argv: Sequence[str] | None, text: str) -> Any:
         fail(f"--seed must be at least 0 and below {VALIDATION_SEED}, where the validation's links begin")
     if args.envs < 1 or args.threads < 1 or args.workers < 1:
         fail("--envs, --threads and --workers must be at least 1")
+    if not 0.0 <= args.traces <= MOST_TRACES:
+        fail(
+            f"--traces {args.traces}: give a share from 0 to {MOST_TRACES:g}; "
+            f"{STEPS:.0%} of the links have steps, {WIFI:.0%} are Wi-Fi"
+        )
     if args.checkpoints < 1 or args.validation_envs < 1 or args.validation_steps < 1:
         fail("--checkpoints, --validation-envs and --validation-steps must be at least 1")
     return args
@@ -116,8 +124,8 @@ def training_ranges(args: Arguments) -> anole.Ranges:
     return anole.Ranges(
         traces=args.traces,
         busy_cells=0.5,
-        steps=0.25,
-        wifi=0.15,
+        steps=STEPS,
+        wifi=WIFI,
         rtt_steps=0.35,
         # Without it a queue of nothing and one of a packet are told apart as no real path allows.
         ack_jitter_us=(0.0, 400.0),
@@ -428,8 +436,9 @@ class Log:
 class Run:
     """One training run: its folder, its budget, its log, its checkpoints and its policy files.
 
-    `step` counts environment steps of all flows; the trainer adds to it. The folder holds `checkpoint.pt`,
-    `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the one that validated best.
+    `step` counts what `--steps` does, environment steps of all flows or updates; the trainer adds to it. The
+    folder holds `checkpoint.pt`, `log.csv`, `tensorboard/`, `NAME-last.safetensors` and `NAME.safetensors`, the
+    one that validated best.
     """
 
     def __init__(

@@ -69,6 +69,7 @@ COLUMNS = ("obs", "known", "action", "reward", "own")
 class Arguments(common.Arguments):
     """Arguments of this trainer; those of every trainer are in `common.Arguments`."""
 
+    steps: int = option(10_000, "gradient updates in all; 0: until --minutes are over")
     pool: str = option("", "the pool's file, recorded first if it is not there; default OUT/pool.npz")
     pool_algorithms: str = option(
         "cubic,reno,vegas,fast,fast,fast,fast", "what drives the pool's links, each all of them"

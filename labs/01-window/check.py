@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import anole_ccp
@@ -66,7 +67,9 @@ def _predictions(
             ("throughput", told[0], (measured.throughput_mbps or 0.0) / OVERHEAD),
             ("round-trip time", told[1], measured.rtt_mean_ms or 0.0),
         ):
-            wrong[what] = max(wrong[what], abs(predicted / real - 1) * 100 if real else 100.0)
+            error = abs(predicted / real - 1) * 100 if real else 100.0
+            # max() passes over NaN.
+            wrong[what] = max(wrong[what], error if math.isfinite(error) else math.inf)
     for what, percent in wrong.items():
         checker.expect(
             f"link {number}: largest error of the predicted {what}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -59,6 +60,14 @@ def test_what_an_error_kept_from_being_tried_is_not_met(number, right, wrong, me
     outcome = check_here(number, {right: getattr(done, right), wrong: Broken})
     assert "not written yet" in outcome.error
     assert (outcome.met, outcome.of) == (met, outcome.asked) and outcome.points < 0.5
+
+
+def test_a_prediction_that_is_no_number_is_wrong():
+    done = vars(load(SOLUTIONS / "lab01.py", "solution"))
+    for told in ((math.nan, math.nan), (math.inf, math.inf)):
+        outcome = check_here("01", done | {"predict": lambda *path, told=told: told})
+        missed = [row.what for row in outcome.rows if not row.passed]
+        assert len(missed) == 6 and all("error of the predicted" in what for what in missed)
 
 
 def test_the_law_of_lab_3_has_the_time_that_it_takes():

@@ -46,7 +46,7 @@ impl Features {
     }
 
     /// Takes what was measured since the last call, and gives the network's input. Every value in it is
-    /// finite and within its feature's clip.
+    /// finite and within its feature's clip; sets before the first call are zeros, whatever the clips.
     pub fn push(&mut self, seen: &Observation) -> &[f32] {
         self.max_delivery = self.max_delivery.max(mbps(seen.delivery_rate));
         let width = self.features.len();

@@ -32,6 +32,9 @@ def _spaces(env: VectorEnv) -> tuple[gymnasium.spaces.Box, gymnasium.Space[Any]]
     features = env.schema.data["feature"]
     history = env.schema.data.get("history", 1)
     low, high = (np.array([f["clip"][i] for f in features] * history, np.float32) for i in range(2))
+    if history > 1:
+        # A history begins as zeros.
+        low, high = np.minimum(low, 0), np.maximum(high, 0)
     action = env.schema.data["action"]
     actions: gymnasium.Space[Any]
     if "table" in action:
@@ -46,8 +49,8 @@ def _spaces(env: VectorEnv) -> tuple[gymnasium.spaces.Box, gymnasium.Space[Any]]
 class GymVectorEnv(gymnasium.vector.VectorEnv):
     """`anole_ccp.VectorEnv` as a `gymnasium.vector.VectorEnv` with autoreset in the same step.
 
-    Observations are the network's input, within the features' clips; actions its outputs, within the bounds of the
-    schema's action, or the number of an entry of its table.
+    Observations are the network's input, within the features' clips, and 0 where a history is not full yet; actions its
+    outputs, within the bounds of the schema's action, or the number of an entry of its table.
     Episodes are truncated, never terminated. `info` holds `stats` and, after an end, `final_obs` with the
     mask `_final_obs`.
     """
@@ -129,8 +132,9 @@ class GymEnv(gymnasium.Env):
         return seen, float(self.reward(stats)[0]), False, bool(done[0]), {"stats": stats[0]}
 
     def close(self) -> None:
-        """Ends the simulation."""
+        """Ends the simulation; the next `reset` starts it again."""
         self.env.close()
+        self._following = None
 
 
 def make_vector(num_envs: int = 1, **options: Any) -> GymVectorEnv:

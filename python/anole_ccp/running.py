@@ -74,7 +74,7 @@ def _run(
     name, mine = None, None
     if not (alg is None or isinstance(alg, str)):
         mine = own(alg)
-        if policy is not None or classic is not None or params:
+        if policy is not None or classic is not None:
             raise ValueError(
                 f"{mine[0]} takes no policy, classic or params; make them attributes of the class"
             )

@@ -22,7 +22,7 @@ use anole_quic::{
 use anole_sim::plan::{Choice, Custom, resolve};
 use anole_sim::result::{FlowResult, LinkResult, RunResult, Series};
 use anole_sim::scenario::Scenario as Checked;
-use anole_sim::{SERIES_STEP, changes, histogram::Histogram};
+use anole_sim::{SERIES_STEP, changes, histogram::Histogram, point_s};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::net::Ipv4Addr;
@@ -62,7 +62,11 @@ pub fn transfer(
         })?;
     let failure = Failure::default();
     let custom = match own {
-        Some(own) => Made::read(own)?.custom(&failure),
+        Some(own) => {
+            let custom = Made::read(own)?.custom(&failure);
+            custom.check(scenario).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            custom
+        }
         None => known(scenario, &alg.unwrap_or_default(), policy).map_err(PyValueError::new_err)?,
     };
     let alg = custom.name.clone();
@@ -176,6 +180,11 @@ impl Sender<'_> {
         Ok(RunResult { wall_s, ..self.result(alg, &counted) })
     }
 
+    /// How long the flow sends.
+    fn length(&self) -> Dur {
+        self.scenario.flows[0].stop.since(Time::ZERO)
+    }
+
     async fn drive(&self, host: &Arc<Host>) -> Result<Counted, String> {
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
         let options = ServerOptions { listen, idle_timeout: IDLE_TIMEOUT };
@@ -201,21 +210,22 @@ impl Sender<'_> {
         let transfer = Transfer::connect(client, &control).await.map_err(text)?;
         let (meter, counts) = (transfer.meter(), emulator.counts(0));
         let started = Instant::now();
-        let stop = self.scenario.flows[0].stop.since(Time::ZERO);
-        let amount = Amount::Time(Duration::from_nanos(stop.as_nanos()));
-        let mut sending = tokio::spawn(transfer.run(amount));
+        let time = Duration::from_nanos(self.length().as_nanos());
+        let mut sending = tokio::spawn(transfer.run(Amount::Time(time)));
         let step = Duration::from_nanos(SERIES_STEP.as_nanos());
         let mut ticks = tokio::time::interval_at((started + step).into(), step);
+        let points = self.length().as_nanos().div_ceil(SERIES_STEP.as_nanos()) as usize;
+        let mut end = std::pin::pin!(tokio::time::sleep_until((started + time).into()));
         let read = || Counts {
             wire_bytes: counts.delivered_bytes(),
             payload_bytes: server.received_from(exit).map_or(0, |received| received.bytes()),
             sender: meter.read(),
         };
         let mut readings = vec![read()];
-        let report = loop {
+        let ended = loop {
             tokio::select! {
-                report = &mut sending => break report.map_err(text)?.map_err(text)?,
-                _ = ticks.tick() => {
+                biased;
+                _ = ticks.tick(), if readings.len() < points => {
                     readings.push(read());
                     if let Some(signal) = Python::attach(|py| py.check_signals().err()) {
                         self.failure.note(signal);
@@ -224,13 +234,23 @@ impl Sender<'_> {
                         return Err("the transfer was ended".to_string());
                     }
                 }
+                () = &mut end => break None,
+                report = &mut sending => break Some(report),
             }
         };
+        // What arrives while the connection closes is no part of it.
+        readings.push(read());
+        let lasted = started.elapsed();
+        let (record, _ports) = emulator.finish().map_err(text)?;
+        let ended = match ended {
+            Some(report) => report,
+            None => sending.await,
+        };
+        ended.map_err(text)?.map_err(text)?;
         server.close().await;
         receiving.abort();
-        let (record, _ports) = emulator.finish().map_err(text)?;
         let samples = samples.try_iter().collect();
-        Ok(Counted { started, lasted: report.elapsed, readings, samples, record })
+        Ok(Counted { started, lasted, readings, samples, record })
     }
 
     fn result(&self, alg: String, counted: &Counted) -> RunResult {
@@ -276,7 +296,7 @@ impl Sender<'_> {
             reports: Some(last.sender.reports),
             updates: Some(last.sender.updates),
             governed: Vec::new(),
-            series: series(counted),
+            series: series(counted, self.length()),
             explained: Vec::new(),
             units: Vec::new(),
         };
@@ -308,8 +328,8 @@ impl Sender<'_> {
     }
 }
 
-/// The readings as points of [`SERIES_STEP`].
-fn series(counted: &Counted) -> Series {
+/// The readings as points of [`SERIES_STEP`], the last of which ends with the flow.
+fn series(counted: &Counted, length: Dur) -> Series {
     let dt_s = SERIES_STEP.as_secs_f64();
     let points = counted.readings.len().saturating_sub(1);
     let mut sums = vec![(0.0, 0u32); points];
@@ -325,8 +345,10 @@ fn series(counted: &Counted) -> Series {
     Series {
         dt_s,
         throughput_mbps: pairs()
-            .map(|(from, to)| {
-                Rate::from_bytes_per_s(to.wire_bytes.saturating_sub(from.wire_bytes) as f64 / dt_s).mbps()
+            .enumerate()
+            .map(|(number, (from, to))| {
+                let bytes = to.wire_bytes.saturating_sub(from.wire_bytes) as f64;
+                Rate::from_bytes_per_s(bytes / point_s(length, number)).mbps()
             })
             .collect(),
         rtt_ms: sums.iter().map(|&(sum, n)| (n > 0).then(|| sum / f64::from(n))).collect(),

@@ -16,7 +16,8 @@ import anole_ccp as anole
 from anole_ccp.gym import GymEnv, GymVectorEnv
 
 SHORT = anole.Ranges(capacity_mbps=(5.0, 20.0), rtt_ms=(10.0, 40.0), duration_s=1.0)
-SAGE = Path(__file__).resolve().parents[2] / "policies/shipped/sage.safetensors"
+POLICIES = Path(__file__).resolve().parents[2] / "policies"
+SAGE, SCHEMAS = POLICIES / "shipped/sage.safetensors", POLICIES / "schemas"
 COLUMN = {name: index for index, name in enumerate(anole.STATS)}
 
 
@@ -223,6 +224,28 @@ def test_gymnasium_accepts_the_environments():
         assert not terminated.any() and (reward <= 1.0).all()
     assert vector.single_observation_space.contains(info["final_obs"][np.flatnonzero(truncated)[0]])
     vector.close()
+
+
+def test_a_history_that_is_not_full_is_in_the_space(tmp_path):
+    text = (SCHEMAS / "libra.toml").read_text().replace('name = "libra"', 'name = "mine"')
+    text = text.replace("clip = [0.0, 4.0]", "clip = [1.0, 4.0]").replace("[-2.0, 2.0]", "[-2.0, -1.0]")
+    schema = tmp_path / "mine.toml"
+    schema.write_text(text)
+    single = GymEnv(schema=schema, algorithm="anole", ranges=SHORT, threads=1)
+    obs, _ = single.reset(seed=1)
+    assert (obs[:5] == 0).all() and single.observation_space.contains(obs)
+    single.close()
+
+
+def test_a_reset_after_the_end_starts_again():
+    single = GymEnv(ranges=SHORT, threads=1)
+    single.reset(seed=1)
+    while not single.step(single.action_space.sample())[3]:
+        pass
+    single.close()
+    single.reset()
+    single.step(single.action_space.sample())
+    single.close()
 
 
 @pytest.mark.parametrize(("name", "best"), [("indigo", 4), ("aurora", 20.0), ("orca", 1.0)])

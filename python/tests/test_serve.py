@@ -211,6 +211,18 @@ def test_a_transfer_of_real_packets_tells_what_a_simulation_tells(tmp_path):
     assert real.plot().save(tmp_path / "real.svg").stat().st_size > 5000
 
 
+def test_what_arrives_after_a_transfer_counts_no_more():
+    class Deep(anole_ccp.Algorithm):
+        """A fifth of a second of packets in the queue."""
+
+        def on_flow(self, flow):
+            return {"cwnd": 350 * flow.mss}
+
+    run = anole_ccp.transfer(Deep, link().changed(["duration_s=0.55", "bottleneck.buffer_bdp=20"]))
+    assert run.flow.series.throughput_mbps.size == 6
+    assert run.flow.throughput_mbps <= 20.5
+
+
 def test_a_transfer_runs_what_is_named(tmp_path):
     real = anole_ccp.transfer("cubic", link().changed(["duration_s=1"]))
     assert real.alg == "cubic" and real.figures["flows"][0]["reports"] > 10

@@ -63,6 +63,15 @@ def test_a_run_without_flows_or_validations_is_refused(flag: str, capsys: pytest
     assert flag in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("share", ["-0.1", "0.61", "nan"])
+def test_no_links_are_left_for_more_traces(share: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        common.parse(libra.LibraArguments, ["--traces", share], "")
+    assert "--traces" in capsys.readouterr().err
+    args = common.parse(libra.LibraArguments, ["--traces", "0.6"], "")
+    anole.VectorEnv(n=1, ranges=common.training_ranges(args)).close()
+
+
 def test_advantages_stop_at_an_end_and_take_the_next_state_for_the_last() -> None:
     args = common.parse(libra.LibraArguments, ["--gamma", "0.5", "--lam", "0.5"], "")
     rewards = torch.tensor([[1.0], [2.0], [3.0]])

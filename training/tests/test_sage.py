@@ -18,6 +18,13 @@ def arguments(*flags: str) -> sage.Arguments:
     return common.parse(sage.Arguments, flags, "")
 
 
+def test_its_budget_is_in_updates(capsys: pytest.CaptureFixture[str]) -> None:
+    assert arguments().steps == 10_000
+    with pytest.raises(SystemExit):
+        arguments("--help")
+    assert "gradient updates in all" in " ".join(capsys.readouterr().out.split())
+
+
 def test_growth_is_averaged_over_the_round_trip_to_come() -> None:
     window = np.array([[10.0], [10.0], [20.0], [20.0], [5.0]])
     rtt = np.array([[40.0], [40.0], [40.0], [10.0], [10.0]])

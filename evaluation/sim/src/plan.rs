@@ -53,6 +53,14 @@ pub enum FlowPlanError {
         /// What it says.
         reason: BuildError,
     },
+    /// Somebody's own algorithm has what it is made with, and nothing else.
+    #[error("param.{parameter}: {alg} takes no policy, classic or params; make them attributes of the class")]
+    Custom {
+        /// Its name.
+        alg: String,
+        /// A parameter that the scenario has.
+        parameter: String,
+    },
 }
 
 /// An algorithm that is in no registry: somebody's own.
@@ -64,6 +72,18 @@ pub struct Custom {
     pub programs: Vec<&'static Program>,
     /// Makes one for a flow; the number is the seed of all randomness inside.
     pub make: Arc<dyn Fn(FlowInfo, u64) -> Box<dyn Algorithm> + Send + Sync>,
+}
+
+impl Custom {
+    /// Refuses a scenario with parameters.
+    pub fn check(&self, scenario: &Scenario) -> Result<(), FlowPlanError> {
+        match scenario.params.keys().next() {
+            None => Ok(()),
+            Some(parameter) => {
+                Err(FlowPlanError::Custom { alg: self.name.clone(), parameter: parameter.clone() })
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for Custom {
@@ -224,6 +244,7 @@ pub fn plan_custom(
     policies: &Arc<dyn Policies>,
     seed: u64,
 ) -> Result<Vec<FlowPlan>, FlowPlanError> {
+    custom.check(scenario)?;
     let native = Choice { alg: Some(NATIVE.to_string()), ..Choice::default() };
     let plans = plan(scenario, &native, policies, seed)?;
     let flows =

@@ -99,13 +99,12 @@ impl Torch {
                 Err(error) => reason = describe_error(&error),
             }
         }
-        let hint = "build it with `cmake -S policy-server -B policy-server/build && cmake --build policy-server/build`";
         let otherwise = match named {
             Some(_) => String::new(),
             None => format!(", or name it with --torch-library or ${VARIABLE}"),
         };
         Err(format!(
-            "{origin}: cannot load {FILE} ({reason}); {hint}{otherwise}; --backend embedded needs no library"
+            "{origin}: cannot load {FILE} ({reason}); build it with `make policy-server`{otherwise}; --backend embedded needs no library"
         ))
     }
 

@@ -76,6 +76,9 @@ fn an_algorithm_of_ones_own_runs_with_a_program_of_its_own() {
     assert!(flow.series.cwnd_bytes.as_ref().unwrap()[1..79].iter().all(|cwnd| *cwnd == Some(14_480)));
     // Ten packets of 1500 bytes in each 41 ms.
     assert!((flow.throughput_mbps.unwrap() - 2.9).abs() < 0.1, "{:?}", flow.throughput_mbps);
+    let given = Scenario { params: [("beta".to_string(), 0.5)].into(), ..scenario };
+    let refused = plan_custom(&given, &custom, &shipped(), 1).unwrap_err().to_string();
+    assert!(refused.starts_with("param.beta: fixed takes no"), "{refused}");
 }
 
 #[test]
