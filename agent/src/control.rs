@@ -166,6 +166,12 @@ fn request<T: DeserializeOwned>(path: &Path, request: &str) -> Result<T, Failure
         .and_then(|()| client.read_to_end(&mut text))
         .with_context(at)
         .map_err(Failure::Run)?;
+    if text.is_empty() {
+        let (path, patience) = (path.display(), PATIENCE.as_secs());
+        return Err(Failure::Run(anyhow!(
+            "the agent at {path} does not answer within {patience} s; it is busy or hangs"
+        )));
+    }
     serde_json::from_slice(&text)
         .with_context(|| format!("{}: not an answer of this version", path.display()))
         .map_err(Failure::Run)
@@ -218,6 +224,18 @@ mod tests {
         client.read_to_string(&mut text).unwrap();
         assert!(thread.join().unwrap().is_ok());
         assert!(serde_json::from_str::<Option<String>>(&text).unwrap().is_some(), "{text}");
+    }
+
+    #[test]
+    fn an_agent_that_is_too_busy_to_answer_is_told_of_as_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        // The agent's thread never looks.
+        let thread = std::thread::spawn(move || answer_one(listener.accept().unwrap().0, &Shared::default()));
+        let Err(Failure::Run(error)) = ask(&path) else { panic!("answered") };
+        assert!(error.to_string().ends_with("does not answer within 2 s; it is busy or hangs"), "{error}");
+        assert!(thread.join().unwrap().is_err());
     }
 
     #[test]

@@ -321,6 +321,25 @@ fn what_an_application_prefers_outlives_its_flow_s_next_announcement() {
 }
 
 #[test]
+fn a_message_that_is_refused_leaves_those_behind_it() {
+    let agent = Agent::start(specs());
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let mut bytes = Vec::new();
+    // The flow that ends is not known.
+    let end = wire::Message::Measure { sid: 1, uid: 1, values: Vec::new() };
+    let create = CreateMessage::without_addresses(14_480, 1448, AlgorithmName::NONE);
+    for message in [end, wire::Message::Create(2, create)] {
+        let mut one = Vec::new();
+        wire::encode(&message, &mut one).unwrap();
+        bytes.append(&mut one);
+    }
+    assert!(host.send_raw(&bytes));
+    let known = || control::ask(&control_of(&agent.socket)).unwrap().flows;
+    assert!(host.drive(Duration::from_secs(5), |_| known().iter().any(|flow| flow.flow == 2)));
+    agent.stop();
+}
+
+#[test]
 fn each_flow_gets_what_it_asks_for() {
     let agent = Agent::start(specs());
     let mut host = MiniHost::new(&agent.socket, 1);

@@ -137,6 +137,15 @@ fn tcp_of_the_kernel_is_governed_by_an_agent_at_a_socket() {
         anole_bpf::stats(place.bpf.path()).is_ok()
     });
 
+    wait_for("no thread has more than what loading a program takes", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", relay.0.id())).unwrap();
+        let statuses =
+            tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+        // CAP_NET_ADMIN (12), CAP_PERFMON (38), CAP_BPF (39); the second thread answers at the control socket.
+        let few: Vec<_> = statuses.map(|status| status.contains("CapEff:\t000000c000001000")).collect();
+        few.len() >= 2 && few.iter().all(|few| *few)
+    });
+
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();
     let receiver = std::thread::spawn(move || {

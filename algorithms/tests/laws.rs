@@ -141,6 +141,14 @@ proptest! {
     }
 }
 
+/// A loss at a window between the threshold of a timeout and the plateau from before it: that plateau counts no more.
+#[test]
+fn the_program_cubic_forgets_its_plateau_at_a_timeout_as_the_law_does() {
+    let events = [(3, Event::Loss), (20, Event::Timeout), (3, Event::Loss), (60, Event::Loss)];
+    let worst = largest_difference("cubic", Dur::from_millis(50), 5, &events, 0.05);
+    assert!(worst < MOST_PACKETS, "{worst} packets");
+}
+
 /// Bulk, a loss, an application that sends a packet per 100 ms for half a minute, or uses three quarters of the window,
 /// and bulk again for a second: the program's windows before and after the pause and at the end, and the law's at the end.
 fn over_a_pause(name: &str, trickle: bool) -> ([f64; 3], f64) {

@@ -228,10 +228,15 @@ impl<T: Transport> Endpoint<T> {
             Received::Datagram(length, from) => {
                 let now = self.clock.now();
                 let datagram = state.buffer.get(..length).unwrap_or(&state.buffer);
-                let checked = guard::check(datagram).and_then(|messages| {
-                    messages.into_iter().try_for_each(|message| state.peers.admit(now, &from, message))
-                });
-                if let Err(refusal) = checked {
+                // A message that is refused takes none of those behind it along.
+                let refusals = match guard::check(datagram) {
+                    Ok(messages) => messages
+                        .into_iter()
+                        .filter_map(|message| state.peers.admit(now, &from, message).err())
+                        .collect(),
+                    Err(refusal) => vec![refusal],
+                };
+                for refusal in refusals {
                     state.refused(now, refusal, || T::show(&from));
                 }
                 for peer in state.peers.forgotten.drain(..) {

@@ -204,7 +204,9 @@ mod tests {
         let bytes = prop_oneof![6 => 0..100_000u64, 1 => any::<u64>()];
         let rate = prop_oneof![6 => 0.0..1e9f64, 1 => any::<f64>()];
         let wait = prop_oneof![6 => 0..200_000u64, 1 => any::<u64>()];
-        ((bytes, 0..5u64, 0..3u64, any::<bool>()), (rtt, rate, any::<Option<u64>>(), any::<bool>()), wait)
+        let lost = prop_oneof![6 => 0..5u64, 1 => any::<u64>()];
+        let marked = prop_oneof![6 => 0..3u64, 1 => any::<u64>()];
+        ((bytes, lost, marked, any::<bool>()), (rtt, rate, any::<Option<u64>>(), any::<bool>()), wait)
             .prop_map(|((acked, lost, marked, timeout), (rtt_us, rate, in_flight, app_limited), wait)| {
                 let rtt = Some(Dur::from_micros(rtt_us));
                 let delivery_rate = Some(Rate::from_bytes_per_s(rate));

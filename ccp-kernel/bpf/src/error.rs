@@ -16,7 +16,7 @@ pub enum Error {
     #[error("another agent uses the datapath in {0}; stop it first")]
     Taken(PathBuf),
     /// The file system.
-    #[error("{}: cannot {what}: {reason}", path.display())]
+    #[error("{}: cannot {what}: {reason}{}", path.display(), way_out(reason))]
     Pin {
         /// The folder.
         path: PathBuf,
@@ -91,9 +91,36 @@ impl Error {
     }
 }
 
+/// What a process without the rights can do.
+fn way_out(reason: &io::Error) -> &'static str {
+    match reason.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; it needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN and a BPF file system of its own with --bpf-fs"
+        }
+        _ => "",
+    }
+}
+
 fn hint(top: Option<&Path>) -> String {
     match top {
         Some(top) => format!("this host's are in {}", top.display()),
         None => "this host has none (mount -t cgroup2 cgroup2 /sys/fs/cgroup)".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_may_not_pin_hears_what_that_takes() {
+        let text = |kind: io::ErrorKind| {
+            let path = PathBuf::from("/sys/fs/bpf/anole_ccp");
+            Error::Pin { path, what: "create it", reason: kind.into() }.to_string()
+        };
+        let denied = text(io::ErrorKind::PermissionDenied);
+        assert!(denied.starts_with("/sys/fs/bpf/anole_ccp: cannot create it: "), "{denied}");
+        assert!(denied.contains("needs root") && denied.contains("--bpf-fs"), "{denied}");
+        assert!(!text(io::ErrorKind::StorageFull).contains("root"));
     }
 }

@@ -212,7 +212,8 @@ fn own(root: &Path) -> Result<(), Error> {
         // A BPF file system takes no dot in a name.
         let mut names = (0u32..).map(|n| root.with_file_name(format!("anole_ccp-{n}")));
         let aside = names.find(|path| fs::symlink_metadata(path).is_err()).unwrap_or_default();
-        fs::rename(root, aside).map_err(failed("move aside what another user put there"))?;
+        fs::rename(root, aside)
+            .map_err(failed("move aside what is there, and belongs to another user or is no folder"))?;
     }
     match DirBuilder::new().mode(0o700).create(root) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && is_own(root) => {

@@ -125,8 +125,9 @@ struct anole_config {
     void (*governor)(void *context, void *impl, enum anole_governor governor);
     // One line for the log, without a newline; the text is the library's and gone after the call. May be null.
     void (*log)(void *context, enum anole_log_level level, const char *line);
-    // The agent is taken for lost when a message has waited for an answer for this long, in microseconds, or for four
-    // round trips, whichever is longer. 0: 500 ms.
+    // The agent is taken for lost when nothing could be handed to it for this long, in microseconds, or for four round trips,
+    // whichever is longer, or, where it answers every report (it has sent an UPDATE without commands, or the host has announced
+    // a new one), when a message has waited for an answer for that long; any other after 32 times as long. 0: 500 ms.
     uint64_t agent_timeout_us;
     // Smallest window, packets. 0: 2.
     uint32_t min_cwnd_packets;

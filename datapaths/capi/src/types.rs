@@ -107,8 +107,9 @@ pub struct AnoleConfig {
     pub governor: Option<extern "C" fn(context: *mut c_void, r#impl: *mut c_void, governor: AnoleGovernor)>,
     /// One line for the log, without a newline; the text is the library's and gone after the call. May be null.
     pub log: Option<extern "C" fn(context: *mut c_void, level: AnoleLogLevel, line: *const c_char)>,
-    /// The agent is taken for lost when a message has waited for an answer for this long, in microseconds, or for four
-    /// round trips, whichever is longer. 0: 500 ms.
+    /// The agent is taken for lost when nothing could be handed to it for this long, in microseconds, or for four round trips,
+    /// whichever is longer, or, where it answers every report (it has sent an UPDATE without commands, or the host has announced
+    /// a new one), when a message has waited for an answer for that long; any other after 32 times as long. 0: 500 ms.
     pub agent_timeout_us: u64,
     /// Smallest window, packets. 0: 2.
     pub min_cwnd_packets: u32,

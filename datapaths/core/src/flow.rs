@@ -40,8 +40,8 @@
 //! makes no interval of a program's or timer run out.
 //!
 //! Two departures from libccp, which has one timer for the whole datapath that starts only on a failed
-//! send: an UPDATE for a flow without a program has no effect until a program comes (there it sets the
-//! window), and a flow keeps its program when the agent clears the table (there it runs nothing, or
+//! send: an UPDATE for a flow without a program has no effect, and is dropped when a program comes (there it
+//! sets the window), and a flow keeps its program when the agent clears the table (there it runs nothing, or
 //! whatever is installed in its place).
 
 use crate::loss_window::LossWindow;
@@ -73,7 +73,8 @@ pub struct FlowConfig {
     pub create: CreateMessage,
     /// What no program and no agent may exceed.
     pub bounds: Bounds,
-    /// The agent is lost when a message has waited for an answer for this long (or 4 RTT, the larger).
+    /// An agent that answers every report is lost when a message has waited for an answer for this long (or 4 RTT, the
+    /// larger); any is when nothing could be handed to it for that long, or after 32 times as long.
     pub agent_timeout: Dur,
 }
 

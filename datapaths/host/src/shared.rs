@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub struct HostOptions {
     /// What no program and no agent may exceed.
     pub bounds: Bounds,
-    /// The agent is lost when a message has waited for an answer for this long (or 4 RTT, the larger).
+    /// An agent that answers every report is lost when a message has waited for an answer for this long (or 4 RTT, the
+    /// larger); any is when nothing could be handed to it for that long, or after 32 times as long.
     pub agent_timeout: Dur,
 }
 

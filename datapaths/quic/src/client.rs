@@ -47,6 +47,21 @@ pub struct Transfer {
     handshake: Duration,
 }
 
+/// Ends a connection from outside its transfer.
+#[derive(Clone, Debug)]
+pub struct Closing {
+    endpoint: Endpoint,
+    connection: Connection,
+}
+
+impl Closing {
+    /// Closes the connection, and gives the closing packet the time to leave; a peer that is gone does not hold up the end.
+    pub async fn close(self) {
+        self.connection.close(0u32.into(), b"done");
+        let _ = tokio::time::timeout(CLOSE_WAIT, self.endpoint.wait_idle()).await;
+    }
+}
+
 impl Transfer {
     /// Opens a connection from a socket of its own. To be called inside a tokio runtime.
     pub async fn connect(options: ClientOptions, cc: &CongestionControl) -> Result<Transfer, QuicError> {
@@ -87,6 +102,11 @@ impl Transfer {
         self.handshake
     }
 
+    /// Its end, for whoever does not await [`Transfer::run`] to it.
+    pub fn closing(&self) -> Closing {
+        Closing { endpoint: self.endpoint.clone(), connection: self.connection.clone() }
+    }
+
     /// Sends `amount`, closes the connection and reports.
     pub async fn run(self, amount: Amount) -> Result<TransferReport, QuicError> {
         let started = Instant::now();
@@ -111,9 +131,7 @@ impl Transfer {
                 Some(self.connection.close_reason().map_or(stream, |reason| self.describe(&reason)))
             }
         };
-        self.connection.close(0u32.into(), b"done");
-        // Gives the closing packet the time to leave; a peer that is gone does not hold up the end.
-        let _ = tokio::time::timeout(CLOSE_WAIT, self.endpoint.wait_idle()).await;
+        self.closing().close().await;
         match failure {
             None => Ok(report),
             Some(reason) if reason.is_empty() => Err(QuicError::Vanished {

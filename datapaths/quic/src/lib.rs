@@ -23,7 +23,7 @@ mod transport;
 
 pub use anole_datapath::wire::AlgorithmName;
 pub use anole_transfer::{Amount, GovernedBy, Reading, TransferReport};
-pub use client::{ClientOptions, Transfer};
+pub use client::{ClientOptions, Closing, Transfer};
 pub use congestion::CongestionControl;
 pub use error::QuicError;
 pub use meter::{Meter, RttSample};

@@ -4,7 +4,7 @@ use crate::cli::{Cc, Send};
 use anole::{InProcess, Settings};
 use anole_cli::Failure;
 use anole_quic::{
-    ClientOptions, CongestionControl, DatagramSize, Meter, QuicError, ServerCertificate, Transfer,
+    ClientOptions, Closing, CongestionControl, DatagramSize, Meter, QuicError, ServerCertificate, Transfer,
 };
 use anole_transfer::trace::{TraceWriteError, TraceWriter};
 use anole_transfer::{TransferReport, summarise};
@@ -15,6 +15,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+/// A connection, as it is seen beside its transfer.
+struct Opened {
+    meter: Arc<Meter>,
+    handshake: Duration,
+    closing: Closing,
+}
+
+impl Opened {
+    fn of(transfer: &Transfer) -> Opened {
+        Opened { meter: transfer.meter(), handshake: transfer.handshake(), closing: transfer.closing() }
+    }
+}
 
 /// Opens the connections, sends on all of them and summarises.
 pub async fn run(options: Send) -> Result<(), Failure> {
@@ -46,30 +59,34 @@ pub async fn run(options: Send) -> Result<(), Failure> {
         told = &mut interrupted => return Err(interruption(told)),
     };
     let transfers = transfers.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    let opened: Vec<_> = transfers.iter().map(|transfer| (transfer.meter(), transfer.handshake())).collect();
+    let opened: Vec<_> = transfers.iter().map(Opened::of).collect();
     let started = Instant::now();
 
     let mut running = JoinSet::new();
-    for transfer in transfers {
-        running.spawn(transfer.run(amount));
+    for (number, transfer) in transfers.into_iter().enumerate() {
+        running.spawn(async move { (number, transfer.run(amount).await) });
     }
     let interval = options.transfer.trace_interval();
     let all = running.join_all();
-    let mut failure = None;
-    let reports = tokio::select! {
-        ended = all => ended
-            .into_iter()
-            .filter_map(|report| report.map_err(|error| failure = failure.take().or(Some(failed(error)))).ok())
-            .collect(),
-        error = watch(&mut trace, &opened, interval) => return Err(Failure::Run(error.into())),
+    let (reports, failure) = tokio::select! {
+        ended = all => {
+            let (reports, failure) = in_order(ended);
+            (reports, failure.map(failed))
+        }
+        error = watch(&mut trace, &opened, interval) => {
+            close(opened).await;
+            return Err(Failure::Run(error.into()));
+        }
         told = &mut interrupted => {
-            failure = Some(interruption(told));
-            let report = |(meter, handshake): &(Arc<Meter>, _)| TransferReport {
-                handshake: *handshake,
-                elapsed: started.elapsed(),
-                reading: meter.read(),
+            let elapsed = started.elapsed();
+            let report = |opened: &Opened| TransferReport {
+                handshake: opened.handshake,
+                elapsed,
+                reading: opened.meter.read(),
             };
-            opened.iter().map(report).collect::<Vec<_>>()
+            let reports = opened.iter().map(report).enumerate().collect();
+            close(opened).await;
+            (reports, Some(interruption(told)))
         }
     };
     // What was recorded until a connection ended, or somebody ended all of them, is told in any case.
@@ -81,6 +98,28 @@ pub async fn run(options: Send) -> Result<(), Failure> {
         summarise(cc, alg, &reports, options.transfer.json);
     }
     failure.map_or(Ok(()), Err)
+}
+
+/// What came of the connections, by their numbers in the trace; the first failure.
+fn in_order<E>(
+    mut ended: Vec<(usize, Result<TransferReport, E>)>,
+) -> (Vec<(usize, TransferReport)>, Option<E>) {
+    ended.sort_by_key(|(number, _)| *number);
+    let mut failure = None;
+    let mut reports = Vec::new();
+    for (number, end) in ended {
+        match end {
+            Ok(report) => reports.push((number, report)),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    (reports, failure)
+}
+
+/// Ends the connections, so that the server hears of it now and not after its idle timeout.
+async fn close(opened: Vec<Opened>) {
+    let ends: JoinSet<()> = opened.into_iter().map(|opened| opened.closing.close()).collect();
+    ends.join_all().await;
 }
 
 fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
@@ -111,19 +150,15 @@ fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
 }
 
 /// Writes the trace for as long as it is awaited; returns only when that fails.
-async fn watch(
-    trace: &mut Option<TraceWriter>,
-    opened: &[(Arc<Meter>, Duration)],
-    interval: Duration,
-) -> TraceWriteError {
+async fn watch(trace: &mut Option<TraceWriter>, opened: &[Opened], interval: Duration) -> TraceWriteError {
     let Some(trace) = trace else { return std::future::pending().await };
     let started = Instant::now();
     let mut ticks = tokio::time::interval(interval);
     loop {
         ticks.tick().await;
         let time_s = started.elapsed().as_secs_f64();
-        for (connection, (meter, _)) in opened.iter().enumerate() {
-            if let Err(error) = trace.add(time_s, connection, &meter.read()) {
+        for (connection, opened) in opened.iter().enumerate() {
+            if let Err(error) = trace.add(time_s, connection, &opened.meter.read()) {
                 return error;
             }
         }
@@ -132,4 +167,24 @@ async fn watch(
 
 fn failed(error: QuicError) -> Failure {
     Failure::Run(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_transfer::Reading;
+
+    #[test]
+    fn connections_keep_the_numbers_that_they_have_in_the_trace() {
+        let report = |handshake| TransferReport {
+            handshake: Duration::from_millis(handshake),
+            elapsed: Duration::ZERO,
+            reading: Reading::default(),
+        };
+        let ended = vec![(3, Ok(report(3))), (2, Err("two")), (0, Ok(report(0))), (1, Err("one"))];
+        let (reports, failure) = in_order(ended);
+        let told: Vec<_> =
+            reports.iter().map(|(number, told)| (*number, told.handshake.as_millis())).collect();
+        assert_eq!((told, failure), (vec![(0, 0), (3, 3)], Some("one")));
+    }
 }

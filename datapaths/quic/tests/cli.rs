@@ -38,6 +38,12 @@ impl Serving {
         self.folder.path().join(name)
     }
 
+    /// What the server tells of the connections that end, one by one.
+    fn ends(&mut self) -> impl Iterator<Item = serde_json::Value> + use<> {
+        let lines = BufReader::new(self.server.stdout.take().unwrap()).lines();
+        lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+    }
+
     fn sender(&self, address: &str, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anole-quic"));
         command.args(["send", address, "--cert"]).arg(self.path("cert.pem")).args(args);
@@ -96,7 +102,8 @@ fn sizes_traces_and_summaries() {
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let connections = summary["connections"].as_array().unwrap();
     assert_eq!(connections.len(), 2);
-    for connection in connections {
+    for (number, connection) in connections.iter().enumerate() {
+        assert_eq!(connection["connection"].as_u64(), Some(number as u64));
         assert!(connection["delivered_bytes"].as_u64().unwrap() >= 2_000_000);
         assert_eq!(connection["governor"], "fallback");
     }
@@ -137,7 +144,8 @@ fn rows_of(trace: &Path) -> Vec<serde_json::Value> {
 
 #[test]
 fn an_interruption_loses_nothing_that_was_recorded() {
-    let serving = Serving::start();
+    let mut serving = Serving::start();
+    let mut ends = serving.ends();
     let (entry, _, emulator) = emulated(link(10.0, 5), serving.address.parse().unwrap());
     let trace = serving.path("trace.json");
     for signal in ["INT", "TERM"] {
@@ -153,6 +161,9 @@ fn an_interruption_loses_nothing_that_was_recorded() {
         let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
         assert!(summary["connections"][0]["delivered_bytes"].as_u64() > Some(10_000), "{summary}");
         assert!(rows_of(&trace).last().unwrap()["delivered_bytes"].as_u64() > Some(10_000));
+        // The server heard of it.
+        let end = ends.next().unwrap();
+        assert!(end["error"].is_null() && end["received_bytes"].as_u64() > Some(10_000), "{end}");
     }
     emulator.finish().unwrap();
 }

@@ -21,9 +21,10 @@ impl TransferReport {
         self.reading.delivered_bytes as f64 * 8e-6 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    fn json(&self) -> serde_json::Value {
+    fn json(&self, connection: usize) -> serde_json::Value {
         let r = &self.reading;
         serde_json::json!({
+            "connection": connection,
             "handshake_s": self.handshake.as_secs_f64(), "elapsed_s": self.elapsed.as_secs_f64(),
             "throughput_mbps": self.throughput_mbps(),
             "sent_packets": r.sent_packets, "sent_bytes": r.sent_bytes,
@@ -54,18 +55,19 @@ impl TransferReport {
     }
 }
 
-/// Tells of transfers that ran together on standard output: a line for each and their sum, or one JSON object.
-pub fn summarise(cc: &str, alg: Option<&str>, reports: &[TransferReport], json: bool) {
-    let total: f64 = reports.iter().map(TransferReport::throughput_mbps).sum();
+/// Tells of transfers that ran together, each with its number in the trace, on standard output: a line for each and their
+/// sum, or one JSON object.
+pub fn summarise(cc: &str, alg: Option<&str>, reports: &[(usize, TransferReport)], json: bool) {
+    let total: f64 = reports.iter().map(|(_, report)| report.throughput_mbps()).sum();
     if json {
-        let connections: Vec<_> = reports.iter().map(TransferReport::json).collect();
+        let connections: Vec<_> = reports.iter().map(|(number, report)| report.json(*number)).collect();
         let summary = serde_json::json!({
             "cc": cc, "alg": alg, "throughput_mbps": total, "connections": connections,
         });
         return tell(&summary.to_string());
     }
-    for (index, report) in reports.iter().enumerate() {
-        tell(&format!("{index}: {}", report.line()));
+    for (number, report) in reports {
+        tell(&format!("{number}: {}", report.line()));
     }
     tell(&format!("total: {total:.2} Mbps"));
 }

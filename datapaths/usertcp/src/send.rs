@@ -61,7 +61,7 @@ fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<(), Failur
     // What was recorded until the connection ended, or somebody ended it, is told in any case.
     trace.finish()?;
     let report = ended.map_err(Failure::Run)?;
-    summarise("anole-ccp", options.transfer.alg.as_deref(), &[report], options.transfer.json);
+    summarise("anole-ccp", options.transfer.alg.as_deref(), &[(0, report)], options.transfer.json);
     if stop.load(Relaxed) {
         return Err(Failure::Run(anyhow!("interrupted")));
     }

@@ -8,6 +8,7 @@ use anole_usertcp::real::{self, Turn, Waiter, drive};
 use anole_usertcp::{Receiver, ReceiverOptions};
 use anyhow::anyhow;
 use smoltcp::phy::Device;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -33,7 +34,7 @@ fn listen<D: Device + AsRawFd>(options: &Serve, device: D) -> Result<(), Failure
     };
     let waiter = Waiter::of(&device);
     let mut receiver = Receiver::listen(device, receiver, Instant::now());
-    eprintln!("listening on {}:{}", flags.address.0, options.port);
+    eprintln!("listening on {}", SocketAddr::new(flags.address.0, options.port));
     let mut left = options.connections.unwrap_or(u64::MAX);
     drive(&waiter, |now| {
         let (ended, next) = receiver.poll(now);

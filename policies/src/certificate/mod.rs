@@ -224,8 +224,8 @@ impl Judge<'_> {
     /// Bounds of the network's outputs in a piece.
     fn judge(&self, parts: &Parts) -> Verdict {
         let noise = self.property == Property::BearsNoise;
-        let at = |decision: usize| self.input.form(parts, noise.then_some(decision));
-        let own = at(0).1;
+        let at = |decision: usize| self.input.form(parts, decision, noise);
+        let (own, apart) = (at(0).1, self.input.apart(noise));
         let answer = self.answer(|decision| at(decision).0);
         let need = self.need(parts);
         let outputs = 0..answer.len();
@@ -245,7 +245,8 @@ impl Judge<'_> {
                 }
                 Property::BearsNoise => {
                     // What the noise adds, and twice what neither the situation nor the noise explains.
-                    let noisy: f64 = answer.gains.iter().skip(own).map(|gain| gain[n].abs()).sum();
+                    let moved = answer.gains.iter().skip(own).zip(apart.iter().cycle());
+                    let noisy: f64 = moved.map(|(gain, (.., apart))| apart * gain[n].abs()).sum();
                     let bound = (noisy + 2.0 * answer.rest[n]).min(high - low);
                     step = step.max(bound);
                     proven &= bound <= self.allowed;

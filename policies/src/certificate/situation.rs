@@ -5,7 +5,7 @@ use crate::certificate::form::Form;
 use crate::certificate::property::{EMPTY, FULL_LOSS, QUEUED, SHORT_BUFFER};
 use crate::features::Features;
 use crate::observation::Observation;
-use crate::schema::{Schema, Signal};
+use crate::schema::{Feature, Schema, Signal};
 use anole_model::{Dur, Rate};
 
 /// Rate in force over delivery rate, at most.
@@ -75,6 +75,9 @@ pub struct Input {
     high: Vec<f64>,
     /// By how much noise moves each.
     noise: Vec<f64>,
+    /// By how much each that tells of an earlier decision is off the middle of its range: it is another in each set and at
+    /// each decision.
+    decided: Vec<f64>,
     sets: usize,
     /// The feature that is the rate in force over the delivery rate, as it is in all of the box.
     pub sent_over_delivered: Option<usize>,
@@ -113,6 +116,7 @@ impl Input {
             low: vec![f64::INFINITY; width],
             high: vec![f64::NEG_INFINITY; width],
             noise: vec![0.0; width],
+            decided: vec![0.0; width],
             sets: schema.history,
             sent_over_delivered: schema.features.iter().position(|feature| {
                 (feature.signal, feature.per) == (Signal::SendingRateMbps, Some(Signal::DeliveryRateMbps))
@@ -141,9 +145,12 @@ impl Input {
             if input.noise[n] > 0.0 {
                 input.noise[n] = input.noise[n].max(largest * NOISE / (1.0 - NOISE));
             }
-            // What was decided before may be anything.
-            if matches!(feature.signal, Signal::PreviousAction | Signal::PreviousActionIs) {
-                (input.low[n], input.high[n]) = (feature.clip[0], feature.clip[1]);
+            // What was decided before may be anything, each time: no side of the box.
+            if tells_of_decisions(feature) {
+                let [low, high] = feature.clip;
+                let middle = low + (high - low) / 2.0;
+                (input.low[n], input.high[n]) = (middle, middle);
+                (input.decided[n], input.noise[n]) = ((high - low) / 2.0, 0.0);
             }
         }
         input
@@ -161,27 +168,35 @@ impl Input {
     }
 
     /// The network's input in a piece at a decision: an ε for each feature, the same in every set and at every decision;
-    /// then, with noise, one for each feature that is made of a delay in each set, others at each decision. The second
-    /// value is the number of the former.
-    pub fn form(&self, parts: &Parts, noise_at: Option<usize>) -> (Form, usize) {
-        let width = parts.0.len();
+    /// then those that are others in each set and at each decision ([`Input::apart`]). The second value is the number of
+    /// the former.
+    pub fn form(&self, parts: &Parts, decision: usize, noise: bool) -> (Form, usize) {
         let mut form = self.centre(parts);
         for feature in Input::varying(parts) {
             let [low, high] = parts.0[feature];
             form.gains.push(self.repeated(|n| if n == feature { (high - low) / 2.0 } else { 0.0 }));
         }
-        let own = form.gains.len();
-        if let Some(decision) = noise_at {
-            let noisy: Vec<usize> =
-                (0..self.sets * width).filter(|at| self.noise[at % width] > 0.0).collect();
-            form.gains.resize(own + decision * noisy.len(), vec![0.0; self.sets * width]);
-            for at in noisy {
-                let mut gain = vec![0.0; self.sets * width];
-                gain[at] = self.noise[at % width];
-                form.gains.push(gain);
-            }
+        let (own, inputs) = (form.gains.len(), form.len());
+        let apart = self.apart(noise);
+        form.gains.resize(own + decision * apart.len(), vec![0.0; inputs]);
+        for (at, moved, _) in apart {
+            let mut gain = vec![0.0; inputs];
+            gain[at] = moved;
+            form.gains.push(gain);
         }
         (form, own)
+    }
+
+    /// What an ε of its own moves in each set and at each decision: where in the input, by how much, and how far apart it
+    /// is, in that, in two flows of which one has the noise. Earlier decisions may be opposite there.
+    pub fn apart(&self, noise: bool) -> Vec<(usize, f64, f64)> {
+        let width = self.noise.len();
+        let of = |moved: &[f64], apart: f64| -> Vec<(usize, f64, f64)> {
+            let all = (0..self.sets * width).map(|at| (at, moved[at % width], apart));
+            all.filter(|(_, moved, _)| *moved > 0.0).collect()
+        };
+        let noise = if noise { of(&self.noise, 1.0) } else { Vec::new() };
+        [of(&self.decided, 2.0), noise].concat()
     }
 
     /// The middle of a piece.
@@ -205,6 +220,11 @@ impl Input {
         };
         weights.max_by(better).map_or(0, |(n, ..)| n)
     }
+}
+
+fn tells_of_decisions(feature: &Feature) -> bool {
+    let decided = |signal: Signal| matches!(signal, Signal::PreviousAction | Signal::PreviousActionIs);
+    decided(feature.signal) || feature.per.is_some_and(decided)
 }
 
 /// One set of features of a situation that has lasted.

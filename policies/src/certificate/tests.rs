@@ -196,6 +196,34 @@ fn what_a_schema_of_one_s_own_means_differently_is_not_proven_by_the_usual_meani
     }
 }
 
+/// Three times what the last decision was above the one before it, less a tenth: a flow that goes up once goes up for ever.
+#[test]
+fn what_was_decided_before_is_no_part_of_a_situation_that_lasts() {
+    let text = &schema::builtin("libra").unwrap().text;
+    let (head, _) = text.split_once("[[feature]]").unwrap();
+    let text = format!(
+        "{head}[[feature]]\nname = \"decided\"\nsignal = \"previous-action\"\nclip = [-1.0, 1.0]\nunit = \"1\"\n\
+         [[feature]]\nname = \"loss rate\"\nsignal = \"loss-rate\"\nclip = [0.0, 1.0]\nunit = \"1\"\n\
+         [algorithm]\nalone = false\n[network]\nkind = \"sequential\"\nhead = \"direct\"\n\
+         [[network.layer]]\nkind = \"dense\"\nunits = 1\n"
+    );
+    let text = text.replace("\"libra\"", "\"one\"").replace("history = 8", "history = 2");
+    let schema = Schema::parse(&text, "one.toml").unwrap();
+    let policy = |earlier: f32, last: f32| {
+        let weights = Tensor { shape: vec![1, 4], values: vec![earlier, 0.0, last, 0.0] };
+        let bias = Tensor { shape: vec![1], values: vec![-0.1] };
+        file(&schema, &[("layers.0.weight".to_string(), weights), ("layers.0.bias".to_string(), bias)].into())
+    };
+    let rises = policy(-3.0, 3.0);
+    assert_eq!(shares(&rises, Property::DoesNotRise)[..2], [0.0, 0.0]);
+    assert_eq!(shares(&rises, Property::BearsNoise), [0.0, 0.0, 2.0]);
+    // With a small part in the decision it is not what decides; two flows' last decisions are two apart.
+    let heeds = policy(0.0, 0.05);
+    assert_eq!(shares(&heeds, Property::DoesNotRise)[..2], [1.0, 0.0]);
+    let [proven, _, step] = shares(&heeds, Property::BearsNoise);
+    assert!(proven == 1.0 && (step - 0.1).abs() < 1e-5, "{step}");
+}
+
 #[test]
 fn a_layer_without_bounds_is_named() {
     let normal = "kind = \"sequential\"\nhead = \"direct\"\n[[network.layer]]\nkind = \"layer-norm\"\nunits = 12\n\
@@ -224,7 +252,6 @@ fn shipped_policies_do_what_their_certificates_say() {
                     parts = halves[random.random_range(0..2)].clone();
                 }
             }
-            let (form, _) = input.form(&parts, None);
             let mut state = bounds.new_flow();
             let mut batch = Batch { rows: 1, states: vec![0.0; file.schema.state()], ..Batch::default() };
             let set: Vec<f32> = (0..file.schema.features.len())
@@ -233,9 +260,13 @@ fn shipped_policies_do_what_their_certificates_say() {
                     (low + (high - low) * random.random::<f64>()) as f32
                 })
                 .collect();
-            for _ in 0..DECISIONS {
-                let answer = bounds.step(&form, &mut state);
+            let decided = input.apart(false);
+            for decision in 0..DECISIONS {
+                let answer = bounds.step(&input.form(&parts, decision, false).0, &mut state);
                 batch.inputs = set.repeat(file.schema.history);
+                for &(at, moved, _) in &decided {
+                    batch.inputs[at] += (moved * random.random_range(-1.0..=1.0)) as f32;
+                }
                 network.step(&mut batch).unwrap();
                 for n in 0..answer.len() {
                     let ([low, high], is) = (answer.bounds(n), f64::from(batch.outputs[n]));
@@ -257,10 +288,13 @@ fn the_box_of_features_holds_every_situation() {
         for property in Property::ALL {
             let input = Input::of(schema, property);
             let parts = input.whole();
+            let mut decided = vec![0.0; schema.features.len()];
+            input.apart(false).iter().for_each(|&(at, moved, _)| decided[at % schema.features.len()] = moved);
             for _ in 0..5_000 {
                 let seen = situation::sample(schema, property, || random.random());
                 for (n, is) in seen.into_iter().enumerate() {
                     let [low, high] = parts.side(n);
+                    let [low, high] = [low - decided[n], high + decided[n]];
                     let name = &schema.features[n].name;
                     assert!(
                         low - 1e-6 <= is && is <= high + 1e-6,

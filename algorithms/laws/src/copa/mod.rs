@@ -5,7 +5,7 @@
 //! dq = standing − least        standing: the smallest RTT of the last srtt/2; least: of the last 10 s     (§2.1)
 //! target rate = 1/(δ·dq) packets/s,  rate = cwnd/standing
 //! per packet acknowledged:     cwnd += v/(δ·cwnd) while rate ≤ target, −= otherwise                      (§2.1)
-//! once per round trip:         v doubles while the window went the same way for three, and is 1 once it turns
+//! once per round trip:         v doubles while the window went the same way for three, and is 1 once it turns or rests
 //! slow start:                  cwnd doubles per round trip until rate > target
 //! competitive mode:            1/δ += 1 per round trip without loss, halved by a loss, 2 at least         (§2.2)
 //!   while the queue has not been nearly empty for five round trips; nearly empty is
@@ -161,7 +161,10 @@ impl Copa {
         if now < self.round.0 {
             return;
         }
-        if !self.slow_start {
+        if self.cwnd == self.round.1 {
+            // As where the application limits the flow: it went neither way.
+            self.velocity = Velocity::REST;
+        } else if !self.slow_start {
             self.velocity.round(self.cwnd > self.round.1);
         }
         self.mode.round(self.params.delta.recip());

@@ -61,6 +61,20 @@ fn v_doubles_after_three_round_trips_in_one_direction_and_falls_back_when_it_tur
 }
 
 #[test]
+fn v_falls_back_while_the_window_stands_still() {
+    let mut copa = avoiding();
+    for n in 0..4 {
+        copa.on_feedback(at(1050 + 50 * n), &ack(copa.control().cwnd / 1000, 50_000));
+    }
+    assert_eq!(copa.velocity.v, 4.0);
+    for n in 4..12 {
+        let limited = Feedback { app_limited: true, in_flight: Some(0), ..ack(1, 50_000) };
+        copa.on_feedback(at(1050 + 50 * n), &limited);
+        assert_eq!(copa.velocity.v, 1.0);
+    }
+}
+
+#[test]
 fn a_window_of_n_packets_rests_at_two_packets_in_the_queue() {
     let copa = avoiding();
     // cwnd = 1/δ · standing/dq, so that the queue dq·rate is 1/δ packets.

@@ -301,6 +301,10 @@ impl Cubic {
     pub fn observe(&mut self, cwnd: u64, acked: u64) {
         self.episode.on_ack(acked);
         self.cwnd = (cwnd as f64 / self.mss).clamp(LOSS_WINDOW_PACKETS, MAX_WINDOW_PACKETS);
+        // The epoch after slow start is flat at its threshold, and what was before counts no more (§4.8).
+        if !self.after_loss && self.cwnd >= self.ssthresh {
+            self.w_max = self.ssthresh;
+        }
     }
 
     /// What growth goes on with after a decrease, a timeout or the end of slow start. After a timeout slow start

@@ -226,7 +226,8 @@ impl Libra {
         Bounds::DEFAULT.clamp(rate.min(highest).max(least))
     }
 
-    /// The window that caps a paced rate: no rate queues more than one bandwidth-delay product of its own.
+    /// The window that caps a paced rate: no rate queues more than one bandwidth-delay product of its own, in which a queue
+    /// that has stood for a second or two counts as path.
     fn cap(&self, rate: Rate) -> u32 {
         let rtt = self.monitor.recent_rtt().unwrap_or(UNKNOWN_RTT);
         Bounds::DEFAULT.cwnd_for(rate, rtt, CAP_GAIN, self.flow.mss)

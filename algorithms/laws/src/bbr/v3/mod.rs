@@ -191,8 +191,8 @@ impl Bbr3 {
             }
             Stage::ProbeBw(cycle) if cycle.samples_probe() => {
                 if lossy {
-                    self.bounds
-                        .probe_failed(in_flight.saturating_add(round.lost * u64::from(self.flow.mss)), bdp);
+                    let lost = round.lost.saturating_mul(u64::from(self.flow.mss));
+                    self.bounds.probe_failed(in_flight.saturating_add(lost), bdp);
                     cycle.probe_failed(now, &mut self.random);
                 } else if let Some(packets) = cycle.next_raise() {
                     self.bounds.raise(used, packets * u64::from(self.flow.mss));

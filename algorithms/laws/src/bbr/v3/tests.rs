@@ -217,3 +217,11 @@ fn a_timeout_takes_the_window_until_something_is_acknowledged() {
     bench.round(20_000, 0, 1000);
     assert_eq!(bench.law.control().cwnd, 70_000);
 }
+
+#[test]
+fn a_probe_may_be_said_to_have_lost_more_than_can_be_counted() {
+    let mut bench = Bench::cruising();
+    bench.until(Phase::Up, 0);
+    bench.round(2_000_000, u64::MAX, 100_000);
+    assert!(bench.law.bounds.longterm.is_some());
+}
