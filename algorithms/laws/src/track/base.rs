@@ -79,9 +79,9 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// What another controller took for it.
-    pub fn believed(rtt: Dur) -> Base {
-        Base { rtt: Some(rtt), floor: Some((rtt, Time::ZERO)), ..Base::default() }
+    /// What another controller took for it, and when that saw it last.
+    pub fn believed(rtt: Dur, seen: Time) -> Base {
+        Base { rtt: Some(rtt), floor: Some((rtt, seen)), ..Base::default() }
     }
 
     pub fn rtt(&self) -> Option<Dur> {
@@ -248,6 +248,13 @@ mod tests {
         assert_eq!(base.secs(), 0.06);
         base.saw(Time::from_micros(1_100_000), ms(58));
         assert_eq!(base.secs(), 0.055);
+    }
+
+    #[test]
+    fn what_another_controller_saw_is_as_old_as_that() {
+        let at = |s: u64| Time::from_micros(s * 1_000_000);
+        let base = Base::believed(ms(50), at(999));
+        assert!(!base.is_old(at(1008), ms(10_000)) && base.is_old(at(1010), ms(10_000)));
     }
 
     #[test]

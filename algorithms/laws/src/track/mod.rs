@@ -87,7 +87,7 @@ const ADDITIVE_STEPS: u32 = 8;
 const LARGEST_CUT: f64 = 0.125;
 /// What is left of the window to step back to after a round trip.
 const HELD: f64 = 0.95;
-/// Below this many packets CUBIC limits the window: fewer tell no queue.
+/// Below this many packets CUBIC limits the window after a loss, as below what the path carried then: fewer tell no queue.
 const FEW: f64 = 16.0;
 /// Round trips without loss after which CUBIC's limit is lifted.
 const CLEAN_ROUNDS: u32 = 16;
@@ -105,8 +105,10 @@ const GONE: f64 = 0.9;
 const AT_LEAST_ROUNDS: u32 = 3;
 /// A base in doubt is proved when nothing has confirmed it for this long, by a window of [`LEAST`].1 for [`PROOF`].
 const DOUBT: Dur = Dur::from_millis(10_000);
-/// See [`DOUBT`] (BBR's ProbeRTT).
+/// See [`DOUBT`] (BBR's ProbeRTT) …
 const PROOF: Dur = Dur::from_millis(200);
+/// … and for so many round trips: what comes back in the first was sent before.
+const PROOF_ROUNDS: u64 = 2;
 /// A queue stands where the round-trip time exceeds the base by more than this share.
 const STANDS: f64 = 0.02;
 /// A window alone is a packet larger from this part of a packet on: less would be a packet of queue all the time.
@@ -205,10 +207,10 @@ impl Track {
         }
     }
 
-    /// Goes on from another controller's window, bytes, and what it took for the path's round-trip time.
-    pub fn take_over(&mut self, cwnd: u64, base: Dur) {
-        self.resume(Time::ZERO, Control::window(cwnd));
-        self.base = Base::believed(base);
+    /// Goes on from another controller's window, bytes, and what it took for the path's round-trip time, last seen then.
+    pub fn take_over(&mut self, now: Time, cwnd: u64, base: Dur, seen: Time) {
+        self.resume(now, Control::window(cwnd));
+        self.base = Base::believed(base, seen);
     }
 
     /// The round-trip time that the path is believed to have without a queue.
@@ -235,6 +237,23 @@ impl Track {
         self.tried.take()
     }
 
+    /// A round of a trial.
+    fn on_trial(&mut self, now: Time, rtt: Dur, seen: &Feedback) {
+        match self.forecast.judge(rtt.as_secs_f64(), self.base.secs(), seen.congested()) {
+            Told::Nothing => {}
+            Told::Back(cwnd) => self.cwnd = cwnd,
+            Told::Over(cwnd, well) => {
+                self.cwnd = cwnd;
+                self.base.forget_cuts();
+                self.end_trial(now, rtt, well);
+            }
+        }
+        if seen.congested() && !self.episode.covers(now) {
+            self.lost(now, rtt, seen);
+        }
+        self.keep_bounds();
+    }
+
     /// A trial is over. Beside others that fill the buffer one may go well by chance, over a base that is their queue.
     fn end_trial(&mut self, now: Time, rtt: Dur, well: bool) {
         if well && self.base.is_doubtful() {
@@ -256,6 +275,22 @@ impl Track {
             None => self.congested(now, seen),
         }
         self.episode.begin(now, seen.rtt.unwrap_or(rtt), self.cwnd / before, before as u64);
+    }
+
+    /// A transport may tell of a loss by itself, between two ACKs: with the last round-trip time, and none sampled since.
+    fn lost_between(&mut self, now: Time, seen: &Feedback) {
+        let Some(rtt) = seen.rtt.filter(|rtt| seen.congested() && !rtt.is_zero()) else { return };
+        if self.forecast.is_in_trial() {
+            return self.on_trial(now, rtt, seen);
+        }
+        self.clean_rounds = 0;
+        let covered = self.episode.covers(now);
+        match &mut self.proof {
+            Some(proof) => proof.lost |= !covered,
+            None if covered => {}
+            None => self.lost(now, rtt, seen),
+        }
+        self.keep_bounds();
     }
 
     /// CUBIC decreases, from the window in force.
@@ -547,7 +582,13 @@ impl Track {
 
     /// A proof, of the base with which a trial went well where it follows one.
     fn begin_proof(&mut self, now: Time, rtt: Dur, tried: Option<f64>) {
-        self.proof = Some(Proof { until: now + PROOF.max(rtt), cwnd: self.cwnd, rtt, lost: false, tried });
+        self.proof = Some(Proof {
+            until: now + PROOF.max(rtt * PROOF_ROUNDS),
+            cwnd: self.cwnd,
+            rtt,
+            lost: false,
+            tried,
+        });
         self.cwnd = self.cwnd.min(LEAST.1 * self.mss);
         self.base.seek_proof();
         self.forecast.forget();
@@ -580,22 +621,12 @@ impl Law for Track {
             self.congested(now, seen);
             return self.keep_bounds();
         }
-        let Some(rtt) = seen.min_rtt.filter(|rtt| !rtt.is_zero()) else { return };
+        let Some(rtt) = seen.min_rtt.filter(|rtt| !rtt.is_zero()) else {
+            return self.lost_between(now, seen);
+        };
         if self.forecast.is_in_trial() {
             self.base.watch_floor(now, rtt);
-            match self.forecast.judge(rtt.as_secs_f64(), self.base.secs(), seen.congested()) {
-                Told::Nothing => {}
-                Told::Back(cwnd) => self.cwnd = cwnd,
-                Told::Over(cwnd, well) => {
-                    self.cwnd = cwnd;
-                    self.base.forget_cuts();
-                    self.end_trial(now, rtt, well);
-                }
-            }
-            if seen.congested() && !self.episode.covers(now) {
-                self.lost(now, rtt, seen);
-            }
-            return self.keep_bounds();
+            return self.on_trial(now, rtt, seen);
         }
         let before = self.base.secs();
         self.base.saw(now, rtt);

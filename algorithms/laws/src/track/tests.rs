@@ -84,6 +84,55 @@ fn losses_of_a_trial_and_of_a_proof_cost_what_they_cost_cubic() {
     }
 }
 
+/// A loss that a transport tells of between two ACKs.
+fn between(flow: &mut Track, us: u64) -> u64 {
+    let seen = Feedback { lost: 1, rtt: Some(Dur::from_millis(50)), ..Default::default() };
+    flow.on_feedback(Time::from_micros(us), &seen);
+    flow.control().cwnd
+}
+
+#[test]
+fn a_loss_without_a_round_trip_time_costs_what_it_costs_with_one() {
+    let mut flow = track(200_000);
+    let window = after(&mut flow, &[50_000; 3], 0);
+    let left = between(&mut flow, 150_000);
+    assert!((left as f64 / window as f64 - 0.7).abs() < 0.01, "{left} of {window}");
+    assert_eq!(between(&mut flow, 160_000), left, "of the same event");
+    // Under a trial, and in a proof, whose end tells what it costs.
+    let mut flow = track(200_000);
+    let window = after(&mut flow, &[50_000; 3], 0);
+    flow.try_out();
+    let left = between(&mut flow, 150_000);
+    assert!((left as f64 / window as f64 - 0.7).abs() < 0.01, "{left} of {window} after a trial");
+    assert_eq!(flow.tried(), Some(false));
+    let mut flow = track(200_000);
+    let window = after(&mut flow, &[50_000; 3], 0);
+    flow.seek_proof(Time::from_micros(150_000), Dur::from_millis(60));
+    assert_eq!(between(&mut flow, 160_000), 4_000, "the proof goes on");
+    let left = after(&mut flow, &[50_000; 8], 0);
+    assert!((left as f64 / window as f64 - 0.7).abs() < 0.05, "{left} of {window} after a proof");
+}
+
+#[test]
+fn a_proof_lasts_until_packets_sent_in_it_have_come_back() {
+    // The queue of 200 ms goes a round trip after the window.
+    let mut flow = track(200_000);
+    after(&mut flow, &[100_000, 300_000], 0);
+    flow.base.raise(Time::from_micros(100_000), Dur::from_millis(300));
+    flow.seek_proof(Time::from_micros(100_000), Dur::from_millis(300));
+    let at = |ms: u64, rtt_ms: u64| {
+        let rtt = Some(Dur::from_millis(rtt_ms));
+        let seen = Feedback { acked: 4000, rtt, min_rtt: rtt, samples: 4, ..Default::default() };
+        (Time::from_micros(ms * 1000), seen)
+    };
+    for (ms, rtt_ms) in [(401, 300), (702, 100)] {
+        assert!(flow.is_proving(), "{ms} ms");
+        let (now, seen) = at(ms, rtt_ms);
+        flow.on_feedback(now, &seen);
+    }
+    assert_eq!((flow.proved(), flow.base()), (true, Some(Dur::from_millis(100))));
+}
+
 #[test]
 fn a_trial_that_goes_well_with_a_base_in_doubt_is_over_once_that_is_proved() {
     for (proved_us, well) in [(50_000, false), (59_000, true)] {
@@ -191,7 +240,7 @@ fn alone(flow: &mut Track, rounds: u64, lost: u64) -> (u64, f64) {
 #[test]
 fn a_flow_alone_keeps_what_the_path_holds_and_a_loss_leaves_as_much() {
     let mut flow = track(16_000);
-    flow.take_over(16_000, Dur::from_millis(10));
+    flow.take_over(Time::ZERO, 16_000, Dur::from_millis(10), Time::ZERO);
     let (window, rtt_ms) = alone(&mut flow, 200, 0);
     assert!((10..=11).contains(&window) && rtt_ms <= 11.0, "{window} {rtt_ms}");
     assert!(flow.alone_window().is_some());
@@ -203,7 +252,7 @@ fn a_flow_alone_keeps_what_the_path_holds_and_a_loss_leaves_as_much() {
 fn the_smallest_windows_round_trip_time_is_the_paths() {
     // 2 ms learnt at a larger capacity, 2.6 now: a queue of less than a packet.
     let mut flow = track(2_000);
-    flow.take_over(2_000, Dur::from_millis(2));
+    flow.take_over(Time::ZERO, 2_000, Dur::from_millis(2), Time::ZERO);
     after(&mut flow, &[2_600; 30], 0);
     assert!(flow.base().unwrap() >= Dur::from_micros(2_600) && flow.control().cwnd >= 2_500);
 }

@@ -139,7 +139,7 @@ fn mean_queue(all: &[Verdict]) -> f64 {
 /// Eq. 10: r + γ·du/dr, γ doubled with every climb in a row, the step bounded.
 fn climb(from: Rate, climbs: u32, params: &AnoleParams) -> Rate {
     let gamma = params.gamma_mbps * f64::from(1u32 << climbs.min(16));
-    let step = (gamma * params.weights().slope(from)).min(LARGEST_CLIMB * from.mbps().max(params.gamma_mbps));
+    let step = (gamma * params.weights().slope(from)).min(LARGEST_CLIMB * from.mbps());
     from + Rate::from_mbps(step)
 }
 
@@ -197,6 +197,8 @@ mod tests {
         assert!((step(0) - AnoleParams::default().weights().slope(Rate::from_mbps(50.0))).abs() < 1e-9);
         assert!((step(2) - 4.0 * step(0)).abs() < 1e-9);
         assert_eq!(step(12), 12.5);
+        let large = AnoleParams { gamma_mbps: 1000.0, ..AnoleParams::default() };
+        assert_eq!(climb(Rate::from_mbps(8.0), 0, &large).mbps(), 10.0, "a quarter, whatever the parameter");
         assert!(decide_at_48(evidence, 0).climb);
     }
 

@@ -19,6 +19,7 @@
 //! gradients whose difference is not, a C below what the path has delivered or above what was ever sent
 //! into it, a negative R.
 
+use super::super::interval::Z;
 use super::path::Path;
 use super::verdict::Verdict;
 use anole_model::Rate;
@@ -109,7 +110,8 @@ fn solve(above: &[Verdict], path: &Path) -> Option<(Rate, Rate)> {
     let rising = || above.iter().filter(|v| v.significant && v.gradient > 0.0);
     let (low, high) = (rising().next()?, rising().next_back()?);
     let (dx, dd) = (high.rate.bytes_per_s() - low.rate.bytes_per_s(), high.gradient - low.gradient);
-    if dx < CLOSE * high.rate.bytes_per_s() || dd <= 0.0 {
+    let error = |v: &Verdict| v.measured.map_or(0.0, |(_, error)| error);
+    if dx < CLOSE * high.rate.bytes_per_s() || dd <= Z * error(low).hypot(error(high)) {
         return None;
     }
     let capacity = dx / dd;
@@ -187,6 +189,17 @@ mod tests {
         let mut path = path(48.0);
         let x = infer_mbps(&[(50.0, 0.04), (55.0, 0.54)], 50.0, &mut path);
         assert!((x - 50.0 / 1.04).abs() < 1e-9 && path.capacity().is_none(), "{x}");
+    }
+
+    #[test]
+    fn gradients_that_hardly_differ_give_no_capacity() {
+        for (error, known) in [(0.001, true), (0.012, false)] {
+            let mut path = path(48.0);
+            let d = |x: f64| (x - 48.0) / 48.0;
+            let at = |x| Verdict { measured: Some((d(x), error)), ..judged(x, d(x)) };
+            infer(&[at(50.0), at(52.0)], Rate::from_mbps(50.0), &mut path);
+            assert_eq!(path.capacity().is_some(), known, "{error}");
+        }
     }
 
     #[test]

@@ -82,6 +82,16 @@ impl Path {
         self.min_rtt.map_or(self.srtt(), |(rtt, _)| rtt).max(SHORTEST_RTT)
     }
 
+    /// When that was last confirmed.
+    pub fn min_rtt_seen(&self) -> Option<Time> {
+        self.min_rtt.map(|(_, at)| at)
+    }
+
+    /// True where a report covers enough time to tell a rate.
+    pub fn tells_rate(&self, span: Dur) -> bool {
+        span >= self.min_rtt() / 2
+    }
+
     /// True for the round-trip time of an empty path: as short as any of late. A queue that many flows keep full has, now
     /// and then, been shorter.
     pub fn is_empty_at(&self, rtt: Dur) -> bool {

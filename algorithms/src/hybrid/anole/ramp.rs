@@ -188,9 +188,8 @@ impl Ramp {
         }
         let widened = seen.cwnd > self.cwnd;
         self.cwnd = seen.cwnd;
-        // A report that ends early covers too short a time for a rate.
         let elapsed = Dur::from_micros(seen.elapsed_us);
-        if elapsed >= path.min_rtt() / 2 {
+        if path.tells_rate(elapsed) {
             path.saw_delivery(seen.acked, elapsed);
             self.limited = !widened;
         }

@@ -49,7 +49,8 @@ impl Anole {
         let held = self.path.min_rtt().mul_f64(1.0 + self.target_queue().tolerated);
         let window = rate.bytes_in(held);
         self.track = new_track(self.flow, &self.params);
-        self.track.take_over(window as u64, self.path.min_rtt());
+        let seen = self.path.min_rtt_seen().unwrap_or(now);
+        self.track.take_over(now, window as u64, self.path.min_rtt(), seen);
         self.enter(Stage::Track);
         out.run(&rate_hold::PROGRAM);
         self.follow_track(now, self.path.srtt(), out);
@@ -68,7 +69,7 @@ impl Anole {
         if let (Some(rtt), Some(min)) = (seen.rtt, seen.min_rtt) {
             self.path.saw_rtt(now, rtt, min);
         }
-        if !self.track.is_proving() {
+        if !self.track.is_proving() && self.path.tells_rate(seen.elapsed) {
             self.path.saw_delivery(seen.acked, seen.elapsed);
         }
         if self.is_own_loss(now, &seen) {
