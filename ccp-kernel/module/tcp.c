@@ -5,8 +5,8 @@
  * At every ACK either the flow's fold program runs, if the agent governs it, or the fallback does. The agent
  * governs a flow from its first CHANGE_PROG until it is lost: nothing could be handed to it for longer than
  * max(500 ms, 4 RTT), or, of one that answers every report, a message has waited for an answer for that long;
- * any other is lost after 32 times as long. A flow that is not governed announces itself (CREATE) every 250 ms
- * while somebody listens.
+ * any other is lost after 32 times as long. A flow that is not governed announces itself (CREATE) every 250
+ * ms while somebody listens.
  *
  * A program's window and rate are bounded (vm/machine.h), and what TCP knows better comes on top: after a
  * timeout, and after idle where no rate is set, the window starts small and grows by what is delivered until
