@@ -259,7 +259,11 @@ fn what_cannot_run_a_policy_says_why() {
     std::fs::write(&damaged, bytes).unwrap();
     let absent = place.text("absent.safetensors");
     for (options, policy, hints) in [
-        (&["--backend", "torch", "--torch-library", &nothing][..], None, &["--torch-library", "make policy-server"][..]),
+        (
+            &["--backend", "torch", "--torch-library", &nothing][..],
+            None,
+            &["--torch-library", "make policy-server"][..],
+        ),
         (&["--backend", "server"], None, &["--policy-server"]),
         (&["--backend", "server", "--policy-server", &nothing], None, &["nothing", "anole-policy-server"]),
         (&["--policy-server", &nothing], None, &["--backend server"]),
