@@ -70,6 +70,14 @@ def test_a_prediction_that_is_no_number_is_wrong():
         assert len(missed) == 6 and all("error of the predicted" in what for what in missed)
 
 
+def test_a_comparison_of_numpys_numbers_is_met():
+    source = (SOLUTIONS / "lab05.py").read_text()
+    of_numpy = source.replace("throughput_mbps**0.9", "np.power(throughput_mbps, 0.9)")
+    assert of_numpy != source
+    outcome = sandboxed("05", f"import numpy as np\n{of_numpy}".encode(), "practice")
+    assert outcome.passed, str(outcome)
+
+
 def test_the_law_of_lab_3_has_the_time_that_it_takes():
     """A key that draws long links, on which a packet less per round trip empties no queue within the run."""
     assert check("03", SOLUTIONS / "lab03.py", key="key17").passed
