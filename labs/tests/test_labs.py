@@ -144,6 +144,10 @@ HARMFUL = {
     "forks past the hook": (FORK_EXEC, "Operation not permitted"),
     "writes many": ("for n in range(100): open(str(n), 'w')", "more than 64 files"),
     "moves": ("import os; open('x', 'w').close(); os.rename('x', '{folder}/evil')", "not allowed"),
+    "truncates": ("import os; os.open('{folder}/kept', os.O_RDONLY | os.O_TRUNC)", "for writing"),
+    "removes below": ("import os; os.remove('kept', dir_fd=os.open('{folder}', os.O_RDONLY))", "not allowed"),
+    "dates below": ("import os; os.utime('kept', (1, 1), dir_fd=os.open('{folder}', 0))", "not allowed"),
+    "marks": ("import os; os.setxattr('{folder}/kept', 'user.x', b'x')", "not allowed"),
     "removes": ("import os; os.remove('{folder}/kept')", "not allowed"),
     "ends": ("import sys; sys.exit(0)", "SystemExit"),
     "limits another": (LIMITS, "not allowed"),
@@ -168,7 +172,7 @@ def test_what_does_harm_is_stopped_and_told(what, tmp_path, monkeypatch):
     outcome = sandboxed("01", text.replace("{folder}", str(tmp_path)).encode(), "key")
     assert not outcome.passed and outcome.points == 0
     assert told in outcome.error, outcome.error
-    assert os.listdir(tmp_path) == ["kept"]
+    assert os.listdir(tmp_path) == ["kept"] and (tmp_path / "kept").read_text() == "kept"
 
 
 BEYOND_PYTHON = """
@@ -193,6 +197,12 @@ for what in (
     lambda: os.mkfifo("fifo"),
     lambda: socket.create_connection(("127.0.0.1", 9)),
     lambda: open({outside!r}, "w"),
+    lambda: os.open({outside!r}, os.O_RDONLY | os.O_TRUNC),
+    lambda: os.open({outside!r}, os.O_ACCMODE | os.O_TRUNC),
+    lambda: os.truncate({outside!r}, 0),
+    lambda: os.utime({outside!r}, (1, 1)),
+    lambda: os.setxattr({outside!r}, "user.x", b"x"),
+    lambda: os.removexattr({outside!r}, "user.x"),
     lambda: os.remove({outside!r}),
     lambda: os.rename("inside", {outside!r}),
     lambda: socket.socket(*UNIX).bind({outside!r} + ".sock"),
@@ -203,6 +213,7 @@ for what in (
         print("refused")
 # And this is what labs need.
 open("inside", "w").close()
+os.close(os.open("inside", os.O_RDWR | os.O_TRUNC))
 os.remove("inside")
 fcntl.fcntl(0, fcntl.F_GETFL)
 resource.prlimit(0, resource.RLIMIT_CPU)
@@ -226,7 +237,7 @@ def test_the_kernel_refuses_what_gets_past_the_hook(tmp_path):
     code = BEYOND_PYTHON.format(package=package, outside=str(outside))
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     lines = done.stdout.splitlines()
-    assert lines == ["(True, True)", *18 * ["refused"], "thread", "all"], done.stdout + done.stderr
+    assert lines == ["(True, True)", *24 * ["refused"], "thread", "all"], done.stdout + done.stderr
     assert outside.read_text() == "kept" and sorted(os.listdir(tmp_path)) == ["folder", "outside"]
 
 
