@@ -247,6 +247,7 @@ def test_a_class_is_graded(tmp_path):
         (tmp_path / student / "lab06.py").write_text(source.read_text())
     (tmp_path / "eve").mkdir()
     (tmp_path / "eve" / "lab06.py").symlink_to(SOLUTIONS / "lab06.py")
+    (tmp_path / "mallory").symlink_to("ada")
     handed_in = submissions(tmp_path)
     assert [each.student for each in handed_in] == ["=bob", "ada"]
     gone = Submission("\udcff", "06", tmp_path / "gone" / "lab06.py")
