@@ -78,6 +78,12 @@ def test_a_comparison_of_numpys_numbers_is_met():
     assert outcome.passed, str(outcome)
 
 
+def test_what_a_submission_prints_has_no_limit():
+    source = (SOLUTIONS / "lab01.py").read_bytes() + b"\nfor _ in range(5000): print('x' * 1000)\n"
+    outcome = sandboxed("01", source, "practice")
+    assert outcome.passed, str(outcome)
+
+
 def test_the_law_of_lab_3_has_the_time_that_it_takes():
     """A key that draws long links, on which a packet less per round trip empties no queue within the run."""
     assert check("03", SOLUTIONS / "lab03.py", key="key17").passed
@@ -138,7 +144,7 @@ HARMFUL = {
     "connects": ("import socket; socket.create_connection(('192.0.2.1', 80))", "not allowed"),
     "forks": ("import os\nwhile True: os.fork()", "not allowed"),
     "runs a program": ("import subprocess; subprocess.run(['true'])", "not allowed"),
-    "prints for ever": ("while True: print('x' * 1000)", "File too large"),
+    "prints for ever": ("while True: print('x' * 1000)", "processor time"),
     "ends early": ("import os; os._exit(0)", "status 0"),
     "is no Python": ("def f(:", "SyntaxError"),
     "forks past the hook": (FORK_EXEC, "Operation not permitted"),
