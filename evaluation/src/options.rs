@@ -6,7 +6,7 @@ use anole_inference::{Backend, BackendSettings, Loader, Serving};
 use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{self, MAX_FILE_BYTES, Scenario};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,18 +54,24 @@ impl PolicyArgs {
     }
 }
 
-/// Refuses a --backend that nothing is run by. After the algorithms are chosen and their policies found.
-pub fn check_backend(loader: &Loader) -> Result<()> {
+/// Refuses a --backend that nothing is run by; `name` says what would be. After the algorithms are chosen and their policies
+/// found.
+pub fn check_backend(loader: &Loader, name: &str) -> Result<()> {
     let Some(backend) = loader.settings().backend.filter(|backend| *backend != Backend::Embedded) else {
         return Ok(());
     };
     match loader.in_use() {
         Some(_) => Ok(()),
         None => Err(usage(format!(
-            "--backend {}: no flow here runs a trained policy; name one with --policy, or leave --backend out",
+            "--backend {}: no flow here runs a trained policy; name {name}, or leave --backend out",
             backend.name()
         ))),
     }
+}
+
+/// Refuses results of simulations in which a policy that was asked did not answer: to an algorithm that is an absent answer.
+pub fn check_answers(loader: &Loader) -> Result<()> {
+    loader.failure().map_or(Ok(()), |failure| bail!("a policy could not be run: {failure}"))
 }
 
 /// A scenario, what to run in it, and where the results go.

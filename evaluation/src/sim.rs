@@ -57,7 +57,7 @@ pub fn main(args: Args) -> Result<()> {
             Ok(Job { plans: plan(&scenario, &choice, &policies, seed).map_err(usage)?, seed })
         })
         .collect::<Result<_>>()?;
-    check_backend(&loader)?;
+    check_backend(&loader, "one with --policy")?;
     let mut results = Vec::new();
     let mut drawn = Drawn::default();
     let mut alike = Alike::default();

@@ -1,5 +1,5 @@
 //! `anole-eval bench --part kernel` from the outside, in its short form. Takes root and a kernel whose BTF is
-//! there; elsewhere the program says what it leaves out and why, and so does the test.
+//! there; elsewhere the program says what it leaves out and why, and so does the test. An agent that is named has to be there.
 #![allow(clippy::disallowed_methods, reason = "runs programs")]
 
 mod support;
@@ -117,4 +117,22 @@ fn who_cannot_measure_it_is_told() {
     let message = message(&output);
     assert!(output.status.success() && output.stdout.is_empty(), "{message}");
     assert_eq!(message.trim(), "anole-eval: the kernel's datapath is left out: it takes root");
+}
+
+#[test]
+fn an_agent_that_was_named_is_not_left_out() {
+    let agent = |options: &[&str]| {
+        // Nobody's agent lies beside this copy.
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("anole-eval");
+        std::fs::copy(env!("CARGO_BIN_EXE_anole-eval"), &program).unwrap();
+        let mut command = Command::new(program);
+        command.args(["bench", "--part", "agent", "--json"]).args(options).env_remove("ANOLE_CCP");
+        command.output().unwrap()
+    };
+    let (missing, nowhere) = (agent(&["--agent-binary", "/nonexistent"]), agent(&[]));
+    assert_eq!(missing.status.code(), Some(2), "{}", message(&missing));
+    assert!(message(&missing).contains("no agent at /nonexistent"), "{}", message(&missing));
+    assert!(nowhere.status.success(), "{}", message(&nowhere));
+    assert!(message(&nowhere).contains("the agent is left out: "), "{}", message(&nowhere));
 }

@@ -19,7 +19,10 @@ const FALLS_SHORT: [(&str, &str); 4] =
 fn every_case_holds(carrier: &str) {
     let agent = support::agent();
     let mut command = Command::new(env!("CARGO_BIN_EXE_anole-eval"));
-    command.args(["carriers", "--carrier", carrier, "--json", "--agent-binary", agent.to_str().unwrap()]);
+    command.args(["carriers", "--carrier", carrier, "--json"]);
+    if !["sim", "in-process"].contains(&carrier) {
+        command.args(["--agent-binary", agent.to_str().unwrap()]);
+    }
     command.args((!measuring()).then_some("--quick")).env_remove("ANOLE_CCP");
     let output = command.output().unwrap();
     let (out, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
@@ -83,17 +86,21 @@ fn over_linux_tcp() {
 
 #[test]
 fn what_cannot_be_run_is_refused_with_what_can() {
-    let output = Command::new(env!("CARGO_BIN_EXE_anole-eval"))
-        .args(["carriers", "--carrier", "sim", "--case", "nonsense"])
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr).to_string();
-    assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("there are window, rate"), "{error}");
-    // Nothing that ran is nothing that holds.
-    let output = Command::new(env!("CARGO_BIN_EXE_anole-eval"))
-        .args(["carriers", "--carrier", "in-process", "--case", "agent late"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    for (args, told) in [
+        (&["--carrier", "sim", "--case", "nonsense"][..], "there are window, rate"),
+        // Nothing that ran is nothing that holds.
+        (&["--carrier", "in-process", "--case", "agent late"], "no case of --case runs"),
+        // No case runs a trained policy.
+        (&["--carrier", "sim", "--case", "rate", "--backend", "server"], "unexpected argument '--backend'"),
+        (
+            &["--carrier", "sim", "--case", "rate", "--agent-binary", "/nonexistent"],
+            "--carrier quic, usertcp",
+        ),
+    ] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_anole-eval")).arg("carriers").args(args).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).to_string();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains(told), "{error}");
+    }
 }

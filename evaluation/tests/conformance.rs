@@ -35,6 +35,8 @@ fn every_algorithm_bears_every_case_but_the_known_misses() {
         }
         ran.insert(name);
     }
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("no policy of theirs is shipped: astraea, aurora, indigo"), "{error}");
     let algs: BTreeSet<&String> = ran.iter().map(|(alg, _)| alg).collect();
     assert!(algs.len() >= 24 && ran.len() == algs.len() * 9, "{} of {} algorithms", ran.len(), algs.len());
     let known: BTreeSet<_> = known().into_keys().collect();
@@ -57,4 +59,15 @@ fn what_cannot_be_run_is_refused_with_what_can() {
     // Nothing that ran is nothing that was borne.
     let nothing = refused(&["--alg", "cubic", "--case", "application-limited", "--datapath", "in-process"]);
     assert!(nothing.contains("simulated only"), "{nothing}");
+    // A backend that is not there leaves no algorithm out, and one that runs nothing is named.
+    let server = ["--backend", "server", "--policy-server", "/nonexistent"];
+    let broken = refused(&[&["--case", "one packet"][..], &server].concat());
+    assert!(broken.contains("--policy-server /nonexistent"), "{broken}");
+    let unused = refused(&["--alg", "cubic", "--backend", "torch", "--torch-library", "/nonexistent"]);
+    assert!(
+        unused.contains("--backend torch: no flow here runs a trained policy; name an algorithm"),
+        "{unused}"
+    );
+    let agent = refused(&["--alg", "cubic", "--agent-binary", "/nonexistent"]);
+    assert!(agent.contains("--datapath quic, usertcp and kernel"), "{agent}");
 }

@@ -178,16 +178,37 @@ fn a_broken_off_reproduction_goes_on() {
     assert!(read(&folder.path().join("index.html")).contains("href=\"libra-fig14.html\""));
     // One of them alone is the same run, and says so.
     let slots = ["--subject", "anole", "--policy", "delay-target", "--classic", "reno"];
-    let other = text(&reproduce(&[&["libra-fig14", "--quick", "--only", "1.2"][..], &slots].concat()));
+    let other = text(&reproduce(
+        &[&["libra-fig14", "--quick", "--seeds", "2", "--only", "1.2"][..], &slots].concat(),
+    ));
     let other: serde_json::Value = serde_json::from_str(&other).unwrap();
     assert_eq!((&other["policy"], &other["classic"]), (&"delay-target".into(), &"reno".into()));
-    let alone = text(&reproduce(&["libra-fig14", "--quick", "--only", "1.2"]));
+    let alone = text(&reproduce(&["libra-fig14", "--quick", "--seeds", "2", "--only", "1.2"]));
     let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
     let same = |file: &PathBuf| {
         let kept: serde_json::Value = serde_json::from_str(&read(file)).unwrap();
         kept["run"]["flows"] == alone["flows"] && kept["seed"] == 2
     };
     assert_eq!((alone["seed"].as_u64(), files().iter().filter(|file| same(file)).count()), (Some(2), 1));
+}
+
+/// The random suite draws a run's own seed: the page's number is the one that its command takes.
+#[test]
+fn a_run_on_a_random_link_is_the_one_that_its_page_leads_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["anole-random", "--alone", "--seeds", "2", "--quick"];
+    text(&reproduce(&[&options[..], &["--json", "--out", folder.path().to_str().unwrap()]].concat()));
+    let page = std::fs::read_to_string(folder.path().join("anole-random.html")).unwrap();
+    let command = "anole-eval reproduce anole-random --seeds 2 --quick --alone --only 1.SEED";
+    assert!(page.contains(command), "{page}");
+    let links = page.split("<a href=\"cells/").skip(1).filter_map(|rest| rest.split_once("</a>"));
+    let (file, seed) = links.map(|(link, _)| link.split_once("\">").unwrap()).nth(1).unwrap();
+    let read = std::fs::read_to_string(folder.path().join("cells").join(file)).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&read).unwrap();
+    let alone = text(&reproduce(&[&options[..], &["--only", &format!("1.{seed}")]].concat()));
+    let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
+    assert_eq!(seed, "2");
+    assert_eq!((&alone["seed"], &alone["flows"]), (&kept["run"]["seed"], &kept["run"]["flows"]));
 }
 
 /// The script that talks to Ray, with a stand-in for it: the same cells and figures. tools/check-ray.sh has the real one.
@@ -528,6 +549,10 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         ),
         (&["anole-fig5", "anole-fig7", "--only", "1.1"], "name one"),
         (&["anole-fig5", "--only", "99.1"], "--only 99.1: anole-fig5 has cells 1 to 21"),
+        (
+            &["anole-fig5", "--only", "1.11"],
+            "--only 1.11: anole-fig5 has seeds 1 to 10; for more, give --seeds",
+        ),
     ] {
         let text = refused(options);
         assert!(text.contains(message), "{text}");

@@ -1,5 +1,5 @@
-//! The targets of the paper's figures in simulation: Figures 5, 7, 8, 9 and 10 and Table I, with the seeds of
-//! `anole-eval reproduce` (1 to 10), Figure 9 with 30, since its distances scatter most. Known misses are in
+//! The targets of the paper's figures in simulation: Figures 5, 7, 8, 9 and 10 and Table I, each with the seeds that its
+//! experiment has in `anole-eval reproduce`, Figure 9 with 30, since its distances scatter most. Known misses are in
 //! `known-misses.txt`. One seed has one result, so that this is the same on every host.
 
 use serde_json::Value;

@@ -59,7 +59,8 @@ def submissions(folder: Path) -> list[Submission]:
     found = []
     for file in sorted(folder.glob("*/lab[0-9][0-9].py")):
         number = re.fullmatch(r"lab(\d\d)\.py", file.name)
-        if number and number[1] in labs() and file.is_file() and not file.is_symlink():
+        linked = file.is_symlink() or file.parent.is_symlink()
+        if number and number[1] in labs() and file.is_file() and not linked:
             found.append(Submission(file.parent.name, number[1], file))
     return found
 

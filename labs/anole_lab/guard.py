@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 #: Events that have no use in a lab: other processes, native code, other processes' memory.
 REFUSED = (
@@ -28,6 +28,8 @@ REFUSED = (
     "os.link",
     "os.chmod",
     "os.chown",
+    "os.setxattr",
+    "os.removexattr",
     "_thread.start_new_thread",
     "_thread.start_joinable_thread",
     "sys.remote_exec",
@@ -38,18 +40,19 @@ REFUSED = (
     "fcntl.fcntl",
     "fcntl.ioctl",
 )
-#: Events whose first argument is a path that is changed.
-CHANGES = (
-    "os.remove",
-    "os.rename",
-    "os.mkdir",
-    "os.rmdir",
-    "os.truncate",
-    "shutil.rmtree",
-    "os.chdir",
-    "os.utime",
-)
-
+#: Events of a path that is changed: where their arguments have paths, and the folder's descriptor that each is relative to.
+CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
+    "os.remove": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.mkdir": ((0, 2),),
+    "os.rmdir": ((0, 1),),
+    "os.truncate": ((0, None),),
+    "shutil.rmtree": ((0, 1),),
+    "os.chdir": ((0, None),),
+    "os.utime": ((0, 3),),
+}
+#: Flags with which a file is opened for writing. Linux empties one that is opened for reading too.
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 #: Files that a submission may open for writing, each of at most `sandbox.FILE_BYTES`, and folders that it may make.
 FILES = 64
@@ -73,24 +76,35 @@ def close(folder: str) -> None:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = arguments
-            writes = bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+            writes = bool(isinstance(flags, int) and flags & WRITES)
             if writes and isinstance(path, (str, bytes)) and not _within(os.fsdecode(path), inside):
                 refuse(f"it opens {os.fsdecode(path)} for writing")
             count(writes)
         elif event in CHANGES:
             count(event == "os.mkdir")
-            for path in arguments[: 2 if event == "os.rename" else 1]:
-                if not _within(os.fsdecode(path), inside):
-                    refuse(f"{event}: {path}")
+            for path, base in CHANGES[event]:
+                changed = _below(None if base is None else arguments[base], os.fsdecode(arguments[path]))
+                if not _within(changed, inside):
+                    refuse(f"{event}: {changed}")
         elif event in REFUSED or event.startswith("ctypes."):
             refuse(event)
 
     sys.addaudithook(hook)
 
 
-def refuse(what: str) -> None:
+def refuse(what: str) -> NoReturn:
     """Ends what was tried."""
     raise Refused(f"not allowed in a submission: {what}")
+
+
+def _below(folder: int | None, path: str) -> str:
+    """A path that is relative to a folder's descriptor; to the current folder where there is none (-1)."""
+    if folder is None or folder == -1 or os.path.isabs(path):
+        return path
+    try:
+        return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+    except OSError:
+        refuse(f"a path relative to a folder that cannot be told: {path}")
 
 
 def _within(path: str, inside: str) -> bool:

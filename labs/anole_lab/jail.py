@@ -1,7 +1,8 @@
 """What the kernel refuses a check's process, whatever its interpreter is talked into (Linux: seccomp, Landlock).
 
 No other program or process, no signal to one, no limit or priority of one, no debugging; nothing is written outside of one
-folder, and no memory is taken that the limit on the address space does not count; no TCP. Threads are allowed, which the QUIC
+folder, no file is emptied by its name or by opening it for reading, and none's times or extended attributes are set; no memory
+is taken that the limit on the address space does not count; no TCP. Threads are allowed, which the QUIC
 transfers need. `guard` says the same earlier, with better words.
 
 The numbers are those of the kernel's headers: `linux/seccomp.h`, `linux/landlock.h`, `asm/unistd.h`.
@@ -17,21 +18,25 @@ import struct
 import sys
 
 #: Numbers of the system calls that are refused, by machine: (audit architecture, those of which it depends on the arguments:
-#: clone, clone3, prlimit64, tgkill, fcntl, ioctl; the others).
+#: clone, clone3, prlimit64, tgkill, fcntl, ioctl, openat, openat2, open; the others). There is no open on aarch64.
 MACHINES = {
     "x86_64": (
-        0xC000003E, (56, 435, 302, 234, 72, 16),
+        0xC000003E, (56, 435, 302, 234, 72, 16, 257, 437, 2),
         # fork vfork execve execveat kill tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal pidfd_open ptrace
         # process_vm_readv process_vm_writev unshare setns mount io_uring_setup bpf userfaultfd
         # setrlimit setpriority sched_setparam sched_setscheduler sched_setattr sched_setaffinity ioprio_set
         # memfd_create memfd_secret shmget mknod mknodat
+        # truncate utime utimes futimesat utimensat
+        # setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat
         (57, 58, 59, 322, 62, 200, 129, 297, 424, 434, 101, 310, 311, 272, 308, 165, 425, 321, 323,
-         160, 141, 142, 144, 314, 203, 251, 319, 447, 29, 133, 259),
+         160, 141, 142, 144, 314, 203, 251, 319, 447, 29, 133, 259,
+         76, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466),
     ),
     "aarch64": (
-        0xC00000B7, (220, 435, 261, 131, 25, 29),
+        0xC00000B7, (220, 435, 261, 131, 25, 29, 56, 437, None),
         (221, 281, 129, 130, 138, 240, 424, 434, 117, 270, 271, 97, 268, 40, 425, 280, 282,
-         164, 140, 118, 119, 274, 122, 30, 279, 447, 194, 33),
+         164, 140, 118, 119, 274, 122, 30, 279, 447, 194, 33,
+         45, 88, 5, 6, 7, 14, 15, 16, 463, 466),
     ),
 }  # fmt: skip
 
@@ -104,16 +109,17 @@ def _seccomp(libc: ctypes.CDLL) -> bool:
     return bool(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, of, 0, 0) == 0)
 
 
-def _filter(architecture: int, depending: tuple[int, ...], refused: tuple[int, ...]) -> bytes:
+def _filter(architecture: int, depending: tuple[int | None, ...], refused: tuple[int, ...]) -> bytes:
     """The classic BPF program over `struct seccomp_data`: number at 0, architecture at 4, arguments of 8 bytes from 16."""
-    clone, clone3, prlimit, tgkill, fcntl, ioctl = depending
-    load, equal, at_least, any_of, answer = 0x20, 0x15, 0x35, 0x45, 0x06
+    clone, clone3, prlimit, tgkill, fcntl, ioctl, openat, openat2, open_ = depending
+    load, equal, at_least, any_of, keep, answer = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
     not_permitted, not_there = REFUSE | errno.EPERM, REFUSE | errno.ENOSYS
     lines = [
         *((load, 0, 0, 4), (equal, 1, 0, architecture), (answer, 0, 0, KILL)),
         *((load, 0, 0, 0), (at_least, 0, 1, FOREIGN_ABI), (answer, 0, 0, not_there)),
-        # The C library then makes threads by clone, whose flags can be read here.
+        # The C library then makes threads by clone, whose flags can be read here; likewise openat.
         *((equal, 0, 1, clone3), (answer, 0, 0, not_there)),
+        *((equal, 0, 1, openat2), (answer, 0, 0, not_there)),
         *((equal, 0, 4, clone), (load, 0, 0, 16), (any_of, 1, 0, CLONE_THREAD)),
         *((answer, 0, 0, not_permitted), (answer, 0, 0, ALLOW)),
         # Limits are read (no new one, of 8 bytes) and not set.
@@ -127,6 +133,12 @@ def _filter(architecture: int, depending: tuple[int, ...], refused: tuple[int, .
         lines += [(equal, 0, len(commands) + 3, number), (load, 0, 0, 24)]
         lines += [(equal, len(commands) - place, 0, command) for place, command in enumerate(commands)]
         lines += [(answer, 0, 0, ALLOW), (answer, 0, 0, not_permitted)]
+    # Landlock before version 3 asks whether a file is opened for writing, and not whether that empties it.
+    for number, flags in ((openat, 32), (open_, 24)):
+        if number is not None:
+            lines += [(equal, 0, 7, number), (load, 0, 0, flags), (any_of, 0, 4, os.O_TRUNC)]
+            lines += [(keep, 0, 0, os.O_ACCMODE), (equal, 2, 0, os.O_WRONLY), (equal, 1, 0, os.O_RDWR)]
+            lines += [(answer, 0, 0, not_permitted), (answer, 0, 0, ALLOW)]
     for number in refused:
         lines += [(equal, 0, 1, number), (answer, 0, 0, not_permitted)]
     lines.append((answer, 0, 0, ALLOW))

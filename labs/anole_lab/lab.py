@@ -136,6 +136,8 @@ class Checker:
 
     def require(self, what: str, passed: bool, found: str, wanted: str, hint: str = "") -> bool:
         """Something that is so or not."""
+        # A comparison of NumPy's numbers is none of Python's, and an outcome has to be JSON.
+        passed = bool(passed)
         self.rows.append(Row(what, found, wanted, passed, hint))
         return passed
 

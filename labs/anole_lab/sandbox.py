@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -46,8 +47,8 @@ def sandboxed(lab: str, source: bytes, key: str) -> Outcome:
 def _sandboxed(lab: str, source: bytes, key: str, folder: Path) -> Outcome:
     inside = folder / f"lab{lab}.py"
     inside.write_bytes(source)
-    # Without a name: nobody puts something else in their place.
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as answer:
+    # Without a name: nobody puts something else in its place.
+    with tempfile.TemporaryFile() as answer, _Output() as output:
         child = subprocess.Popen(
             [*_apart(), sys.executable, "-I", "-B", "-c", _CHILD, lab, inside.name, str(answer.fileno())],
             cwd=folder,
@@ -60,7 +61,7 @@ def _sandboxed(lab: str, source: bytes, key: str, folder: Path) -> Outcome:
                 "ANOLE_LAB_PATH": _search_path(),
             },
             stdin=subprocess.PIPE,
-            stdout=output,
+            stdout=output.end,
             stderr=subprocess.STDOUT,
             pass_fds=[answer.fileno()],
             start_new_session=True,
@@ -73,13 +74,44 @@ def _sandboxed(lab: str, source: bytes, key: str, folder: Path) -> Outcome:
             return _failed(lab, f"stopped after {WALL_S} s")
         finally:
             _end(child)
-        output.seek(0)
-        said = output.read(OUTPUT_BYTES).decode(errors="replace").strip()
+        said = output.said()
         answer.seek(0)
         try:
             return Outcome.from_json(answer.read().decode())
         except Exception:
             return _failed(lab, _reason(child.returncode, said))
+
+
+class _Output:
+    """Takes what a process writes, however much, and keeps the last of it."""
+
+    def __init__(self) -> None:
+        self._pipe, self.end = os.pipe()
+        self._kept = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> _Output:
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def said(self) -> str:
+        """What the process wrote last. Once it has ended."""
+        self._close()
+        return self._kept.decode(errors="replace").strip()
+
+    def _close(self) -> None:
+        if self.end >= 0:
+            os.close(self.end)
+            self.end = -1
+        self._reader.join()
+
+    def _read(self) -> None:
+        with open(self._pipe, "rb", buffering=0) as pipe:
+            while more := pipe.read(OUTPUT_BYTES):
+                self._kept = (self._kept + more)[-OUTPUT_BYTES:]
 
 
 def _reason(code: int, said: str) -> str:

@@ -70,6 +70,20 @@ def test_a_prediction_that_is_no_number_is_wrong():
         assert len(missed) == 6 and all("error of the predicted" in what for what in missed)
 
 
+def test_a_comparison_of_numpys_numbers_is_met():
+    source = (SOLUTIONS / "lab05.py").read_text()
+    of_numpy = source.replace("throughput_mbps**0.9", "np.power(throughput_mbps, 0.9)")
+    assert of_numpy != source
+    outcome = sandboxed("05", f"import numpy as np\n{of_numpy}".encode(), "practice")
+    assert outcome.passed, str(outcome)
+
+
+def test_what_a_submission_prints_has_no_limit():
+    source = (SOLUTIONS / "lab01.py").read_bytes() + b"\nfor _ in range(5000): print('x' * 1000)\n"
+    outcome = sandboxed("01", source, "practice")
+    assert outcome.passed, str(outcome)
+
+
 def test_the_law_of_lab_3_has_the_time_that_it_takes():
     """A key that draws long links, on which a packet less per round trip empties no queue within the run."""
     assert check("03", SOLUTIONS / "lab03.py", key="key17").passed
@@ -130,12 +144,16 @@ HARMFUL = {
     "connects": ("import socket; socket.create_connection(('192.0.2.1', 80))", "not allowed"),
     "forks": ("import os\nwhile True: os.fork()", "not allowed"),
     "runs a program": ("import subprocess; subprocess.run(['true'])", "not allowed"),
-    "prints for ever": ("while True: print('x' * 1000)", "File too large"),
+    "prints for ever": ("while True: print('x' * 1000)", "processor time"),
     "ends early": ("import os; os._exit(0)", "status 0"),
     "is no Python": ("def f(:", "SyntaxError"),
     "forks past the hook": (FORK_EXEC, "Operation not permitted"),
     "writes many": ("for n in range(100): open(str(n), 'w')", "more than 64 files"),
     "moves": ("import os; open('x', 'w').close(); os.rename('x', '{folder}/evil')", "not allowed"),
+    "truncates": ("import os; os.open('{folder}/kept', os.O_RDONLY | os.O_TRUNC)", "for writing"),
+    "removes below": ("import os; os.remove('kept', dir_fd=os.open('{folder}', os.O_RDONLY))", "not allowed"),
+    "dates below": ("import os; os.utime('kept', (1, 1), dir_fd=os.open('{folder}', 0))", "not allowed"),
+    "marks": ("import os; os.setxattr('{folder}/kept', 'user.x', b'x')", "not allowed"),
     "removes": ("import os; os.remove('{folder}/kept')", "not allowed"),
     "ends": ("import sys; sys.exit(0)", "SystemExit"),
     "limits another": (LIMITS, "not allowed"),
@@ -160,7 +178,7 @@ def test_what_does_harm_is_stopped_and_told(what, tmp_path, monkeypatch):
     outcome = sandboxed("01", text.replace("{folder}", str(tmp_path)).encode(), "key")
     assert not outcome.passed and outcome.points == 0
     assert told in outcome.error, outcome.error
-    assert os.listdir(tmp_path) == ["kept"]
+    assert os.listdir(tmp_path) == ["kept"] and (tmp_path / "kept").read_text() == "kept"
 
 
 BEYOND_PYTHON = """
@@ -185,6 +203,12 @@ for what in (
     lambda: os.mkfifo("fifo"),
     lambda: socket.create_connection(("127.0.0.1", 9)),
     lambda: open({outside!r}, "w"),
+    lambda: os.open({outside!r}, os.O_RDONLY | os.O_TRUNC),
+    lambda: os.open({outside!r}, os.O_ACCMODE | os.O_TRUNC),
+    lambda: os.truncate({outside!r}, 0),
+    lambda: os.utime({outside!r}, (1, 1)),
+    lambda: os.setxattr({outside!r}, "user.x", b"x"),
+    lambda: os.removexattr({outside!r}, "user.x"),
     lambda: os.remove({outside!r}),
     lambda: os.rename("inside", {outside!r}),
     lambda: socket.socket(*UNIX).bind({outside!r} + ".sock"),
@@ -195,6 +219,7 @@ for what in (
         print("refused")
 # And this is what labs need.
 open("inside", "w").close()
+os.close(os.open("inside", os.O_RDWR | os.O_TRUNC))
 os.remove("inside")
 fcntl.fcntl(0, fcntl.F_GETFL)
 resource.prlimit(0, resource.RLIMIT_CPU)
@@ -218,7 +243,7 @@ def test_the_kernel_refuses_what_gets_past_the_hook(tmp_path):
     code = BEYOND_PYTHON.format(package=package, outside=str(outside))
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     lines = done.stdout.splitlines()
-    assert lines == ["(True, True)", *18 * ["refused"], "thread", "all"], done.stdout + done.stderr
+    assert lines == ["(True, True)", *24 * ["refused"], "thread", "all"], done.stdout + done.stderr
     assert outside.read_text() == "kept" and sorted(os.listdir(tmp_path)) == ["folder", "outside"]
 
 
@@ -228,6 +253,7 @@ def test_a_class_is_graded(tmp_path):
         (tmp_path / student / "lab06.py").write_text(source.read_text())
     (tmp_path / "eve").mkdir()
     (tmp_path / "eve" / "lab06.py").symlink_to(SOLUTIONS / "lab06.py")
+    (tmp_path / "mallory").symlink_to("ada")
     handed_in = submissions(tmp_path)
     assert [each.student for each in handed_in] == ["=bob", "ada"]
     gone = Submission("\udcff", "06", tmp_path / "gone" / "lab06.py")

@@ -10,11 +10,11 @@ mod replay;
 mod report;
 mod search;
 
-use crate::options::usage;
+use crate::options::{check_answers, usage};
 use crate::{output, pool};
 use anole_algorithms::learned::Policies;
 use anole_inference::{BackendSettings, Loader, Serving};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use bench::{Bench, Contestant};
 use family::Family;
 use find::Find;
@@ -104,9 +104,7 @@ pub fn main(args: Args) -> Result<()> {
     let fields = attack.search(args.budget as usize, args.seed)?;
     let finds = attack.confirm(&fields, args.finds, args.seed)?;
     attack.bar.finish_and_clear();
-    if let Some(failure) = loader.failure() {
-        bail!("a policy could not be run: {failure}");
-    }
+    check_answers(&loader)?;
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
     let cases = attack.bench.cases.load(Ordering::Relaxed);
     eprintln!("anole-eval: {cases} cases in {minutes:.1} min, {:.0} a minute", cases as f64 / minutes);

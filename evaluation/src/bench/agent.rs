@@ -1,9 +1,9 @@
 //! Time from a report to its answer in force, through the Unix socket and the agent's process, as a transport in user
 //! space sees it: one flow with an ACK every 20 µs, which bounds the accuracy.
 
-use super::{leave_out, percentile, print};
+use super::{agent_program, percentile, print};
 use crate::emulate::DatapathKind;
-use crate::emulate::agent::{AgentProcess, find};
+use crate::emulate::agent::AgentProcess;
 use crate::emulate::govern::AgentSpec;
 use anole_datapath::AckSample;
 use anole_datapath::wire::AlgorithmName;
@@ -33,13 +33,7 @@ struct Figure<'a> {
 
 /// Measures each algorithm's agent.
 pub fn run(algs: &[String], binary: Option<&Path>, folder: &Path, json: bool) -> Result<()> {
-    let binary = match find(binary) {
-        Ok(binary) => binary,
-        Err(error) => {
-            leave_out("the agent", format!("{error:#}"));
-            return Ok(());
-        }
-    };
+    let Some(binary) = agent_program("the agent", binary)? else { return Ok(()) };
     for (index, alg) in algs.iter().filter(|alg| *alg != anole_sim::plan::NATIVE).enumerate() {
         let mut times = measure(alg, &binary, folder, index)?;
         times.sort_by(f64::total_cmp);

@@ -7,7 +7,8 @@ mod kernel;
 mod round_trip;
 mod simulator;
 
-use crate::options::usage;
+use crate::emulate::agent::find;
+use crate::options::{UsageError, usage};
 use crate::output;
 use anole_inference::{Backend, BackendSettings, Loader, Serving};
 use anole_policies::file::{Origin, Tensor};
@@ -75,6 +76,17 @@ fn print(json: bool, figure: &impl Serialize, text: impl FnOnce() -> String) -> 
 /// Says on standard error what is left out, and why.
 fn leave_out(what: &str, why: impl std::fmt::Display) {
     eprintln!("anole-eval: {what} is left out: {why}");
+}
+
+/// The agent's program. Without it `what` is left out, unless it was named.
+fn agent_program(what: &str, named: Option<&Path>) -> Result<Option<PathBuf>> {
+    match find(named) {
+        Err(error) if named.is_none() && error.is::<UsageError>() => {
+            leave_out(what, error);
+            Ok(None)
+        }
+        found => found.map(Some),
+    }
 }
 
 /// Runs the subcommand.

@@ -7,9 +7,9 @@
 mod case;
 
 use crate::emulate::{self, AgentArgs, DatapathKind};
-use crate::options::{PolicyArgs, usage};
+use crate::options::usage;
 use crate::output;
-use anole_inference::Loader;
+use anole_inference::{BackendSettings, Loader, Serving};
 use anole_model::{Dur, Time};
 use anole_policies::Policies;
 use anole_sim::AgentScript;
@@ -18,7 +18,7 @@ use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::{Result, bail};
 use case::{CASES, Case, Verdict};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The seed of every run.
@@ -39,8 +39,6 @@ pub struct Args {
     /// The agent's program; otherwise $ANOLE_CCP, or anole-ccp beside this program
     #[arg(long, value_name = "FILE")]
     agent_binary: Option<PathBuf>,
-    #[command(flatten)]
-    policies: PolicyArgs,
     /// Print one JSON object per carrier and case, one per line
     #[arg(long)]
     json: bool,
@@ -96,6 +94,11 @@ impl Carrier {
         if self == Carrier::InProcess { "in-process" } else { "agent" }
     }
 
+    /// Whether an agent's program runs.
+    fn takes_agent(self) -> bool {
+        matches!(self, Carrier::Quic | Carrier::UserTcp | Carrier::Kernel)
+    }
+
     /// The kernel says nothing of single flows.
     fn tells_who_governs(self) -> bool {
         self != Carrier::Kernel
@@ -106,7 +109,9 @@ impl Carrier {
 pub fn main(args: Args) -> Result<()> {
     let cases = chosen(&args.case)?;
     let carriers = if args.carrier.is_empty() { Carrier::ALL.to_vec() } else { args.carrier.clone() };
-    let loader = args.policies.loader()?;
+    check_agent(args.agent_binary.as_deref(), "--carrier", &carriers)?;
+    // No case runs a trained policy.
+    let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
     let mut runs: Vec<(Carrier, &Case, Scenario)> = Vec::new();
     for &carrier in &carriers {
         for case in cases.iter().filter(|case| case.runs_on(carrier)) {
@@ -144,6 +149,16 @@ pub fn main(args: Args) -> Result<()> {
     match verdicts.iter().filter(|verdict| !verdict.faults.is_empty()).count() {
         0 => Ok(()),
         wrong => bail!("{wrong} of {} runs show something that is wrong on any host", verdicts.len()),
+    }
+}
+
+/// Refuses an agent's program that none of these carriers, named with `flag`, starts.
+pub fn check_agent(binary: Option<&Path>, flag: &str, carriers: &[Carrier]) -> Result<()> {
+    match binary {
+        Some(_) if !carriers.iter().any(|carrier| carrier.takes_agent()) => Err(usage(format!(
+            "--agent-binary is for {flag} quic, usertcp and kernel; name one, or leave it out"
+        ))),
+        _ => Ok(()),
     }
 }
 

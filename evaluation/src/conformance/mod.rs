@@ -2,17 +2,18 @@
 
 mod case;
 
-use crate::carriers::Carrier;
+use crate::carriers::{Carrier, check_agent};
 use crate::emulate::{self, AgentArgs, DatapathKind};
-use crate::options::{PolicyArgs, usage};
+use crate::options::{PolicyArgs, check_answers, check_backend, usage};
 use crate::{output, pool};
 use anole_algorithms::BuildError;
 use anole_inference::Loader;
 use anole_model::Dur;
-use anole_policies::Policies;
+use anole_policies::{Policies, Shipped};
 use anole_sim::AgentScript;
 use anole_sim::plan::{Choice, FlowPlanError, plan};
 use anole_sim::result::RunResult;
+use anole_sim::scenario::Scenario;
 use anyhow::{Result, bail};
 use case::{Case, Verdict, cases};
 use std::num::NonZeroUsize;
@@ -51,11 +52,14 @@ pub struct Args {
 pub fn main(args: Args) -> Result<()> {
     let cases = chosen(&args.case)?;
     let loader = args.policies.loader()?;
+    check_agent(args.agent_binary.as_deref(), "--datapath", &[args.datapath])?;
     let algs = algorithms(&args.alg, &cases[0], &loader)?;
+    check_backend(&loader, "an algorithm that does with --alg")?;
     let verdicts = match args.datapath.datapath() {
         None => simulated(&cases, &algs, &loader, pool::workers(args.jobs))?,
         Some(datapath) => real(&cases, &algs, &loader, datapath, &args)?,
     };
+    check_answers(&loader)?;
     if args.json {
         for verdict in &verdicts {
             output::print_line(&serde_json::to_string(verdict)?)?;
@@ -79,26 +83,32 @@ fn chosen(names: &[String]) -> Result<Vec<Case>> {
     Ok(all.into_iter().filter(|case| names.is_empty() || names.contains(&case.name)).collect())
 }
 
-/// The algorithms to run. Of all, those whose policy is not shipped are left out.
+/// The algorithms to run, each of which can. Of all, those whose policy is not shipped are left out, whatever the backend has.
 fn algorithms(asked: &[String], case: &Case, loader: &Arc<Loader>) -> Result<Vec<String>> {
-    let policies: Arc<dyn Policies> = loader.clone();
     let scenario = case.scenario()?;
-    let mut algs = Vec::new();
-    // What is no congestion control bears nothing.
-    let controls = anole_algorithms::all().iter().filter(|spec| spec.kind != "fixed");
-    let all = controls.map(|spec| spec.name.to_string());
-    for alg in if asked.is_empty() { all.collect() } else { asked.to_vec() } {
-        match plan(&scenario, &choice(&alg), &policies, SEED) {
-            Ok(_) => algs.push(alg),
-            Err(error) if asked.is_empty() && lacks_policy(&error) => {}
-            Err(error) => return Err(usage(error)),
-        }
+    let algs = if asked.is_empty() { shipped(&scenario) } else { asked.to_vec() };
+    let policies: Arc<dyn Policies> = loader.clone();
+    for alg in &algs {
+        plan(&scenario, &choice(alg), &policies, SEED).map_err(usage)?;
     }
     Ok(algs)
 }
 
-fn lacks_policy(error: &FlowPlanError) -> bool {
-    matches!(error, FlowPlanError::Build { reason: BuildError::Policy(_), .. })
+/// All that need no policy from outside; tells of the others.
+fn shipped(scenario: &Scenario) -> Vec<String> {
+    let policies: Arc<dyn Policies> = Arc::new(Shipped);
+    let lacks_policy = |alg: &String| {
+        let planned = plan(scenario, &choice(alg), &policies, SEED);
+        matches!(planned, Err(FlowPlanError::Build { reason: BuildError::Policy(_), .. }))
+    };
+    // What is no congestion control bears nothing.
+    let controls = anole_algorithms::all().iter().filter(|spec| spec.kind != "fixed");
+    let (without, algs): (Vec<String>, _) =
+        controls.map(|spec| spec.name.to_string()).partition(lacks_policy);
+    if !without.is_empty() {
+        eprintln!("anole-eval: left out, since no policy of theirs is shipped: {}", without.join(", "));
+    }
+    algs
 }
 
 fn choice(alg: &str) -> Choice {

@@ -174,7 +174,7 @@ pub fn main(args: Args) -> Result<()> {
         // Every mistake is told before the first run begins.
         check(&scenario, choice, carrier, &loader, *seed, &args.agent)?;
     }
-    check_backend(&loader)?;
+    check_backend(&loader, "one with --policy")?;
     let bar = progress_bar(scenario.duration * runs.len() as u64);
     let mut results: Vec<RunResult> = Vec::new();
     for (choice, seed) in &runs {

@@ -24,7 +24,7 @@ mod testbed;
 
 use crate::emulate::host::ProcessorTime;
 use crate::emulate::{self, DatapathKind, EmulatorKind};
-use crate::options::usage;
+use crate::options::{check_answers, usage};
 use crate::output;
 use crate::pool;
 use anole_inference::{BackendSettings, Loader, Serving};
@@ -32,7 +32,7 @@ use anole_model::Dur;
 use anole_model::names::{did_you_mean, nearest};
 use anole_policies::is_file;
 use anole_sim::plan::Choice;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use cells::Cells;
 use experiment::Experiment;
 use outcome::{Contender, Figure, Results};
@@ -177,9 +177,7 @@ pub fn main(mut args: Args) -> Result<()> {
         let partial = format!("{}-partial.csv", experiment.id);
         let mut save = |so_far: &Results| write(folder, &partial, &Table::of_flows(so_far, args.quick).csv());
         let (results, repeated) = runner.run(experiment, &tested, &mut save)?;
-        if let Some(failure) = loader.failure() {
-            bail!("a policy could not be run: {failure}");
-        }
+        check_answers(&loader)?;
         if let Some(testbed) = &args.testbed {
             runner.write_testbed(testbed, experiment, &results)?;
         }

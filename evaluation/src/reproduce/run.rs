@@ -209,6 +209,13 @@ impl Runner {
             let id = &experiment.id;
             return Err(usage(format!("--only {none}: {id} has cells 1 to {}", cells.len())));
         }
+        let seeds = self.seeds(experiment);
+        if let Some(none) = picks.iter().find(|pick| !(1..=seeds).contains(&pick.seed)) {
+            let id = &experiment.id;
+            return Err(usage(format!(
+                "--only {none}: {id} has seeds 1 to {seeds}; for more, give --seeds N"
+            )));
+        }
         let job = |number: usize| {
             let pick: &Pick = &picks[number];
             self.one(experiment, &cells[pick.cell - 1], pick.seed)
@@ -405,7 +412,7 @@ pub fn progress_bar(runs: u64) -> ProgressBar {
 pub struct Pick {
     /// Which cell.
     pub cell: usize,
-    /// Its seed.
+    /// Its seed, from 1; the random suite draws a link and another seed by it.
     pub seed: u64,
 }
 

@@ -2,7 +2,7 @@
 
 mod summary;
 
-use crate::options::usage;
+use crate::options::{check_answers, usage};
 use crate::output::{self, VERSION};
 use crate::pool;
 use anole_algorithms::Slots;
@@ -13,7 +13,7 @@ use anole_sim::plan::{Choice, FlowPlan, plan};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anole_sim::suite::{LinkOutcome, Purpose, Ranges, figures};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -115,9 +115,7 @@ pub fn main(args: Args) -> Result<()> {
         }
         if args.json { output::print_line(&output::to_json(&result)?) } else { Ok(()) }
     })?;
-    if let Some(failure) = loader.failure() {
-        bail!("a policy could not be run: {failure}");
-    }
+    check_answers(&loader)?;
     let labels = contestants.into_iter().map(|contestant| contestant.label);
     let all: Vec<(String, Vec<LinkOutcome>)> = labels.zip(outcomes).collect();
     if args.summary {

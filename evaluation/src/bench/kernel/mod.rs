@@ -6,9 +6,8 @@ mod ack;
 mod lab;
 mod load;
 
-use super::{leave_out, print};
+use super::{agent_program, leave_out, print};
 use crate::emulate::agent;
-use crate::options::UsageError;
 use anole_emulator::{EmulatorError, Namespace};
 use anyhow::Result;
 use serde::Serialize;
@@ -88,12 +87,8 @@ pub fn run(agent_binary: Option<&Path>, quick: bool, json: bool) -> Result<()> {
     }
     let length = Length::new(quick);
     ack::run(length, json)?;
-    match agent::find(agent_binary) {
-        Ok(binary) => load::run(&binary, length, json),
-        Err(error) if agent_binary.is_none() && error.is::<UsageError>() => {
-            leave_out("the kernel's datapath under an agent", error);
-            Ok(())
-        }
-        Err(error) => Err(error),
+    match agent_program("the kernel's datapath under an agent", agent_binary)? {
+        Some(binary) => load::run(&binary, length, json),
+        None => Ok(()),
     }
 }

@@ -66,16 +66,18 @@ impl Site {
             escape(&self.flags)
         );
         body += "<h2>Cells</h2>\n<p class=\"small\">Means over runs. Delay is one-way, of packets: mean and percentiles. Regret is the \
-                 power given away against the best contender of the setting; ● marks the Pareto front of delay and utilisation.</p>\n";
+                 power given away against the best contender of the setting; ● marks the Pareto front of delay and utilisation. The \
+                 numbers lead to the runs: each is the SEED that the command takes for that run.</p>\n";
         let after = |row: &Row| {
             let place = row.number - 1;
             let (cell, runs) = (&results.0[place].cell, &results.0[place].runs);
             let names = files.get(place).map_or(&[][..], Vec::as_slice);
-            let link = |(name, run): (&String, &anole_sim::result::RunResult)| {
+            // The seed that a command takes: of the random suite's runs, each has another one of its own.
+            let link = |(seed, (name, run)): (u64, (&String, &anole_sim::result::RunResult))| {
                 let disturbed = if run.disturbed.is_some() { "*" } else { "" };
-                format!("<a href=\"{FOLDER}/{}\">{}</a>{disturbed}", escape(name), run.seed)
+                format!("<a href=\"{FOLDER}/{}\">{seed}</a>{disturbed}", escape(name))
             };
-            let links: Vec<String> = names.iter().zip(runs).map(link).collect();
+            let links: Vec<String> = (1..).zip(names.iter().zip(runs)).map(link).collect();
             let command = escape(&self.command(&argument, row.number, cell));
             format!(
                 "<td>{} <details><summary>command</summary><pre>{command}</pre></details></td>",
