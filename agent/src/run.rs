@@ -118,8 +118,15 @@ pub fn run(options: Options) -> Result<(), Failure> {
     };
     let backend = settings.backend.unwrap_or_default();
     let loader = Loader::new(settings, Serving::Threaded).map_err(|error| Failure::Usage(error.into()))?;
-    let plan = Plan::new(anole_algorithms::all(), wish.clone(), Arc::new(loader))
-        .map_err(|error| Failure::Usage(error.into()))?;
+    let plan = || Plan::new(anole_algorithms::all(), wish.clone(), Arc::new(loader));
+    // A server is connected to, and a file of models read again, after privileges are dropped.
+    let plan = match place {
+        Place::Bpf(..) | Place::Switch(_) => {
+            anole_bpf::with_privileges_kept(plan).context("privileges").map_err(Failure::Run)?
+        }
+        Place::Unix(_) | Place::Netlink => plan(),
+    };
+    let plan = plan.map_err(|error| Failure::Usage(error.into()))?;
     let begin = |place: &str, told: Told| {
         tracing::info!(
             version = anole_cli::VERSION,
