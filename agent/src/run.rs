@@ -154,8 +154,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
             serve_until(transport, Some(&control), plan, records, stop)
         }
         Place::Netlink => {
-            let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
             let control = host_control(Netlink::NAME)?;
+            let transport = Netlink::open(control.is_some()).map_err(|error| Failure::Usage(error.into()))?;
             let records = begin(Netlink::NAME, nobody)?;
             netlink::warn_without_module();
             serve_until(transport, control.as_ref(), plan, records, stop)
