@@ -140,7 +140,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             seed = wish.seed,
             "agent starts"
         );
-        // After the socket, so that an agent that is refused leaves the file of the running one alone.
+        // After the socket, so that an agent that is refused leaves the files of the running one alone.
         open_records(&options.stats, &options.antelope_log, &options.antelope_prior, told)
     };
     let nobody: Told = Box::new(|_, _| ());
@@ -184,6 +184,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             wanted.log(wish.policy.as_deref());
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
             let shared = answering(control.as_ref())?;
+            let records = begun(records)?;
             let records = Followed::new(plan, wanted, shared, records).serve(&mut kernel, &stop);
             ended(&records)
         }
@@ -214,7 +215,7 @@ pub fn control_path(ipc: Option<IpcKind>, socket: Option<PathBuf>) -> PathBuf {
     }
 }
 
-/// The files of `--stats`, `--antelope-log` and `--antelope-prior`.
+/// The files of `--stats`, `--antelope-log` and `--antelope-prior`, with what is in them.
 fn open_records(
     stats: &Option<PathBuf>,
     log: &Option<PathBuf>,
@@ -223,13 +224,19 @@ fn open_records(
 ) -> Result<Records, Failure> {
     let lines = |flag: &'static str, path: &Option<PathBuf>| match path {
         None => Ok(Lines::default()),
-        Some(path) => Lines::create(flag, path)
+        Some(path) => Lines::open(flag, path)
             .with_context(|| format!("{flag} {}: cannot create it", path.display()))
             .map_err(Failure::Usage),
     };
-    // First, for what lies there is kept, and locked: no other flag empties it.
+    // First, for what lies there is kept, and locked: no other flag has it.
     let priors = Priors::open(prior.as_deref(), told).map_err(Failure::Usage)?;
     Ok(Records { flows: lines("--stats", stats)?, units: lines("--antelope-log", log)?, priors })
+}
+
+/// The agent serves from now on: the files that are replaced are empty.
+fn begun(mut records: Records) -> Result<Records, Failure> {
+    records.begin().map_err(Failure::Run)?;
+    Ok(records)
 }
 
 /// True from the first signal on; a second one ends the agent at once. Before anybody can see that the agent runs.
@@ -255,7 +262,7 @@ pub fn serve_until<T: Transport>(
 ) -> Result<(), Failure> {
     let running = Arc::new(AtomicBool::new(true));
     let (clock, shared) = (AgentClock::start(), answering(control)?);
-    let records = Rc::new(RefCell::new(records));
+    let records = Rc::new(RefCell::new(begun(records)?));
     let programs = plan.programs();
     let endpoint = Endpoint::new(transport, &programs, clock, shared.clone(), stop, Arc::clone(&running));
     let adapter = Adapter::new(plan, clock, shared.clone(), Rc::clone(&records));

@@ -143,8 +143,8 @@ impl Agent {
             Arc::new(anole_algorithms::learned::Shipped),
         )
         .unwrap();
-        let (flows, stopped) = (Lines::create("--stats", &stats).unwrap(), Arc::clone(&stop));
-        let units = Lines::create("--antelope-log", &stats.with_extension("units")).unwrap();
+        let (flows, stopped) = (Lines::open("--stats", &stats).unwrap(), Arc::clone(&stop));
+        let units = Lines::open("--antelope-log", &stats.with_extension("units")).unwrap();
         let priors = Priors::open(Some(&stats.with_extension("prior")), Box::new(|_, _| ())).unwrap();
         let records = Records { flows, units, priors };
         let control = ControlSocket::beside(transport.place()).unwrap();
