@@ -176,7 +176,11 @@ pub fn run(options: Options) -> Result<(), Failure> {
             let mut kernel = wanted.open().map_err(usage)?;
             let beginnings = kernel.beginnings().map_err(usage)?;
             let told: Told = Box::new(move |peer, arm| {
-                if let Err(error) = beginnings.set(peer, arm) {
+                let told = match arm {
+                    Some(arm) => beginnings.set(peer, arm),
+                    None => beginnings.remove(peer),
+                };
+                if let Err(error) = told {
                     tracing::warn!(%error, "new connections do not begin with what is known of their peers");
                 }
             });
