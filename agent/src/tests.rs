@@ -321,6 +321,18 @@ fn what_an_application_prefers_outlives_its_flow_s_next_announcement() {
 }
 
 #[test]
+fn what_means_nothing_to_a_flow_s_algorithm_is_refused() {
+    let agent = Agent::start(specs());
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let flow = host.open("silent");
+    assert!(host.drive(Duration::from_secs(2), |host| host.governed(flow)));
+    let refused = control::prefer(&control_of(&agent.socket), flow.0, Preference::La1, None);
+    let Err(Failure::Run(error)) = refused else { panic!("{refused:?}") };
+    assert!(error.to_string().ends_with("is run by silent, to which a preference means nothing"), "{error}");
+    agent.stop();
+}
+
+#[test]
 fn a_message_that_is_refused_leaves_those_behind_it() {
     let agent = Agent::start(specs());
     let mut host = MiniHost::new(&agent.socket, 1);
