@@ -30,6 +30,8 @@ use std::sync::atomic::AtomicBool;
 const DEFAULT_ALGORITHM: &str = "anole";
 /// The seed when none is given: any fixed number makes two runs equal.
 const DEFAULT_SEED: u64 = 1;
+/// Why a socket is refused.
+const UNIX_SOCKET: &str = "--socket goes with --ipc unix only";
 /// Exit code when a second signal ends the agent at once.
 const HURRIED_EXIT: i32 = 1;
 
@@ -63,7 +65,7 @@ impl Place {
             (Some(SwitchKind::Linux), ..) => Place::Switch(options.cgroup.clone()),
             (None, IpcKind::Unix, path) => Place::Unix(path.clone().unwrap_or_else(default_socket)),
             (None, IpcKind::Netlink | IpcKind::Bpf, Some(_)) => {
-                return Err(anyhow!("--socket goes with --ipc unix only"));
+                return Err(anyhow!(UNIX_SOCKET));
             }
             (None, IpcKind::Netlink, None) => Place::Netlink,
             (None, IpcKind::Bpf, None) => {
@@ -211,11 +213,12 @@ pub fn host_control(ipc: &str) -> Result<Option<ControlSocket>, Failure> {
 }
 
 /// Where the agent with these settings is asked.
-pub fn control_path(ipc: Option<IpcKind>, socket: Option<PathBuf>) -> PathBuf {
-    match ipc.unwrap_or(IpcKind::Unix) {
-        IpcKind::Unix => socket_path::control_of(&socket.unwrap_or_else(default_socket)),
-        IpcKind::Netlink => socket_path::host_control(Netlink::NAME),
-        IpcKind::Bpf => socket_path::host_control(Bpf::NAME),
+pub fn control_path(ipc: Option<IpcKind>, socket: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    match (ipc.unwrap_or(IpcKind::Unix), socket) {
+        (IpcKind::Unix, socket) => Ok(socket_path::control_of(&socket.unwrap_or_else(default_socket))),
+        (IpcKind::Netlink, None) => Ok(socket_path::host_control(Netlink::NAME)),
+        (IpcKind::Bpf, None) => Ok(socket_path::host_control(Bpf::NAME)),
+        (IpcKind::Netlink | IpcKind::Bpf, Some(_)) => Err(Failure::Usage(anyhow!(UNIX_SOCKET))),
     }
 }
 

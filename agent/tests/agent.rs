@@ -565,6 +565,8 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
         (alone(&["--config", misnamed, "--socket", socket]), "misnamed.toml: --alg: unknown algorithm"),
         (alone(&["--config", "/no/such/config"]), "--config /no/such/config"),
         (alone(&["check", "/no/such/file.ccp"]), "/no/such/file.ccp"),
+        (alone(&["status", "--ipc", "bpf", "--socket", socket]), "--socket goes with --ipc unix only"),
+        (alone(&["prefer", "1", "la-1", "--ipc", "netlink", "--socket", socket]), "--socket goes with"),
     ];
     for (arguments, expected) in cases {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
