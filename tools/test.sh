@@ -29,6 +29,7 @@ declare -A beside=() beside_began=()
 begin_beside() { # NAME COMMAND...: runs it in a process group of its own; end_beside waits for it and shows its output
     local name=$1
     shift
+    rm -f "$out/$name.end"
     set -m
     (
         "$@"
@@ -130,7 +131,8 @@ for target in install uninstall; do
     env -i PATH=/usr/bin:/bin make -s $target BUILT=target/debug DESTDIR="$out/installed"
     find "$out/installed" -type f >"$out/installed.$target"
 done
-grep -q '/share/man/man1/anole-quic-send.1$' "$out/installed.install" && [ ! -s "$out/installed.uninstall" ]
+grep -q '/share/man/man1/anole-quic-send.1$' "$out/installed.install"
+[ ! -s "$out/installed.uninstall" ]
 oracle test --locked --no-run
 
 step "policy server: with each LibTorch, under sanitizers"

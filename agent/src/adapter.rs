@@ -138,8 +138,11 @@ impl AgentFlow {
         // What was told since its beginning holds also where its datapath announces it again.
         let preference = context.shared.preference(self.key).unwrap_or(preference);
         self.preference = preference;
+        let (shared, key) = (self.context.shared.clone(), self.key);
         self.answer(|session| {
-            session.prefer(preference);
+            if !session.prefer(preference) {
+                shared.prefers_nothing(key);
+            }
             session.start(now)
         });
     }

@@ -102,6 +102,8 @@ struct Row {
     create: CreateMessage,
     since: Time,
     failed: bool,
+    /// A preference means nothing to its algorithm.
+    prefers_nothing: bool,
     reports: u64,
     heard: Time,
     columns: Option<Columns>,
@@ -123,6 +125,7 @@ impl FlowTable {
             create,
             since: now,
             failed: false,
+            prefers_nothing: false,
             reports: 0,
             heard: now,
             columns: None,
@@ -166,6 +169,18 @@ impl FlowTable {
         if let Some(row) = self.0.get_mut(&key) {
             row.failed = true;
         }
+    }
+
+    /// A preference means nothing to a flow's algorithm.
+    pub fn prefers_nothing(&mut self, key: FlowKey) {
+        if let Some(row) = self.0.get_mut(&key) {
+            row.prefers_nothing = true;
+        }
+    }
+
+    /// The algorithm of a flow to which a preference means nothing.
+    pub fn preferring_nothing(&self, key: FlowKey) -> Option<&'static str> {
+        self.0.get(&key).filter(|row| row.prefers_nothing).map(|row| row.algorithm)
     }
 
     /// A flow is over.

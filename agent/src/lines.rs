@@ -1,6 +1,7 @@
 //! Files of JSON lines: whole ones, whatever happens.
 
 use crate::own_file::{self, OwnFileError};
+use anyhow::Context;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -21,14 +22,19 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Replaces the contents of the file at `path`, which `flag` names.
-    pub fn create(flag: &'static str, path: &Path) -> Result<Lines, OwnFileError> {
+    /// Opens or makes the file at `path`, which `flag` names, and leaves what is in it.
+    pub fn open(flag: &'static str, path: &Path) -> Result<Lines, OwnFileError> {
         let file = own_file::open_alone(path, 0o644)?;
-        // A device has no length.
-        if file.metadata()?.is_file() {
-            file.set_len(0)?;
-        }
         Ok(Lines { file: Some((path.to_path_buf(), file)), flag, ..Lines::default() })
+    }
+
+    /// Empties it, before the first line.
+    pub fn begin(&mut self) -> anyhow::Result<()> {
+        let Some((path, file)) = &self.file else { return Ok(()) };
+        // A device has no length.
+        let emptied =
+            file.metadata().and_then(|found| if found.is_file() { file.set_len(0) } else { Ok(()) });
+        emptied.with_context(|| format!("{} {}: cannot empty it", self.flag, path.display()))
     }
 
     /// Writes a line. After an error the file keeps its whole lines and gets no more.
@@ -81,7 +87,7 @@ mod tests {
     fn a_line_per_flow() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stats");
-        let mut stats = Lines::create("--stats", &path).unwrap();
+        let mut stats = Lines::open("--stats", &path).unwrap();
         stats.write(&line());
         stats.write(&line());
         let text = std::fs::read_to_string(&path).unwrap();
@@ -97,7 +103,7 @@ mod tests {
         let (precious, path) = (directory.path().join("precious"), directory.path().join("stats"));
         std::fs::write(&precious, "precious").unwrap();
         let refused = || {
-            let error = Lines::create("--stats", &path).unwrap_err();
+            let error = Lines::open("--stats", &path).unwrap_err();
             assert!(matches!(error, OwnFileError::Foreign), "{error}");
             assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
             std::fs::remove_file(&path).unwrap();
@@ -110,7 +116,9 @@ mod tests {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         refused();
         std::fs::write(&path, "of an earlier run, and longer").unwrap();
-        Lines::create("--stats", &path).unwrap();
+        let mut stats = Lines::open("--stats", &path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 29);
+        stats.begin().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
     }
 
@@ -118,18 +126,18 @@ mod tests {
     fn a_file_has_one_writer() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stats");
-        let mut stats = Lines::create("--stats", &path).unwrap();
+        let mut stats = Lines::open("--stats", &path).unwrap();
         stats.write(&line());
-        let error = Lines::create("--antelope-log", &path).unwrap_err();
+        let error = Lines::open("--antelope-log", &path).unwrap_err();
         assert!(error.to_string().contains("another flag, writes it"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1);
         drop(stats);
-        Lines::create("--stats", &path).unwrap();
+        Lines::open("--stats", &path).unwrap();
     }
 
     #[test]
     fn a_full_disk_is_told_once_and_ends_nothing() {
-        let mut stats = Lines::create("--stats", Path::new("/dev/full")).unwrap();
+        let mut stats = Lines::open("--stats", Path::new("/dev/full")).unwrap();
         stats.write(&line());
         stats.write(&line());
         assert!(stats.error().unwrap().contains("/dev/full"));

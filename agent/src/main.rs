@@ -69,10 +69,10 @@ fn start(cli: Cli) -> Result<(), Failure> {
             show::status(&ipc::socket_path::host_control(switch::NAME), json)
         }
         Some(Command::Status { switch: None, ipc, socket, json }) => {
-            show::status(&run::control_path(ipc, socket), json)
+            show::status(&run::control_path(ipc, socket)?, json)
         }
         Some(Command::Prefer { flow, preference, datapath, ipc, socket }) => {
-            control::prefer(&run::control_path(ipc, socket), flow, preference, datapath.as_deref())
+            control::prefer(&run::control_path(ipc, socket)?, flow, preference, datapath.as_deref())
         }
         None => {
             let file = cli.config.as_deref().map_or(Ok(Options::default()), run::read_config)?;

@@ -17,10 +17,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What an ended flow leaves of the counts before it (the paper's α; it gives no value).
 const KEEPS: f64 = 0.9;
@@ -29,6 +29,8 @@ const MOST_PREFIXES: usize = 65_536;
 const LEFT_PREFIXES: usize = 49_152;
 /// Counts older than this are those of another network, s.
 const OLDEST_S: u64 = 30 * 24 * 3600;
+/// How often they are looked for: among all, and no flow begins meanwhile.
+const SWEEP: Duration = Duration::from_secs(3600);
 /// Ended flows that may wait for the disk.
 const WAITING: usize = 1024;
 /// Memory that the database may take for its pages.
@@ -51,12 +53,12 @@ struct Open {
     writer: Option<JoinHandle<()>>,
 }
 
-/// Hears of the law for a prefix, on any thread.
-pub type Told = Box<dyn Fn(Ipv4Addr, usize) + Send>;
+/// Hears of the law for a prefix, or that there is none any more, on any thread.
+pub type Told = Box<dyn Fn(Ipv4Addr, Option<usize>) + Send>;
 
 impl Priors {
     /// Opens or makes the file at `path`; counts for as long as the agent runs, without one. `told` hears of every
-    /// prefix that is known, and then of each when its counts change.
+    /// prefix that is known, and then of each when its counts change or are forgotten.
     pub fn open(path: Option<&Path>, told: Told) -> Result<Priors> {
         let open = |path: &Path| {
             guarded(|| Store::open(path)).with_context(|| {
@@ -147,6 +149,14 @@ impl Counts {
         }
         changed
     }
+
+    /// Forgets the prefixes whose counts are too old; which those were.
+    fn forget_old(&mut self, now_s: u64) -> BTreeSet<u32> {
+        self.0
+            .extract_if(|_, (at, _)| now_s.saturating_sub(*at) > OLDEST_S)
+            .map(|(prefix, _)| prefix)
+            .collect()
+    }
 }
 
 /// redb says by a panic that a page is damaged.
@@ -204,11 +214,23 @@ struct Writer {
 impl Writer {
     /// Counts and writes what comes, all that waits at once, until there is nobody to tell anything.
     fn run(mut self, waiting: &Receiver<(u32, usize)>) {
-        let known = locked(&self.counts).0.keys().copied().collect();
-        self.tell(known);
-        while let Ok(first) = waiting.recv() {
-            let ended: Vec<(u32, usize)> = std::iter::once(first).chain(waiting.try_iter()).collect();
-            let changed = locked(&self.counts).add(&ended, now_s(), MOST_PREFIXES, LEFT_PREFIXES);
+        let mut changed = locked(&self.counts).forget_old(now_s());
+        self.keep(&changed);
+        changed.extend(locked(&self.counts).0.keys());
+        self.tell(changed);
+        let mut swept = Instant::now();
+        loop {
+            let first = match waiting.recv_timeout(SWEEP) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            let ended: Vec<(u32, usize)> = first.into_iter().chain(waiting.try_iter()).collect();
+            let mut changed = locked(&self.counts).add(&ended, now_s(), MOST_PREFIXES, LEFT_PREFIXES);
+            if swept.elapsed() >= SWEEP {
+                changed.extend(locked(&self.counts).forget_old(now_s()));
+                swept = Instant::now();
+            }
             self.keep(&changed);
             self.tell(changed);
         }
@@ -216,7 +238,7 @@ impl Writer {
     }
 
     fn keep(&mut self, changed: &BTreeSet<u32>) {
-        let Some(store) = &self.store else { return };
+        let Some(store) = self.store.as_ref().filter(|_| !changed.is_empty()) else { return };
         let counts = locked(&self.counts);
         let rows: Vec<_> = changed.iter().map(|prefix| (*prefix, counts.0.get(prefix).copied())).collect();
         drop(counts);
@@ -243,9 +265,7 @@ impl Writer {
         for prefix in prefixes {
             let peer = Ipv4Addr::from_bits(prefix << 8);
             let first = locked(&self.counts).first(peer, now_s());
-            if let Some(arm) = first {
-                (self.told)(peer, arm);
-            }
+            (self.told)(peer, first);
         }
     }
 }
@@ -277,9 +297,36 @@ mod tests {
             let after = told.recv().unwrap();
             (before, after)
         };
-        let heard = (Ipv4Addr::new(192, 0, 2, 0), 4);
+        let heard = (Ipv4Addr::new(192, 0, 2, 0), Some(4));
         assert_eq!(listen(0), (vec![], heard));
         assert_eq!(listen(1), (vec![heard], heard));
+    }
+
+    #[test]
+    fn who_listens_hears_of_what_is_forgotten() {
+        let row = |at| (at, [1.0; ARMS.len()]);
+        let (old, evicted) = (prefix(STRANGER), 7);
+        // As many as are kept, one of them the oldest, and one beyond its time.
+        let mut counts: HashMap<u32, Row> = (0..MOST_PREFIXES as u32).map(|n| (n, row(now_s()))).collect();
+        counts.insert(evicted, row(now_s() - 60));
+        counts.insert(old, row(now_s() - OLDEST_S - 60));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        let (ended, waiting) = sync_channel(1);
+        let counts = Arc::new(Mutex::new(Counts(counts)));
+        let told_of = move |peer, arm| heard.lock().unwrap().push((prefix(peer), arm));
+        let writer = Writer { counts: Arc::clone(&counts), store: None, told: Box::new(told_of) };
+        ended.send((prefix(PEER), 4)).unwrap();
+        drop(ended);
+        writer.run(&waiting);
+        let told = told.lock().unwrap();
+        let of = |prefix: u32| {
+            told.iter().filter(|(of, _)| *of == prefix).map(|(_, arm)| *arm).collect::<Vec<_>>()
+        };
+        let last = Some(ARMS.len() - 1);
+        assert_eq!((of(old), of(evicted), of(prefix(PEER))), (vec![None], vec![last, None], vec![Some(4)]));
+        let counts = locked(&counts);
+        assert!(!counts.0.contains_key(&old) && counts.0.len() == LEFT_PREFIXES);
     }
 
     #[test]

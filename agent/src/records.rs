@@ -47,6 +47,12 @@ struct Unit<'a> {
 }
 
 impl Records {
+    /// Empties the files that are replaced; nothing was told yet.
+    pub fn begin(&mut self) -> anyhow::Result<()> {
+        self.flows.begin()?;
+        self.units.begin()
+    }
+
     /// A flow is over.
     pub fn flow(&mut self, line: &FlowLine) {
         self.flows.write(line);

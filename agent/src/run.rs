@@ -30,6 +30,8 @@ use std::sync::atomic::AtomicBool;
 const DEFAULT_ALGORITHM: &str = "anole";
 /// The seed when none is given: any fixed number makes two runs equal.
 const DEFAULT_SEED: u64 = 1;
+/// Why a socket is refused.
+const UNIX_SOCKET: &str = "--socket goes with --ipc unix only";
 /// Exit code when a second signal ends the agent at once.
 const HURRIED_EXIT: i32 = 1;
 
@@ -63,7 +65,7 @@ impl Place {
             (Some(SwitchKind::Linux), ..) => Place::Switch(options.cgroup.clone()),
             (None, IpcKind::Unix, path) => Place::Unix(path.clone().unwrap_or_else(default_socket)),
             (None, IpcKind::Netlink | IpcKind::Bpf, Some(_)) => {
-                return Err(anyhow!("--socket goes with --ipc unix only"));
+                return Err(anyhow!(UNIX_SOCKET));
             }
             (None, IpcKind::Netlink, None) => Place::Netlink,
             (None, IpcKind::Bpf, None) => {
@@ -118,8 +120,15 @@ pub fn run(options: Options) -> Result<(), Failure> {
     };
     let backend = settings.backend.unwrap_or_default();
     let loader = Loader::new(settings, Serving::Threaded).map_err(|error| Failure::Usage(error.into()))?;
-    let plan = Plan::new(anole_algorithms::all(), wish.clone(), Arc::new(loader))
-        .map_err(|error| Failure::Usage(error.into()))?;
+    let plan = || Plan::new(anole_algorithms::all(), wish.clone(), Arc::new(loader));
+    // A server is connected to, and a file of models read again, after privileges are dropped.
+    let plan = match place {
+        Place::Bpf(..) | Place::Switch(_) => {
+            anole_bpf::with_privileges_kept(plan).context("privileges").map_err(Failure::Run)?
+        }
+        Place::Unix(_) | Place::Netlink => plan(),
+    };
+    let plan = plan.map_err(|error| Failure::Usage(error.into()))?;
     let begin = |place: &str, told: Told| {
         tracing::info!(
             version = anole_cli::VERSION,
@@ -133,7 +142,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             seed = wish.seed,
             "agent starts"
         );
-        // After the socket, so that an agent that is refused leaves the file of the running one alone.
+        // After the socket, so that an agent that is refused leaves the files of the running one alone.
         open_records(&options.stats, &options.antelope_log, &options.antelope_prior, told)
     };
     let nobody: Told = Box::new(|_, _| ());
@@ -147,8 +156,8 @@ pub fn run(options: Options) -> Result<(), Failure> {
             serve_until(transport, Some(&control), plan, records, stop)
         }
         Place::Netlink => {
-            let transport = Netlink::open().map_err(|error| Failure::Usage(error.into()))?;
             let control = host_control(Netlink::NAME)?;
+            let transport = Netlink::open(control.is_some()).map_err(|error| Failure::Usage(error.into()))?;
             let records = begin(Netlink::NAME, nobody)?;
             netlink::warn_without_module();
             serve_until(transport, control.as_ref(), plan, records, stop)
@@ -169,7 +178,11 @@ pub fn run(options: Options) -> Result<(), Failure> {
             let mut kernel = wanted.open().map_err(usage)?;
             let beginnings = kernel.beginnings().map_err(usage)?;
             let told: Told = Box::new(move |peer, arm| {
-                if let Err(error) = beginnings.set(peer, arm) {
+                let told = match arm {
+                    Some(arm) => beginnings.set(peer, arm),
+                    None => beginnings.remove(peer),
+                };
+                if let Err(error) = told {
                     tracing::warn!(%error, "new connections do not begin with what is known of their peers");
                 }
             });
@@ -177,6 +190,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             wanted.log(wish.policy.as_deref());
             anole_bpf::drop_privileges().context("privileges cannot be dropped").map_err(Failure::Run)?;
             let shared = answering(control.as_ref())?;
+            let records = begun(records)?;
             let records = Followed::new(plan, wanted, shared, records).serve(&mut kernel, &stop);
             ended(&records)
         }
@@ -199,15 +213,16 @@ pub fn host_control(ipc: &str) -> Result<Option<ControlSocket>, Failure> {
 }
 
 /// Where the agent with these settings is asked.
-pub fn control_path(ipc: Option<IpcKind>, socket: Option<PathBuf>) -> PathBuf {
-    match ipc.unwrap_or(IpcKind::Unix) {
-        IpcKind::Unix => socket_path::control_of(&socket.unwrap_or_else(default_socket)),
-        IpcKind::Netlink => socket_path::host_control(Netlink::NAME),
-        IpcKind::Bpf => socket_path::host_control(Bpf::NAME),
+pub fn control_path(ipc: Option<IpcKind>, socket: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    match (ipc.unwrap_or(IpcKind::Unix), socket) {
+        (IpcKind::Unix, socket) => Ok(socket_path::control_of(&socket.unwrap_or_else(default_socket))),
+        (IpcKind::Netlink, None) => Ok(socket_path::host_control(Netlink::NAME)),
+        (IpcKind::Bpf, None) => Ok(socket_path::host_control(Bpf::NAME)),
+        (IpcKind::Netlink | IpcKind::Bpf, Some(_)) => Err(Failure::Usage(anyhow!(UNIX_SOCKET))),
     }
 }
 
-/// The files of `--stats`, `--antelope-log` and `--antelope-prior`.
+/// The files of `--stats`, `--antelope-log` and `--antelope-prior`, with what is in them.
 fn open_records(
     stats: &Option<PathBuf>,
     log: &Option<PathBuf>,
@@ -216,13 +231,19 @@ fn open_records(
 ) -> Result<Records, Failure> {
     let lines = |flag: &'static str, path: &Option<PathBuf>| match path {
         None => Ok(Lines::default()),
-        Some(path) => Lines::create(flag, path)
+        Some(path) => Lines::open(flag, path)
             .with_context(|| format!("{flag} {}: cannot create it", path.display()))
             .map_err(Failure::Usage),
     };
-    // First, for what lies there is kept, and locked: no other flag empties it.
+    // First, for what lies there is kept, and locked: no other flag has it.
     let priors = Priors::open(prior.as_deref(), told).map_err(Failure::Usage)?;
     Ok(Records { flows: lines("--stats", stats)?, units: lines("--antelope-log", log)?, priors })
+}
+
+/// The agent serves from now on: the files that are replaced are empty.
+fn begun(mut records: Records) -> Result<Records, Failure> {
+    records.begin().map_err(Failure::Run)?;
+    Ok(records)
 }
 
 /// True from the first signal on; a second one ends the agent at once. Before anybody can see that the agent runs.
@@ -248,7 +269,7 @@ pub fn serve_until<T: Transport>(
 ) -> Result<(), Failure> {
     let running = Arc::new(AtomicBool::new(true));
     let (clock, shared) = (AgentClock::start(), answering(control)?);
-    let records = Rc::new(RefCell::new(records));
+    let records = Rc::new(RefCell::new(begun(records)?));
     let programs = plan.programs();
     let endpoint = Endpoint::new(transport, &programs, clock, shared.clone(), stop, Arc::clone(&running));
     let adapter = Adapter::new(plan, clock, shared.clone(), Rc::clone(&records));

@@ -87,8 +87,12 @@ impl Shared {
     pub fn begin(&self, now: Time, flow: FlowKey, algorithm: &'static str, create: CreateMessage) -> bool {
         self.inner().flows.begin(now, flow, algorithm, create)
     }
+    /// A preference means nothing to this flow's algorithm.
+    pub fn prefers_nothing(&self, flow: FlowKey) {
+        self.inner().flows.prefers_nothing(flow);
+    }
     /// The application of the flow with this id, of the datapath with this name, prefers this from its next report on. An
-    /// error says that which flow is meant is not clear, and why.
+    /// error says that which flow is meant is not clear, and why, or that it means nothing there.
     pub fn prefer(&self, flow: u32, datapath: Option<&str>, preference: Preference) -> Result<(), String> {
         let mut inner = self.inner();
         let named = |peer: &DatapathId| inner.names.get(peer).map_or("", String::as_str);
@@ -97,6 +101,11 @@ impl Shared {
             inner.flows.keys().filter(|(peer, id)| *id == flow && is_meant(peer)).collect();
         match keys[..] {
             [key] => {
+                if let Some(algorithm) = inner.flows.preferring_nothing(key) {
+                    return Err(format!(
+                        "flow {flow} is run by {algorithm}, to which a preference means nothing"
+                    ));
+                }
                 inner.preferences.insert(key, preference);
                 Ok(())
             }

@@ -143,8 +143,8 @@ impl Agent {
             Arc::new(anole_algorithms::learned::Shipped),
         )
         .unwrap();
-        let (flows, stopped) = (Lines::create("--stats", &stats).unwrap(), Arc::clone(&stop));
-        let units = Lines::create("--antelope-log", &stats.with_extension("units")).unwrap();
+        let (flows, stopped) = (Lines::open("--stats", &stats).unwrap(), Arc::clone(&stop));
+        let units = Lines::open("--antelope-log", &stats.with_extension("units")).unwrap();
         let priors = Priors::open(Some(&stats.with_extension("prior")), Box::new(|_, _| ())).unwrap();
         let records = Records { flows, units, priors };
         let control = ControlSocket::beside(transport.place()).unwrap();
@@ -317,6 +317,18 @@ fn what_an_application_prefers_outlives_its_flow_s_next_announcement() {
     // Its new session's first message, and answers to reports.
     host.drive(Duration::from_millis(300), |_| false);
     assert_eq!(mbps(&host, flow), 44.0);
+    agent.stop();
+}
+
+#[test]
+fn what_means_nothing_to_a_flow_s_algorithm_is_refused() {
+    let agent = Agent::start(specs());
+    let mut host = MiniHost::new(&agent.socket, 1);
+    let flow = host.open("silent");
+    assert!(host.drive(Duration::from_secs(2), |host| host.governed(flow)));
+    let refused = control::prefer(&control_of(&agent.socket), flow.0, Preference::La1, None);
+    let Err(Failure::Run(error)) = refused else { panic!("{refused:?}") };
+    assert!(error.to_string().ends_with("is run by silent, to which a preference means nothing"), "{error}");
     agent.stop();
 }
 

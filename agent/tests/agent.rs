@@ -238,6 +238,24 @@ fn a_second_agent_is_refused_by_name_and_pid() {
 }
 
 #[test]
+fn an_agent_that_is_refused_leaves_the_files_of_earlier_ones() {
+    let (directory, socket) = place();
+    let stats = directory.path().join("stats");
+    std::fs::write(&stats, "of an earlier run\n").unwrap();
+    let flags = ["--stats", stats.to_str().unwrap(), "--antelope-log"];
+    let refused = [&["--socket", socket.to_str().unwrap()], &flags[..], &["/no/such/dir/log"]].concat();
+    let output = run(&refused);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("--antelope-log /no/such/dir/log"), "{error}");
+    assert_eq!(std::fs::read_to_string(&stats).unwrap(), "of an earlier run\n");
+    let log = directory.path().join("log");
+    let agent = Agent::start(&socket, &[&flags[..], &[log.to_str().unwrap()]].concat());
+    agent.stop();
+    assert_eq!(std::fs::read_to_string(&stats).unwrap(), "", "one that serves begins anew");
+}
+
+#[test]
 fn flows_survive_a_killed_agent_and_return_to_the_next() {
     let (_directory, socket) = place();
     let agent = Agent::start(&socket, &[]);
@@ -547,6 +565,8 @@ fn bad_flags_end_with_2_and_say_what_to_do() {
         (alone(&["--config", misnamed, "--socket", socket]), "misnamed.toml: --alg: unknown algorithm"),
         (alone(&["--config", "/no/such/config"]), "--config /no/such/config"),
         (alone(&["check", "/no/such/file.ccp"]), "/no/such/file.ccp"),
+        (alone(&["status", "--ipc", "bpf", "--socket", socket]), "--socket goes with --ipc unix only"),
+        (alone(&["prefer", "1", "la-1", "--ipc", "netlink", "--socket", socket]), "--socket goes with"),
     ];
     for (arguments, expected) in cases {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -12,9 +12,14 @@ use anole_testing::figure;
 use lab::{Agent, Namespaces, agent_with_unit_capabilities};
 use nix::mount::{MsFlags, mount, umount};
 use nix::sys::signal::Signal;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, setsockopt, socket, sockopt,
+};
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -142,6 +147,35 @@ fn supported(path: &Path) -> Result<(), String> {
         return Err(format!("the kernel has no {}", path.display()));
     }
     Ok(())
+}
+
+/// What the agent cannot reach once it has given up root's way around permissions is refused at the start, before
+/// anything is registered.
+#[test]
+fn what_belongs_to_another_user_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let [server, models] = ["policy.sock", "models.json"].map(|name| folder.path().join(name));
+    let listener = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(listener.as_raw_fd(), &UnixAddr::new(&server).unwrap()).unwrap();
+    listen(&listener, Backlog::new(8).unwrap()).unwrap();
+    std::fs::write(&models, "{}").unwrap();
+    for path in [&server, &models] {
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+        if let Err(error) = chown(path, Some(65_534), Some(65_534)) {
+            anole_testing::skip!("needs root: {error}");
+            return;
+        }
+    }
+    for (flags, path) in [
+        (&["--ipc", "bpf", "--policy", "libra", "--backend", "server", "--policy-server"][..], &server),
+        (&["--switch", "linux", "--alg", "antelope", "--policy"], &models),
+    ] {
+        let agent = Command::new(env!("CARGO_BIN_EXE_anole-ccp")).args(flags).arg(path).output().unwrap();
+        let error = String::from_utf8_lossy(&agent.stderr);
+        assert_eq!(agent.status.code(), Some(2), "{error}");
+        let said = "Permission denied: it belongs to user 65534, mode 0600, and user 0 without CAP_DAC_OVERRIDE asks";
+        assert!(error.contains(said) && error.contains(path.to_str().unwrap()), "{error}");
+    }
 }
 
 #[test]

@@ -66,7 +66,7 @@ static void announce(struct sock *sk, struct ccp_flow *flow, u64 now_us)
 	const struct inet_sock *inet = inet_sk(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct fold_create create = {
-		.init_cwnd = tcp_snd_cwnd(tp) * tp->mss_cache,
+		.init_cwnd = fold_window(tcp_snd_cwnd(tp), tp->mss_cache),
 		.mss = tp->mss_cache,
 		.src_port = ntohs(inet->inet_sport),
 		.dst_port = ntohs(inet->inet_dport),
@@ -232,7 +232,7 @@ static void run_program(struct sock *sk, struct ccp_flow *flow, const struct fol
 
 	if (!flow->governed) {
 		flow->governed = true;
-		flow->control.cwnd = tcp_snd_cwnd(tp) * tp->mss_cache;
+		flow->control.cwnd = fold_window(tcp_snd_cwnd(tp), tp->mss_cache);
 		flow->control.rate = 0;
 	}
 	switch (fold_ack(&flow->state, program, start, &flow->staged, now_us, sample, tp->mss_cache,

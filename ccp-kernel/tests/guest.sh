@@ -444,7 +444,7 @@ done
 with_a_listener_elsewhere
 [ ! -x /bin/anole-ccp ] || with_a_quota
 [ ! -x /bin/anole-ccp ] || with_a_pause
-if [ ! -x /bin/anole-ccp ] || /bin/anole-ccp --help | grep -q "eBPF.*not part of this build"; then
+if [ ! -x /bin/anole-ccp ]; then
     echo "skipped: there is no agent with --ipc bpf in the virtual machine"
 elif ! kernel_is 6 1; then
     timeout 30 $AGENT bpf >/tmp/agent3 2>&1

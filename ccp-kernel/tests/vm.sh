@@ -147,7 +147,7 @@ if command -v dkms >/dev/null; then
     make -s -C "$here/../module" dkms DESTDIR="$build" CC="$cc" CCP_WERROR=1 DKMS_KERNEL="-k $version" \
         DKMS="dkms --sourcetree $build/usr/src --dkmstree $build/dkms --installtree $build --no-depmod \
             --kernelsourcedir $headers" >"$build/dkms.log" 2>&1 ||
-        { cat "$build/dkms.log" "$(find "$build/dkms" -name make.log)" && exit 1; }
+        { cat "$build/dkms.log"; find "$build/dkms" -name make.log -exec cat {} +; exit 1; }
     module=$(find "$build/$version" -name 'tcp_anole_ccp.ko*')
     case "$module" in *.xz) xz -d "$module" && module=${module%.xz} ;; esac
     echo "built by DKMS: $module"
@@ -156,6 +156,7 @@ else
     make -s -C "$build"/usr/src/* KDIR="$headers" CC="$cc" CCP_WERROR=1
     module=$(echo "$build"/usr/src/*/tcp_anole_ccp.ko)
 fi
+[ -s "$module" ] || { echo "no module was built" && exit 1; }
 [ -z "${BUILD_ONLY:-}" ] || exit 0
 
 # The initial file system: busybox, tools with their libraries, the kernel's modules, the test.

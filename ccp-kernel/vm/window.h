@@ -34,6 +34,14 @@ FOLD_INLINE u32 fold_pending(u32 unsent, u32 lost, u32 retransmitted, u32 mss)
 	return pending < mss ? 0 : pending;
 }
 
+/* A window of packets, bytes: with which a flow is announced, and its first program begins. */
+FOLD_INLINE u32 fold_window(u32 packets, u32 mss)
+{
+	u64 bytes = (u64)packets * mss;
+
+	return bytes < FOLD_MAX_CWND_BYTES ? (u32)bytes : FOLD_MAX_CWND_BYTES;
+}
+
 /* What limits the window; all zero: nothing. */
 struct fold_limit {
 	u32 cap;	 /* packets; 0: none */

@@ -19,9 +19,11 @@ use std::path::Path;
 
 /// The group that ccp-kernel sends to, as a bit of the bind mask.
 const GROUP_MASK: u32 = 1 << (22 - 1);
-/// The agent's port id ("ACCP"). The kernel gives an id to one socket only, which keeps a second agent
-/// away, and chooses ids for others from process ids, which end far below.
+/// The agent's port id ("ACCP"), by which /proc/net/netlink shows it. The kernel gives an id to one socket only, and
+/// chooses ids for others from process ids, which end far below; but any user may take it.
 const PORT: u32 = 0x4143_4350;
+/// The kernel chooses.
+const ANY_PORT: u32 = 0;
 /// nlmsghdr: u32 length, u16 type, u16 flags, u32 sequence, u32 port id (RFC 3549 §2.3.2).
 const HEADER_BYTES: usize = 16;
 /// Room for reports that have not been read, bytes: some 5000. The host's default holds 200, which is less than the flows
@@ -41,8 +43,11 @@ pub struct Netlink(OwnedFd);
 /// Why there is no netlink socket.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
-    /// Another agent is there.
-    #[error("--ipc netlink: another agent is running on this host's netlink; stop it first")]
+    /// Another agent may be there.
+    #[error(
+        "--ipc netlink: another agent, or a program in its place, holds port id {PORT} of this host's netlink \
+         (/proc/net/netlink tells of it); stop it, or make room for the agent's control socket, which tells the two apart"
+    )]
     Taken,
     /// The system refuses.
     #[error("--ipc netlink: cannot {what} ({errno}); it needs root")]
@@ -55,8 +60,9 @@ pub enum NetlinkError {
 }
 
 impl Netlink {
-    /// Joins the group.
-    pub fn open() -> Result<Netlink, NetlinkError> {
+    /// Joins the group. `alone`: no other agent runs on this host. Who does not know that takes nothing but the agent's
+    /// own port id, which another agent has.
+    pub fn open(alone: bool) -> Result<Netlink, NetlinkError> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkUserSock)
             .map_err(|errno| NetlinkError::Refused { what: "open a socket", errno })?;
@@ -64,7 +70,19 @@ impl Netlink {
         if setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BYTES).is_err() {
             let _ = setsockopt(&fd, sockopt::RcvBuf, &RECEIVE_BYTES);
         }
-        match bind(fd.as_raw_fd(), &NetlinkAddr::new(PORT, GROUP_MASK)) {
+        let join = |port| bind(fd.as_raw_fd(), &NetlinkAddr::new(port, GROUP_MASK));
+        let joined = match join(PORT) {
+            Err(Errno::EADDRINUSE) if alone => {
+                tracing::warn!(
+                    port = PORT,
+                    "a program that is no agent holds the agent's netlink port id (/proc/net/netlink has it); \
+                     the agent takes another"
+                );
+                join(ANY_PORT)
+            }
+            joined => joined,
+        };
+        match joined {
             Ok(()) => Ok(Netlink(fd)),
             Err(Errno::EADDRINUSE) => Err(NetlinkError::Taken),
             Err(errno) => Err(NetlinkError::Refused { what: "join multicast group 22", errno }),
@@ -192,14 +210,14 @@ mod tests {
     #[test]
     fn it_opens_where_it_may_and_a_process_is_not_heard() {
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let agent = match Netlink::open() {
+        let agent = match Netlink::open(false) {
             Ok(agent) => agent,
             Err(reason) => {
                 anole_testing::skip!("{reason}");
                 return;
             }
         };
-        assert!(matches!(Netlink::open(), Err(NetlinkError::Taken)));
+        assert!(matches!(Netlink::open(false), Err(NetlinkError::Taken)));
         let stranger = socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -222,11 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_the_agent_s_port_does_not_keep_it_away() {
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let kind = (SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkUserSock);
+        let stranger = socket(AddressFamily::Netlink, kind.0, kind.1, kind.2).unwrap();
+        if let Err(reason) = bind(stranger.as_raw_fd(), &NetlinkAddr::new(PORT, 0)) {
+            anole_testing::skip!("the agent's port id is taken: {reason}");
+            return;
+        }
+        match Netlink::open(true) {
+            Err(NetlinkError::Refused { errno: Errno::EPERM, .. }) => anole_testing::skip!("needs root"),
+            opened => drop(opened.unwrap()),
+        }
+    }
+
+    #[test]
     fn a_thousand_reports_wait_and_an_overrun_costs_no_time() {
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // A report of 110 registers.
         const REPORT: [u8; 16 + 896] = [0; 16 + 896];
-        let agent = match Netlink::open() {
+        let agent = match Netlink::open(false) {
             Ok(agent) => agent,
             Err(reason) => {
                 anole_testing::skip!("{reason}");

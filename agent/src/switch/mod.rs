@@ -232,6 +232,7 @@ impl Followed {
         self.number += 1;
         self.news.begins(now, &flow.line, flow_table::peer(&create), false);
         self.shared.begin(now, key, ARMS[event.arm], create);
+        self.shared.prefers_nothing(key);
         self.flows.insert(event.cookie, flow);
     }
 

@@ -46,6 +46,11 @@ const char *anole_fold_refusal(int refusal)
 }
 
 /* For tests of ../../vm/window.h. */
+u32 anole_fold_window(u32 packets, u32 mss)
+{
+	return fold_window(packets, mss);
+}
+
 u32 anole_fold_burst(u64 rate, u32 min_rtt_us)
 {
 	return fold_burst(rate, min_rtt_us);

@@ -37,7 +37,7 @@ mod window;
 
 pub use error::Error;
 pub use object::{MAX_NAMES, default_directory};
-pub use privileges::drop_privileges;
+pub use privileges::{drop_privileges, with_privileges_kept};
 pub use programs::Mode;
 pub use select::{MAX_PREFIXES, Prefix, PrefixError, check_cgroup, top_cgroup};
 pub use waits::{Waits, waits};

@@ -50,6 +50,20 @@ pub fn drop_privileges() -> io::Result<()> {
     Ok(())
 }
 
+/// Runs `act` with no more capabilities in effect than [`drop_privileges`] leaves, in this thread and those that it starts:
+/// what is within reach then is so afterwards.
+pub fn with_privileges_kept<T>(act: impl FnOnce() -> T) -> io::Result<T> {
+    let before = capabilities()?;
+    let mut within = before;
+    for (set, kept) in within.iter_mut().zip(KEPT) {
+        set.effective = set.permitted & kept;
+    }
+    set_capabilities(&within)?;
+    let done = act();
+    set_capabilities(&before)?;
+    Ok(done)
+}
+
 /// A thread of the process that has more than what is kept, or may gain more.
 fn left() -> io::Result<Option<libc::pid_t>> {
     for task in fs::read_dir("/proc/self/task")? {
@@ -119,17 +133,30 @@ extern "C" fn do_it(_signal: libc::c_int) {
 
 /// What [`drop_privileges`] does, for this thread and those that it starts. System calls alone, for a signal handler.
 fn drop_own() -> io::Result<()> {
-    let header = Header { version: VERSION_3, pid: 0 };
-    let mut sets = [Sets::default(); 2];
-    let checked = |code: libc::c_long| if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: capget(2) fills two sets for this version.
-    checked(unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) })?;
+    let mut sets = capabilities()?;
     for (set, kept) in sets.iter_mut().zip(KEPT) {
         let kept = set.permitted & kept;
         *set = Sets { effective: kept, permitted: kept, inheritable: 0 };
     }
-    // SAFETY: capset(2) reads two sets for this version.
-    checked(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })?;
+    set_capabilities(&sets)?;
     // SAFETY: takes integers.
     checked(libc::c_long::from(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }))
+}
+
+/// This thread's.
+fn capabilities() -> io::Result<[Sets; 2]> {
+    let (own, mut sets) = (Header { version: VERSION_3, pid: 0 }, [Sets::default(); 2]);
+    // SAFETY: capget(2) fills two sets for this version.
+    checked(unsafe { libc::syscall(libc::SYS_capget, &raw const own, sets.as_mut_ptr()) })?;
+    Ok(sets)
+}
+
+fn set_capabilities(sets: &[Sets; 2]) -> io::Result<()> {
+    let own = Header { version: VERSION_3, pid: 0 };
+    // SAFETY: capset(2) reads two sets for this version.
+    checked(unsafe { libc::syscall(libc::SYS_capset, &raw const own, sets.as_ptr()) })
+}
+
+fn checked(code: libc::c_long) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

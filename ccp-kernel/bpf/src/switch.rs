@@ -6,7 +6,7 @@
 
 use crate::map::Ring;
 use crate::{Error, kernel, select};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -123,9 +123,21 @@ impl Beginnings {
     /// New connections to this address's /24 begin with this algorithm, until they are too many prefixes and it is
     /// the one that was longest not used.
     pub fn set(&self, address: Ipv4Addr, arm: usize) -> Result<(), Error> {
-        let prefix = address.to_bits() >> (u32::BITS - PREFIX_BITS);
-        Ok(self.0.update(&prefix.to_ne_bytes(), &(arm as u32).to_ne_bytes(), MapFlags::ANY)?)
+        Ok(self.0.update(&prefix(address), &(arm as u32).to_ne_bytes(), MapFlags::ANY)?)
     }
+
+    /// New connections to this address's /24 begin as the host has it.
+    pub fn remove(&self, address: Ipv4Addr) -> Result<(), Error> {
+        match self.0.delete(&prefix(address)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The key of an address's /24.
+fn prefix(address: Ipv4Addr) -> [u8; 4] {
+    (address.to_bits() >> (u32::BITS - PREFIX_BITS)).to_ne_bytes()
 }
 
 /// The program, attached.

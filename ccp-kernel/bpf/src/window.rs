@@ -35,6 +35,7 @@ unsafe extern "C" {
     safe fn anole_fold_conserved(cwnd: u32, in_flight: u32, acked: u32, is_first: i32) -> u32;
     safe fn anole_fold_delivered(out: u32, prior: u32, ssthresh: u32) -> u32;
     safe fn anole_fold_reduced(reduction: &mut Reduction, in_flight: u32, acked: u32) -> u32;
+    safe fn anole_fold_window(packets: u32, mss: u32) -> u32;
     safe fn anole_fold_resume(limit: &Limit, lost: &Lost, to: &mut Resumed);
 }
 
@@ -53,6 +54,14 @@ fn what_tcp_sends_at_once_is_in_proportion_to_the_path() {
     assert_eq!(anole_fold_burst(12_500_000, u32::MAX), 12_207);
     assert_eq!(anole_fold_burst(0, 100), 0);
     assert_eq!(anole_fold_burst(4_000_000_000, u32::MAX), KIB_64);
+}
+
+#[test]
+fn a_window_of_many_packets_is_a_gibibyte_at_most() {
+    assert_eq!(anole_fold_window(10, 1448), 14_480);
+    // 2^32 bytes and a packet more: not the packet alone.
+    assert_eq!(anole_fold_window((1 << 22) + 1, 1 << 10), 1 << 30);
+    assert_eq!(anole_fold_window(u32::MAX, u32::MAX), 1 << 30);
 }
 
 #[test]

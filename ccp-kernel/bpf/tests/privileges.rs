@@ -24,8 +24,17 @@ fn threads_that_there_are_keep_no_more_than_the_one_that_asks() {
     let named = |name: &str| Builder::new().name(name.to_string());
     let reads = named("reads").spawn(move || reader.read(&mut [0; 1]).unwrap()).unwrap();
     let waits = named("waits").spawn(move || receiver.recv().is_err()).unwrap();
-    anole_bpf::drop_privileges().unwrap();
     let kept = 1_u64 << 12 | 1 << 38 | 1 << 39;
+    // For a while, of the one that asks alone.
+    let effective = || {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let set = status.lines().find_map(|line| line.strip_prefix("CapEff:\t"));
+        u64::from_str_radix(set.unwrap(), 16).unwrap()
+    };
+    let before = effective();
+    let within = anole_bpf::with_privileges_kept(effective).unwrap();
+    assert_eq!((within & !kept, effective()), (0, before), "{within:x} of {before:x}");
+    anole_bpf::drop_privileges().unwrap();
     for key in ["CapEff:", "CapPrm:"] {
         let sets = of_threads(key);
         assert!(sets.len() >= 4, "{sets:?}");

@@ -20,6 +20,7 @@ mod compute;
 mod loader;
 mod models;
 mod read;
+mod refused;
 mod request;
 mod server;
 mod serving;

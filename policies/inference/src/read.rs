@@ -1,6 +1,8 @@
 //! Files of policies and models, as bytes.
 
+use crate::refused;
 use anole_policies::file::{MAX_DATA, MAX_HEADER};
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -14,7 +16,10 @@ pub(crate) const MAX_FILE: u64 = (MAX_DATA + MAX_HEADER + 8) as u64;
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     // Opening a pipe waits for a writer.
     let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
-    let file = opened.map_err(|error| format!("cannot open it: {error}"))?;
+    let file = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(denied @ Errno::EACCES) => format!("cannot open it: {}", refused::why(path, denied)),
+        _ => format!("cannot open it: {error}"),
+    })?;
     let unreadable = |error: std::io::Error| format!("cannot read it: {error}");
     let too_large = || format!("larger than {most} bytes, the most that are read");
     let found = file.metadata().map_err(unreadable)?;

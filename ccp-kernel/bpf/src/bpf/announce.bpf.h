@@ -58,7 +58,7 @@ static __noinline int announce(struct sock *sk, struct flow *f)
 	if (!f)
 		return 0;
 	create.sid = f->machine.head.sid;
-	create.init_cwnd = window(tp);
+	create.init_cwnd = fold_window(tp->snd_cwnd, tp->mss_cache);
 	create.mss = tp->mss_cache;
 	name_addresses(sk, &create);
 	name_algorithm(tp, create.algorithm);

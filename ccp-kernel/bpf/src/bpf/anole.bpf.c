@@ -82,7 +82,7 @@ static __always_inline void on_ack(unsigned long long *ctx, struct sock *sk, con
 	alive = agent_lives(f->machine.now_us);
 	if (alive && f->slot) {
 		if (!f->governed) {
-			f->machine.control.cwnd = window(tp);
+			f->machine.control.cwnd = fold_window(tp->snd_cwnd, tp->mss_cache);
 			f->machine.control.rate = 0;
 		}
 		took = take_mail(f, sample.was_timeout);

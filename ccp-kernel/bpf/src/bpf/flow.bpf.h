@@ -116,12 +116,4 @@ static __always_inline int tell_agent(void *message, u32 bytes)
 	return sent;
 }
 
-/* The window that TCP obeys now, bytes. */
-static __always_inline u32 window(const struct tcp_sock *tp)
-{
-	u64 bytes = (u64)tp->snd_cwnd * tp->mss_cache;
-
-	return bytes < FOLD_MAX_CWND_BYTES ? bytes : FOLD_MAX_CWND_BYTES;
-}
-
 #endif

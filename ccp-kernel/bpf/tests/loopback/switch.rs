@@ -105,9 +105,15 @@ fn in_a_cgroup() {
     switch.choose(begins.cookie, OTHER).unwrap();
 
     let beginnings = switch.beginnings().unwrap();
-    beginnings.set("127.88.1.7".parse().unwrap(), OTHER).unwrap();
+    let peer = "127.88.1.7".parse().unwrap();
+    beginnings.set(peer, OTHER).unwrap();
     let [near, far] = ["127.88.1.1", "127.88.2.1"].map(Flow::open);
     assert_eq!([&near, &far].map(|flow| control_name(&flow.client)), [&other, default]);
+    // The second time there is nothing to remove.
+    for _ in 0..2 {
+        beginnings.remove(peer).unwrap();
+    }
+    assert_eq!(control_name(&Flow::open("127.88.1.2").client), default);
     let (ended, chooses) = (near.port(), chosen.0.local_addr().unwrap().port());
     drop(near);
     let end = Instant::now() + PATIENCE;

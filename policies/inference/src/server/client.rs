@@ -12,6 +12,7 @@ use super::Remote;
 use super::connection::Connection;
 use super::exchange::{Asked, Exchange};
 use crate::complaints::Complaints;
+use crate::refused;
 use crate::worker::{Queue, Woken};
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub fn serve(path: &Path, queue: &Queue<Arc<Remote>>, taken: &mut Vec<Asked>) {
                         link = Link::Connected(Box::new(exchange), wait);
                         (told, wait)
                     }
-                    Err(errno) => (Err(format!("cannot connect: {}", errno.desc())), wait),
+                    Err(errno) => (Err(format!("cannot connect: {}", refused::why(path, errno))), wait),
                 },
             },
             Link::Connected(exchange, wait) => {

@@ -3,7 +3,9 @@
 
 use super::connection::{Connection, Trouble};
 use super::protocol::{self, Opened, ServerMessage, StepStatus};
+use crate::refused;
 use anole_policies::{Batch, Network, Schema, StepError};
+use nix::errno::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,8 +67,10 @@ impl RemoteNetwork {
     /// Opens the model at the server that listens at `path`. The inner error is why it has not this model, the outer why
     /// it has none.
     pub fn open(path: &Path, remote: Remote) -> Result<Result<RemoteNetwork, String>, String> {
-        let connection = Connection::open(path)
-            .map_err(|errno| format!("cannot connect: {}; is anole-policy-server running?", errno.desc()))?;
+        let connection = Connection::open(path).map_err(|errno| {
+            let ask = if errno == Errno::EACCES { "" } else { "; is anole-policy-server running?" };
+            format!("cannot connect: {}{ask}", refused::why(path, errno))
+        })?;
         let mut caller = Caller { connection, model: 0, id: 0, packet: Vec::new(), failed: None };
         protocol::open(caller.id, &remote.schema_sha256, &remote.name, &mut caller.packet);
         let model = caller.exchange(|answer| match answer {
