@@ -1,7 +1,7 @@
 //! Links, routes and changes: the pure part of the emulator.
 
 use anole_model::{Dur, Time};
-use anole_sim::link::{Ecn, Link, LinkConfig, LinkStats, Packet};
+use anole_sim::link::{Ecn, Link, LinkConfig, LinkStats, Packet, way_back};
 use anole_sim::scenario::{Change, Scenario};
 use anole_sim::{changes, link_configs};
 use std::collections::VecDeque;
@@ -127,12 +127,9 @@ impl<T> EmulatedNetwork<T> {
     /// A packet of `size` bytes of the reverse direction enters: delay, and whatever the links do to it.
     pub fn offer_reverse(&mut self, now: Time, flow: usize, size: u32, data: T) {
         let route = &self.routes[flow];
-        let delay = route.path.iter().try_fold(route.extra_delay, |sum, &link| {
-            let propagation = self.reverse_delays[link].unwrap_or_else(|| self.links[link].delay());
-            Some(sum + propagation + self.links[link].ack_late(now, size)?)
-        });
-        if let Some(delay) = delay {
-            self.lines[flow][1].push(Due { at: now + delay, flow, entered: None, data });
+        if let Some(way) = way_back(&mut self.links, &self.reverse_delays, &route.path, now, size) {
+            let at = now + route.extra_delay + way;
+            self.lines[flow][1].push(Due { at, flow, entered: None, data });
         }
     }
 
