@@ -20,6 +20,7 @@ mod outcome;
 mod receiver;
 mod reverse;
 mod samples;
+mod segments;
 mod sender;
 mod setup;
 mod tap;
