@@ -520,6 +520,22 @@ fn the_pilots_answers_matter_and_it_can_end_the_run() {
 }
 
 #[test]
+fn the_policies_of_other_flows_take_their_time() {
+    let beside = |us: f64| {
+        let inference = Dur::from_secs_f64(us / 1e6);
+        Scenario { inference, ..scenario(5.0, "", "", "[[flow]]\nalg = \"libra-rl\"") }
+    };
+    let steps = |us| controlled(&beside(us), 0.0, usize::MAX);
+    assert_eq!(steps(0.0), steps(0.0));
+    assert_ne!(steps(0.0), steps(50_000.0));
+    let alone = |us: f64| {
+        let inference = Dur::from_secs_f64(us / 1e6);
+        controlled(&Scenario { inference, ..scenario(5.0, "", "", "") }, 0.0, usize::MAX)
+    };
+    assert_eq!(alone(0.0), alone(50_000.0));
+}
+
+#[test]
 fn a_watched_flow_runs_as_if_nobody_looked() {
     use std::sync::{Arc, Mutex};
     let link = scenario(5.0, "random_loss = 0.001", "", "");
