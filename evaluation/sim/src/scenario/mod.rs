@@ -233,6 +233,8 @@ pub struct Places {
     pub classic: String,
     /// The learned slot's.
     pub policy: String,
+    /// Whether `--set` fills the rule slot and the learned slot, of whatever algorithm runs.
+    pub slots_set: [bool; 2],
 }
 
 impl Scenario {

@@ -2,6 +2,7 @@
 
 use super::{Check, MAX_SECONDS, Result, millis, span_of, span_or};
 use crate::SERIES_STEP;
+use crate::scenario::error::FROM_SET;
 use crate::scenario::file::RawFlow;
 use crate::scenario::{App, Drawn, FlowSpec, Places, Scenario};
 use anole_algorithms::{Preference, UnknownPreference};
@@ -24,6 +25,7 @@ impl Check<'_> {
             alg: self.origin.place(&span_or(&raw.alg, &table)),
             classic: self.origin.place(&span_or(&raw.classic, &table)),
             policy: self.origin.place(&span_or(&raw.policy, &table)),
+            slots_set: [&raw.classic, &raw.policy].map(|slot| span_of(slot) == FROM_SET),
         };
         let alg = self.required(raw.alg.clone(), "alg = \"…\" in [[flow]]", table.clone())?;
         let count = raw.count.as_ref().map_or(1, |c| *c.get_ref());
