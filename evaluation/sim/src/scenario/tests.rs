@@ -136,7 +136,12 @@ fn every_mistake_names_its_line_and_the_way_out() {
         (
             "capacity_mbps = 48.0",
             "lte = { mean_mbps = 9000.0 }",
-            "t.toml:5: lte would carry 270000 Mbit; at most 200000: lower",
+            "t.toml:5: lte may carry 388996 Mbit; at most 200000: lower",
+        ),
+        (
+            "capacity_mbps = 48.0",
+            "lte = { mean_mbps = 6000.0, deviation = 2.0, memory_s = 86400.0 }",
+            "t.toml:5: lte may carry 9827667 Mbit; at most 200000: lower",
         ),
         (
             "buffer_bdp = 2.0",
