@@ -275,6 +275,9 @@ fn counted_flows_are_spread_out() {
     let s = parse(GOOD, &["flow.count=4", "flow.start_spacing_s=4"]).unwrap();
     let starts: Vec<f64> = s.flows.iter().map(|f| f.start.as_secs_f64()).collect();
     assert_eq!(starts, [0.0, 4.0, 8.0, 12.0]);
+    let spaced = GOOD.replacen("under_test = true", "under_test = true\ncount = 4\nstart_spacing_s = 4.0", 1);
+    let s = parse(&spaced, &["flow.arrivals_per_s=1"]).unwrap();
+    assert_eq!(s.flows[0].drawn.and_then(|drawn| drawn.arrivals_per_s), Some(1.0));
 }
 
 #[test]
