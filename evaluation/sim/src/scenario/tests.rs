@@ -271,6 +271,18 @@ fn what_many_entries_make_together_is_bounded() {
 }
 
 #[test]
+fn cross_traffic_is_not_on_more_often_than_can_be_computed() {
+    let cross = |on_s: &str| {
+        let source = format!("mbps = 0.001\npacket_bytes = 65535\non_s = {on_s}\noff_s = {on_s}");
+        let text = GOOD.replace("duration_s = 30.0", "duration_s = 86400.0");
+        parse(&text.replace("buffer_bdp = 2.0", &format!("buffer_bdp = 2.0\n[[link.cross]]\n{source}")), &[])
+    };
+    assert!(cross("0.001").is_ok());
+    let e = cross("1e-6").unwrap_err();
+    assert!(e.starts_with("t.toml:11: this is on 43200000000 times; at most 100000000 are allowed"), "{e}");
+}
+
+#[test]
 fn counted_flows_are_spread_out() {
     let s = parse(GOOD, &["flow.count=4", "flow.start_spacing_s=4"]).unwrap();
     let starts: Vec<f64> = s.flows.iter().map(|f| f.start.as_secs_f64()).collect();

@@ -15,7 +15,7 @@ const MAX_SLOTS: usize = 10_000;
 const DEFAULT_SLOT_MS: f64 = 20.0;
 /// ACKs that may wait if nothing is said.
 const DEFAULT_ACKS: u64 = 1000;
-/// Packets that one source sends in a run: a minute of computing.
+/// Packets that one source sends in a run, and times that it is on: a minute of computing.
 const MAX_CROSS_PACKETS: f64 = 1e8;
 /// Bytes of a packet on the wire: an IPv4 header and something in it, and IPv4's largest.
 const PACKET_BYTES: (u32, u32) = (28, 65_535);
@@ -135,8 +135,16 @@ impl Check<'_> {
         let on_off = match (&raw.on_s, &raw.off_s) {
             (None, None) => None,
             (Some(on), Some(off)) => {
-                let time = |value, key| self.within(value, key, 1e-6, MAX_SECONDS).map(Dur::from_secs_f64);
-                Some((time(on, "on_s")?, time(off, "off_s")?))
+                let time = |value, key| self.within(value, key, 1e-6, MAX_SECONDS);
+                let (on_s, off_s) = (time(on, "on_s")?, time(off, "off_s")?);
+                let times = duration_s / (on_s + off_s);
+                if times > MAX_CROSS_PACKETS {
+                    let message = format!(
+                        "this is on {times:.0} times; at most {MAX_CROSS_PACKETS} are allowed: raise on_s or off_s"
+                    );
+                    return Err(self.origin.error(on.span(), message));
+                }
+                Some((Dur::from_secs_f64(on_s), Dur::from_secs_f64(off_s)))
             }
             _ => {
                 let message = "on_s and off_s go together in [[link.cross]]; give both or neither";
