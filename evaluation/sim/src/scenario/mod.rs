@@ -256,7 +256,7 @@ impl Scenario {
         for option in set {
             file::apply(&mut raw, &mut params, option)?;
         }
-        check::Check { origin, load_trace }.scenario(raw, params)
+        check::Check { origin, load_trace, shortened: false }.scenario(raw, params)
     }
 
     /// Bytes of a full packet on the wire.

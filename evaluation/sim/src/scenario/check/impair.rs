@@ -123,10 +123,13 @@ impl Check<'_> {
         let duration_s = scenario.duration.as_secs_f64();
         let start_s = self.or(&raw.start_s, "start_s", 0.0, 0.0, MAX_SECONDS)?;
         let stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?;
-        if start_s >= stop_s {
+        let start_span = span_or(&raw.start_s, &mbps.span());
+        if raw.stop_s.is_some() && start_s >= stop_s {
             let message = format!("this [[link.cross]] starts at {start_s} s but stops at {stop_s} s");
-            return Err(self.origin.error(span_or(&raw.start_s, &mbps.span()), message));
+            return Err(self.origin.error(start_span, message));
         }
+        let start = Time::from_secs_f64(start_s);
+        self.in_the_run(scenario, "the start of this [[link.cross]]", start, start_span)?;
         let packets = rate.bytes_per_s() * duration_s / f64::from(packet_bytes);
         if packets > MAX_CROSS_PACKETS {
             let message = format!("this is {packets:.0} packets; at most {MAX_CROSS_PACKETS} are allowed");
@@ -154,7 +157,7 @@ impl Check<'_> {
         Ok(CrossTraffic {
             rate,
             packet_bytes,
-            start: Time::from_secs_f64(start_s),
+            start,
             stop: Time::from_secs_f64(stop_s),
             on_off,
             random: raw.random.as_ref().is_some_and(|random| *random.get_ref()),
