@@ -317,6 +317,27 @@ mod tests {
         assert!((0.3..1.2).contains(&flicker), "{flicker}");
     }
 
+    /// Half of the windows are empty; those around them are no neighbours.
+    #[test]
+    fn a_fit_finds_the_memory_between_outages() {
+        let model = Model::Cellular {
+            duration_s: 4000.0,
+            mean_mbps: 8.0,
+            deviation: 0.6,
+            memory_s: 3.0,
+            flicker: 0.0,
+            burst: 1.0,
+            outage_every_s: 3.0,
+            outage_s: 3.0,
+        };
+        for seed in 1..4 {
+            let Model::Cellular { memory_s, .. } = Model::fitted(&made(&model, seed)) else {
+                panic!("a cell")
+            };
+            assert!((memory_s / 3.0 - 1.0).abs() < 0.25, "seed {seed}: {memory_s}");
+        }
+    }
+
     #[test]
     fn whatever_is_fitted_can_be_made() {
         for text in
