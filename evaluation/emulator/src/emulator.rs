@@ -137,6 +137,7 @@ impl<W: Wire> Worker<W> {
     fn begin_measuring(&mut self) -> Time {
         let now = self.now();
         self.network.reset_stats(now);
+        self.record.inside_before = self.network.data_inside();
         for (flow, record) in self.record.flows.iter_mut().enumerate() {
             *record = FlowRecord::default();
             self.lost_before[flow] = self.network.lost_of(flow);

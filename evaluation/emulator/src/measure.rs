@@ -79,6 +79,8 @@ pub struct Record {
     pub possible_bytes: Vec<f64>,
     /// Time over which was measured.
     pub measured: Dur,
+    /// Data packets that were inside when the measurement began, which are delivered or lost in it.
+    pub inside_before: u64,
     /// Data packets still inside at the end.
     pub inside: u64,
     /// The emulator's own accuracy.

@@ -1,7 +1,7 @@
 //! Links, routes and changes: the pure part of the emulator.
 
 use anole_model::{Dur, Time};
-use anole_sim::link::{Ecn, Link, LinkConfig, LinkStats, Packet};
+use anole_sim::link::{Ecn, Link, LinkConfig, LinkStats, Packet, way_back};
 use anole_sim::scenario::{Change, Scenario};
 use anole_sim::{changes, link_configs};
 use std::collections::VecDeque;
@@ -126,13 +126,11 @@ impl<T> EmulatedNetwork<T> {
 
     /// A packet of `size` bytes of the reverse direction enters: delay, and whatever the links do to it.
     pub fn offer_reverse(&mut self, now: Time, flow: usize, size: u32, data: T) {
+        self.advance(now);
         let route = &self.routes[flow];
-        let delay = route.path.iter().try_fold(route.extra_delay, |sum, &link| {
-            let propagation = self.reverse_delays[link].unwrap_or_else(|| self.links[link].delay());
-            Some(sum + propagation + self.links[link].ack_late(now, size)?)
-        });
-        if let Some(delay) = delay {
-            self.lines[flow][1].push(Due { at: now + delay, flow, entered: None, data });
+        if let Some(way) = way_back(&mut self.links, &self.reverse_delays, &route.path, now, size) {
+            let at = now + route.extra_delay + way;
+            self.lines[flow][1].push(Due { at, flow, entered: None, data });
         }
     }
 
@@ -306,6 +304,18 @@ mod tests {
         assert_eq!(network.pop(end).unwrap().at, Time::from_micros(22_000));
         network.offer_reverse(end, 0, 52, 3);
         assert_eq!(network.next_event(), Some(end + Dur::from_millis(20)));
+    }
+
+    #[test]
+    fn a_change_that_is_due_takes_effect_before_an_ack_sets_out() {
+        let change = LinkChange { one_way_delay: Some(Dur::from_millis(20)), ..LinkChange::default() };
+        let change = Change { at: Time::from_micros(1500), link: 0, change };
+        let route = Route { path: vec![0], extra_delay: Dur::ZERO };
+        let mut network: EmulatedNetwork<u8> =
+            EmulatedNetwork::new(vec![link(12.0, 10, 9000, 0.0)], vec![route], vec![change]);
+        let now = Time::from_micros(5000);
+        network.offer_reverse(now, 0, 52, 3);
+        assert_eq!(network.next_event(), Some(now + Dur::from_millis(20)));
     }
 
     proptest! {

@@ -89,7 +89,9 @@ const DELAY: Dur = Dur::from_millis(5);
 
 struct Blast {
     record: Record,
+    /// Packets sent, and those of them that came in, with what went before the measurement began.
     sent: u64,
+    entered: u64,
 }
 
 impl Blast {
@@ -98,11 +100,14 @@ impl Blast {
         Rate::from_bytes_in(self.record.flows[0].delivered_bytes, self.record.measured).mbps()
     }
 
-    /// Share of the packets sent that never came out and were not dropped by the link.
+    /// Share of the packets sent while it was measured that never came out and were not dropped by the link.
     fn missing(&self) -> f64 {
+        let Record { flows, inside_before, inside, .. } = &self.record;
+        let before = self.entered.saturating_sub(flows[0].entered_packets);
+        let sent = self.sent.saturating_sub(before);
         let seen =
-            self.record.flows[0].delivered_packets + self.record.flows[0].lost_packets + self.record.inside;
-        self.sent.saturating_sub(seen) as f64 / self.sent.max(1) as f64
+            (flows[0].delivered_packets + flows[0].lost_packets + inside).saturating_sub(*inside_before);
+        sent.saturating_sub(seen) as f64 / sent.max(1) as f64
     }
 }
 
@@ -166,11 +171,9 @@ fn blast_from<W: Wire>(
     let emulator = Emulator::start(network, wire, options)?;
     let counts = emulator.counts(0);
     let sent = pace(source, mbps, time);
-    let before = counts.entered_packets();
+    let entered = counts.entered_packets();
     let (record, _wire) = emulator.finish()?;
-    // What was sent before the warm-up ended is not in the record: compare with what was counted then.
-    let unmeasured = before.saturating_sub(record.flows[0].entered_packets);
-    Ok(Blast { sent: sent.saturating_sub(unmeasured), record })
+    Ok(Blast { record, sent, entered })
 }
 
 /// Sends full packets at a rate, in bursts of at most a millisecond; returns how many.
@@ -197,7 +200,17 @@ fn pace(socket: &UdpSocket, mbps: f64, time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::FlowRecord;
     use anole_testing::figure;
+
+    /// What is inside when measuring begins makes up for nothing that is missing later.
+    #[test]
+    fn what_never_came_in_is_missing_whatever_was_inside_before() {
+        let flow = FlowRecord { entered_packets: 1000, delivered_packets: 1020, ..FlowRecord::default() };
+        let record = Record { flows: vec![flow], inside_before: 20, ..Record::default() };
+        let run = Blast { record, sent: 2020, entered: 2000 };
+        assert_eq!(run.missing(), 20.0 / 1020.0);
+    }
 
     #[test]
     fn an_overloaded_link_delivers_no_more_than_its_rate() {

@@ -6,6 +6,7 @@
 //! at once, as those of [`anole_policies::Immediate`] would be.
 
 use crate::engine::{AgentScript, Simulation};
+use crate::late::late;
 use crate::pilot::Cockpit;
 pub use crate::pilot::{Pilot, PilotAnswer, Question, Step};
 pub use crate::plan::OUTSIDE;
@@ -25,7 +26,7 @@ pub struct Controlled<'a> {
 
 impl<'a> Controlled<'a> {
     /// Prepares a run. The flows under test run `alg` with the policy described by `schema`, for which
-    /// `pilot` answers; the other flows find trained policies in `policies`.
+    /// `pilot` answers at once; the other flows find trained policies in `policies`, which take their time.
     pub fn new(
         scenario: &'a Scenario,
         alg: &str,
@@ -37,7 +38,7 @@ impl<'a> Controlled<'a> {
         let cockpit = Cockpit::new(scenario, pilot);
         let outside = |flow: usize| -> Arc<dyn Policies> {
             let model = Outside { schema: Arc::clone(schema), flow, cockpit: cockpit.clone() };
-            Arc::new(WithOutside { model: Arc::new(model), others: Arc::clone(policies) })
+            Arc::new(WithOutside { model: Arc::new(model), others: late(policies, scenario.inference) })
         };
         let choice =
             Choice { alg: Some(alg.to_string()), policy: Some(OUTSIDE.to_string()), ..Choice::default() };

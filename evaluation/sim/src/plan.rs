@@ -168,7 +168,7 @@ fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
 
 /// What each flow runs: what the scenario says, and the user's choice for the flows under test. A flag is left out
 /// where the algorithm takes none, if another flow's does; what a scenario says of its own algorithm is left out with
-/// an algorithm of the user's that takes none.
+/// another one of the user's, and what `--set` says where that takes none.
 pub fn resolve(scenario: &Scenario, choice: &Choice) -> Result<Vec<Choice>, FlowPlanError> {
     let asked = *choice != Choice::default() || !scenario.params.is_empty();
     if asked && !scenario.flows.iter().any(|flow| flow.under_test) {
@@ -184,7 +184,7 @@ pub fn resolve(scenario: &Scenario, choice: &Choice) -> Result<Vec<Choice>, Flow
     let resolved = scenario.flows.iter().zip(&algs).map(|(flow, alg)| {
         let given = if flow.under_test { flags.next().unwrap_or_default() } else { Slots::default() };
         let own = Slots { classic: flow.classic.clone(), policy: flow.policy.clone() };
-        let own = if *alg == flow.alg { own } else { own.of(alg) };
+        let own = if *alg == flow.alg { own } else { set_slots(flow).of(alg) };
         let slots = Slots { classic: given.classic.or(own.classic), policy: given.policy.or(own.policy) };
         slots.check(alg).map_err(|reason| FlowPlanError::Build {
             place: place(&reason, asked(flow.under_test), &flow.places),
@@ -193,6 +193,15 @@ pub fn resolve(scenario: &Scenario, choice: &Choice) -> Result<Vec<Choice>, Flow
         Ok(Choice { alg: Some(alg.clone()), classic: slots.classic, policy: slots.policy })
     });
     resolved.collect()
+}
+
+/// What `--set` says of a flow's slots.
+fn set_slots(flow: &FlowSpec) -> Slots {
+    let [classic, policy] = flow.places.slots_set;
+    Slots {
+        classic: flow.classic.clone().filter(|_| classic),
+        policy: flow.policy.clone().filter(|_| policy),
+    }
 }
 
 /// The seed of a flow's algorithm in the run with this seed.
@@ -312,8 +321,20 @@ under_test = true
     }
 
     #[test]
-    fn what_the_scenario_says_of_its_own_algorithm_is_no_obstacle_to_another() {
+    fn what_the_scenario_says_of_its_own_algorithm_is_not_said_of_another() {
         assert_eq!(refusal(TWO, &choice(Some("cubic"), None, None)), "");
+        let first = |set: &[&str], alg: Option<&str>| {
+            let set: Vec<String> = set.iter().map(|option| option.to_string()).collect();
+            let scenario = Scenario::parse(TWO, "two.toml", &set, &mut |_| Err(String::new())).unwrap();
+            resolve(&scenario, &choice(alg, None, None)).unwrap().remove(0)
+        };
+        assert_eq!(first(&[], None), choice(Some("anole"), None, Some("none")));
+        assert_eq!(first(&[], Some("anole")), choice(Some("anole"), None, Some("none")));
+        assert_eq!(first(&[], Some("orca")), choice(Some("orca"), None, None));
+        // What the user sets is for whichever takes it.
+        let set = ["flow.1.policy=sage"];
+        assert_eq!(first(&set, Some("orca")), choice(Some("orca"), None, Some("sage")));
+        assert_eq!(first(&set, Some("cubic")), choice(Some("cubic"), None, None));
         let wrong = TWO.replace("alg = \"cubic\"", "alg = \"cubic\"\nclassic = \"reno\"");
         let refused = refusal(&wrong, &Choice::default());
         assert!(

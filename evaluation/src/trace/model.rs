@@ -256,6 +256,8 @@ fn frames(
             gap += exponential(rng) * busy * 1e3;
             next_busy = at + gap + exponential(rng) * every * 1e3;
         }
+        // Nothing piles up after the end.
+        let gap = gap.min(f64::from(end_ms) - at);
         at += gap;
         due += gap * per_ms;
         times.extend((0..due as u64).map(|_| (at as u32).min(end_ms)));
@@ -315,6 +317,27 @@ mod tests {
         assert!((0.3..1.2).contains(&flicker), "{flicker}");
     }
 
+    /// Half of the windows are empty; those around them are no neighbours.
+    #[test]
+    fn a_fit_finds_the_memory_between_outages() {
+        let model = Model::Cellular {
+            duration_s: 4000.0,
+            mean_mbps: 8.0,
+            deviation: 0.6,
+            memory_s: 3.0,
+            flicker: 0.0,
+            burst: 1.0,
+            outage_every_s: 3.0,
+            outage_s: 3.0,
+        };
+        for seed in 1..4 {
+            let Model::Cellular { memory_s, .. } = Model::fitted(&made(&model, seed)) else {
+                panic!("a cell")
+            };
+            assert!((memory_s / 3.0 - 1.0).abs() < 0.25, "seed {seed}: {memory_s}");
+        }
+    }
+
     #[test]
     fn whatever_is_fitted_can_be_made() {
         for text in
@@ -343,6 +366,20 @@ mod tests {
         let statistics = made(&Model::preset("wifi").unwrap(), 1);
         assert!((statistics.mean_mbps / 60.0 - 1.0).abs() < 0.02, "{statistics:?}");
         assert!(statistics.burst > 15.0 && (3..=7).contains(&statistics.gap_ms(0.5)), "{statistics:?}");
+    }
+
+    /// Others have the medium for ten seconds at a time, often at the end.
+    #[test]
+    fn wifi_carries_no_more_than_its_mean_however_it_ends() {
+        let mut model = Model::preset("wifi").unwrap();
+        if let Model::Wifi { busy_every_s, busy_s, .. } = &mut model {
+            (*busy_every_s, *busy_s) = (20.0, 10.0);
+        }
+        for seed in 0..50 {
+            let mean_mbps = made(&model, seed).mean_mbps;
+            // One opportunity more marks the end.
+            assert!(mean_mbps < 60.0 * 1.0001, "seed {seed}: {mean_mbps}");
+        }
     }
 
     #[test]

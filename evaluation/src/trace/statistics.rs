@@ -26,7 +26,7 @@ pub struct Statistics {
     pub variation_500ms: f64,
     /// Standard deviation of the logarithm of the capacity, in windows of 0.5 s that are not empty.
     pub log_deviation: f64,
-    /// Autocorrelation of that logarithm, at lags of 0.5 s, 1 s, …
+    /// Autocorrelation of that logarithm, at lags of 0.5 s, 1 s, …, over pairs of such windows.
     pub autocorrelation: Vec<f64>,
     /// Times of 200 ms and more without an opportunity, per second.
     pub outages_per_s: f64,
@@ -57,14 +57,15 @@ impl Statistics {
         let outages: Vec<u32> = gaps_ms.iter().copied().filter(|&gap| gap >= OUTAGE_MS).collect();
         gaps_ms.sort_unstable();
         let [short, mbps] = [SHORT_S, LONG_S].map(|window| windows(times, end_ms, window));
-        let logs: Vec<f64> = mbps.iter().filter(|mbps| **mbps > 0.0).map(|mbps| mbps.ln()).collect();
+        let logs: Vec<Option<f64>> =
+            mbps.iter().map(|mbps| Some(*mbps).filter(|mbps| *mbps > 0.0).map(f64::ln)).collect();
         let total_outage_ms: f64 = outages.iter().map(|&ms| f64::from(ms)).sum();
         Statistics {
             duration_s,
             mean_mbps: times.len() as f64 * OPPORTUNITY_BYTES * 8e-6 / duration_s,
             variation_100ms: deviation(&short) / mean(&short),
             variation_500ms: deviation(&mbps) / mean(&mbps),
-            log_deviation: deviation(&logs),
+            log_deviation: deviation(&present(&logs)),
             autocorrelation: (1..=LAGS).map_while(|lag| autocorrelation(&logs, lag)).collect(),
             outages_per_s: outages.len() as f64 / duration_s,
             outage_s: if outages.is_empty() { 0.0 } else { total_outage_ms / outages.len() as f64 / 1e3 },
@@ -131,12 +132,17 @@ fn deviation(values: &[f64]) -> f64 {
     mean(&values.iter().map(|x| (x - whole) * (x - whole)).collect::<Vec<_>>()).sqrt()
 }
 
-/// `None` where there is too little for it.
-fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
-    let whole = mean(values);
-    let variance = deviation(values).powi(2);
+fn present(values: &[Option<f64>]) -> Vec<f64> {
+    values.iter().flatten().copied().collect()
+}
+
+/// Over the pairs so far apart of which both are there; `None` where there is too little for it.
+fn autocorrelation(values: &[Option<f64>], lag: usize) -> Option<f64> {
+    let all = present(values);
+    let (whole, variance) = (mean(&all), deviation(&all).powi(2));
     let pairs = values.iter().zip(values.get(lag..)?);
-    let products: Vec<f64> = pairs.map(|(a, b)| (a - whole) * (b - whole)).collect();
+    let products: Vec<f64> =
+        pairs.filter_map(|(a, b)| Some((a.as_ref()? - whole) * (b.as_ref()? - whole))).collect();
     (products.len() > lag && variance > 0.0).then(|| mean(&products) / variance)
 }
 

@@ -20,6 +20,7 @@ mod outcome;
 mod receiver;
 mod reverse;
 mod samples;
+mod segments;
 mod sender;
 mod setup;
 mod tap;
@@ -175,6 +176,9 @@ impl<'a> Simulation<'a> {
         };
         let Simulation { datapath, agent, .. } = &mut simulation;
         datapath.ready(DATAPATH_ID, &mut ToAgent { agent, now: Time::ZERO });
+        for (index, link) in simulation.links.iter().enumerate() {
+            simulation.heap.set(index, link.next_event());
+        }
         for index in 0..simulation.flows.len() {
             simulation.reschedule_flow(index);
         }

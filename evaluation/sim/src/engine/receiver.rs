@@ -6,8 +6,8 @@
 //! acknowledged at once. With delayed ACKs (RFC 5681 §4.2) every second full packet is, and at once when
 //! it is out of order or fills a hole; a lone packet waits for 40 ms, as in Linux (TCP_DELACK_MIN).
 
+use super::segments::Segments;
 use anole_model::{Dur, Time};
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 /// Linux: include/net/tcp.h, TCP_DELACK_MIN (HZ/25).
@@ -47,16 +47,13 @@ pub(super) struct Arrival {
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     delayed_ack: bool,
-    /// The first segment that has not arrived.
-    next: u64,
-    /// Which of the segments from `next` on have arrived.
-    ahead: VecDeque<bool>,
+    arrived: Segments,
     held: Option<(Time, Arrival)>,
 }
 
 impl Receiver {
     pub fn new(delayed_ack: bool) -> Receiver {
-        Receiver { delayed_ack, next: 0, ahead: VecDeque::new(), held: None }
+        Receiver { delayed_ack, arrived: Segments::default(), held: None }
     }
 
     /// Takes a packet; `acknowledge` is called for every arrival that is acknowledged now.
@@ -67,14 +64,14 @@ impl Receiver {
         marked: bool,
         mut acknowledge: impl FnMut(Arrival),
     ) -> Arrival {
-        let fills_hole = !self.ahead.is_empty();
-        let new = self.note(data.segment);
+        let fills_hole = self.arrived.has_holes();
+        let new = self.arrived.note(data.segment);
         let arrival = Arrival {
             transmission: data.transmission,
             segment: data.segment,
             sent_at: data.sent_at,
             new_bytes: if new { data.payload.get() } else { 0 },
-            misordered: data.segment >= self.next,
+            misordered: data.segment >= self.next(),
             marked,
             more: false,
         };
@@ -102,26 +99,7 @@ impl Receiver {
 
     /// All segments below this one have arrived.
     pub fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// Notes a segment; false if it was there already.
-    fn note(&mut self, segment: u64) -> bool {
-        let Some(offset) = segment.checked_sub(self.next) else { return false };
-        if offset == 0 {
-            self.next += 1;
-            self.ahead.pop_front();
-            while self.ahead.front() == Some(&true) {
-                self.ahead.pop_front();
-                self.next += 1;
-            }
-            return true;
-        }
-        let offset = offset as usize;
-        if self.ahead.len() <= offset {
-            self.ahead.resize(offset + 1, false);
-        }
-        !std::mem::replace(&mut self.ahead[offset], true)
+        self.arrived.next()
     }
 }
 

@@ -2,7 +2,7 @@
 //! each other. What an ACK that is lost named, the next one names, as a cumulative ACK does.
 
 use super::receiver::{Arrival, Data};
-use crate::link::Link;
+use crate::link::{Link, propagation_back, way_back};
 use crate::scenario::{FlowSpec, HEADER_BYTES};
 use anole_model::{Dur, Time};
 use rand::{RngExt, SeedableRng};
@@ -11,8 +11,7 @@ use std::collections::VecDeque;
 
 /// From a flow's receiver back to its sender: propagation alone. `reverse` has the links' own delays of that direction.
 pub(super) fn propagation(flow: &FlowSpec, links: &[Link<Data>], reverse: &[Option<Dur>]) -> Dur {
-    let delays = flow.path.iter().map(|&link| reverse[link].unwrap_or(links[link].delay()));
-    delays.fold(flow.extra_delay, |sum, delay| sum + delay)
+    flow.extra_delay + propagation_back(links, reverse, &flow.path)
 }
 
 /// How long an ACK takes that sets out now; `None` if it is lost on its way.
@@ -22,8 +21,7 @@ pub(super) fn way(
     reverse: &[Option<Dur>],
     now: Time,
 ) -> Option<Dur> {
-    let propagation = propagation(flow, links, reverse);
-    flow.path.iter().try_fold(propagation, |sum, &link| Some(sum + links[link].ack_late(now, HEADER_BYTES)?))
+    Some(flow.extra_delay + way_back(links, reverse, &flow.path, now, HEADER_BYTES)?)
 }
 
 pub(super) struct ReversePath {

@@ -23,6 +23,7 @@ mod supply;
 pub(super) use supply::Supply;
 
 use super::receiver::{Arrival, Data};
+use super::segments::Segments;
 use anole_datapath::{AckSample, InForce};
 use anole_model::{Dur, Rate, Time, earliest};
 use std::collections::VecDeque;
@@ -68,6 +69,7 @@ pub(super) struct Sender {
     // What is sent.
     next_segment: u64,
     retransmit: VecDeque<u64>,
+    acked: Segments,
     /// Number of the first transmission in `flying`.
     base: u64,
     flying: VecDeque<Transmission>,
@@ -102,6 +104,7 @@ impl Sender {
             control: InForce::default(),
             next_segment: 0,
             retransmit: VecDeque::new(),
+            acked: Segments::default(),
             base: 0,
             flying: VecDeque::new(),
             in_flight_packets: 0,
@@ -212,7 +215,7 @@ impl Sender {
             }
             if arrival.marked {
                 sample.ecn_bytes += arrival.new_bytes;
-                sample.ecn_packets += u32::from(arrival.new_bytes > 0);
+                sample.ecn_packets += 1;
             }
             self.delivered += u64::from(arrival.new_bytes);
             self.delivered_at = now;
@@ -288,6 +291,7 @@ impl Sender {
     /// A transmission has arrived: it is no longer in flight, and gives a rate sample.
     fn settle(&mut self, now: Time, arrival: &Arrival, sample: &mut AckSample) {
         self.largest_acked = self.largest_acked.max(Some(arrival.transmission));
+        self.acked.note(arrival.segment);
         let flying = arrival
             .transmission
             .checked_sub(self.base)
@@ -341,7 +345,10 @@ impl Sender {
         if transmission.state == State::Flying {
             self.in_flight_packets -= 1;
             self.in_flight_bytes -= u64::from(transmission.bytes);
-            self.retransmit.push_back(transmission.segment);
+            // Another transmission of the segment may have arrived, which had been given up.
+            if !self.acked.has(transmission.segment) {
+                self.retransmit.push_back(transmission.segment);
+            }
         }
     }
 

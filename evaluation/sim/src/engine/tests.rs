@@ -356,11 +356,11 @@ proptest! {
     #[test]
     fn packets_are_conserved_on_any_path(
         mbps in 0.5f64..60.0, delay_ms in 0.0f64..80.0, buffer in 0.05f64..3.0, loss in 0.0f64..0.1,
-        queue in 0usize..4, flows in 1u32..4, extra_ms in 0.0f64..30.0, two_links in any::<bool>(),
+        queue in 0usize..5, flows in 1u32..4, extra_ms in 0.0f64..30.0, two_links in any::<bool>(),
         later_mbps in 0.5f64..60.0, later_ms in 0.0f64..80.0, delayed in any::<bool>(), seed in any::<u64>(),
         reno in any::<bool>(),
     ) {
-        let queue = ["droptail", "codel", "fq_codel", "pie"][queue];
+        let queue = ["droptail", "codel", "fq_codel", "pie", "red"][queue];
         let link = |name: &str, mbps: f64| format!(
             "[[link]]\nname = \"{name}\"\ncapacity_mbps = {mbps}\none_way_delay_ms = {delay_ms}\n\
              buffer_bdp = {buffer}\nrandom_loss = {loss}\nqueue = \"{queue}\"\n\
@@ -404,7 +404,7 @@ proptest! {
         buffer_bytes in prop_oneof![Just(1u64), Just(u64::MAX >> 1)],
         loss in prop_oneof![Just(0.0), Just(0.5), Just(1.0)],
         burst_ms in prop_oneof![Just("[0, 0]"), Just("[0.5, 1000]")],
-        queue in prop_oneof![Just("droptail"), Just("codel"), Just("fq_codel"), Just("pie")],
+        queue in prop_oneof![Just("droptail"), Just("codel"), Just("fq_codel"), Just("pie"), Just("red")],
         bytes in prop_oneof![Just(0u64), Just(1), Just(u64::MAX >> 1)],
         alg in prop_oneof![Just("native"), Just("cubic"), Just("reno"), Just("anole")],
         delayed in any::<bool>(),
@@ -517,6 +517,22 @@ fn the_pilots_answers_matter_and_it_can_end_the_run() {
     let steps = controlled(&link, 0.0, 5);
     assert_eq!(steps.len(), 6);
     assert!(steps[5].time_s < 5.0 && steps[5].interval_s == 0.0, "{:?}", steps[5]);
+}
+
+#[test]
+fn the_policies_of_other_flows_take_their_time() {
+    let beside = |us: f64| {
+        let inference = Dur::from_secs_f64(us / 1e6);
+        Scenario { inference, ..scenario(5.0, "", "", "[[flow]]\nalg = \"libra-rl\"") }
+    };
+    let steps = |us| controlled(&beside(us), 0.0, usize::MAX);
+    assert_eq!(steps(0.0), steps(0.0));
+    assert_ne!(steps(0.0), steps(50_000.0));
+    let alone = |us: f64| {
+        let inference = Dur::from_secs_f64(us / 1e6);
+        controlled(&Scenario { inference, ..scenario(5.0, "", "", "") }, 0.0, usize::MAX)
+    };
+    assert_eq!(alone(0.0), alone(50_000.0));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Deviations: a queue per flow number instead of 1024 hashed queues, since flows here are numbered
 //! from zero and never collide; the scenario's buffer is the limit, instead of 10240 packets. A queue that holds no more
 //! than a packet has no standing delay (RFC 8289 §5.3), whatever waits in the others; Linux asks whether all of them
-//! together hold more.
+//! together hold more. On overload one packet is dropped at a time; Linux drops half of the fattest queue, 64 packets at most.
 
 use super::codel::Control;
 use super::queue::{Drops, Fifo, Queued};

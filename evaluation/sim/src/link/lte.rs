@@ -53,6 +53,14 @@ impl Lte {
         }
     }
 
+    /// What a trace of so long hardly ever carries more than, Mbit: its rate is two standard deviations above the mean all the
+    /// time. Of the deviation, the mean over that time keeps what lasts: √(2 · memory / time) of it, at most all.
+    pub(crate) fn most_mbit(&self, duration: Dur) -> f64 {
+        let seconds = duration.as_secs_f64().max(SHORTEST_S);
+        let lasting = self.deviation * (2.0 * self.memory_s / seconds).min(1.0).sqrt();
+        self.mean.mbps() * seconds * (2.0 * lasting).exp()
+    }
+
     /// Draws a trace; it begins again after `duration`.
     pub fn trace(&self, rng: &mut Pcg64Mcg, duration: Dur) -> Trace {
         let per_s = self.mean.bytes_per_s() / f64::from(OPPORTUNITY_PACKET_BYTES);

@@ -9,7 +9,7 @@
 //! - The queueing delay of a packet runs from its arrival to the start of its transmission; on a trace that is its own
 //!   opportunity, until which it stays in the queue.
 //! - Random loss strikes after transmission: a lost packet has used the link.
-//! - ACKs pass a link's other direction by [`Link::ack_late`].
+//! - ACKs pass a link's other direction by [`Link::ack_late`], and those of a path by [`way_back`].
 //! - Figures of a link count cross traffic with the rest. A packet that is on the wire where counting begins or ends
 //!   is sent in part.
 //! - A smaller propagation delay never lets a packet overtake an earlier one: those sent before it fell are still on
@@ -17,6 +17,7 @@
 //! - Active queue management marks packets that are ECN-capable where it would drop others (RFC 3168 §5).
 
 mod aggregation;
+mod back;
 mod codel;
 mod config;
 mod cross;
@@ -33,6 +34,7 @@ mod tests;
 mod trace;
 
 pub use aggregation::Aggregation;
+pub use back::{propagation_back, way_back};
 pub use config::{Capacity, Ecn, LinkConfig, LinkStats, Packet, QueueKind};
 pub use cross::CrossTraffic;
 pub use impair::{AckPath, BurstLoss, Hold, Impairments, Reorder};

@@ -201,7 +201,7 @@ settable_table! {
         preference: String,
         preference_at: Vec<(f64, String)>,
     }
-    alternatives
+    alternatives [start_spacing_s, arrivals_per_s]
 }
 
 /// The whole file.

@@ -233,6 +233,8 @@ pub struct Places {
     pub classic: String,
     /// The learned slot's.
     pub policy: String,
+    /// Whether `--set` fills the rule slot and the learned slot, of whatever algorithm runs.
+    pub slots_set: [bool; 2],
 }
 
 impl Scenario {
@@ -254,7 +256,7 @@ impl Scenario {
         for option in set {
             file::apply(&mut raw, &mut params, option)?;
         }
-        check::Check { origin, load_trace }.scenario(raw, params)
+        check::Check { origin, load_trace, shortened: false }.scenario(raw, params)
     }
 
     /// Bytes of a full packet on the wire.

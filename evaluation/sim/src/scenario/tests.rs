@@ -136,7 +136,12 @@ fn every_mistake_names_its_line_and_the_way_out() {
         (
             "capacity_mbps = 48.0",
             "lte = { mean_mbps = 9000.0 }",
-            "t.toml:5: lte would carry 270000 Mbit; at most 200000: lower",
+            "t.toml:5: lte may carry 388996 Mbit; at most 200000: lower",
+        ),
+        (
+            "capacity_mbps = 48.0",
+            "lte = { mean_mbps = 6000.0, deviation = 2.0, memory_s = 86400.0 }",
+            "t.toml:5: lte may carry 9827667 Mbit; at most 200000: lower",
         ),
         (
             "buffer_bdp = 2.0",
@@ -166,6 +171,16 @@ fn every_mistake_names_its_line_and_the_way_out() {
             "t.toml:10: no link is named \"bottlneck\"; links: bottleneck",
         ),
         ("at_s = 15.0", "at_s = 30.0", "t.toml:8: the change at 30 s comes after the run of duration_s = 30"),
+        (
+            "[[change]]",
+            "[[random_change]]\nevery_s = 60.0\nrandom_loss = [0.0, 0.1]\n[[change]]",
+            "t.toml:9: the first [[random_change]] at 60 s comes after the run of duration_s = 30",
+        ),
+        (
+            "under_test = true",
+            "preference_at = [[2.0, \"th-1\"], [100.0, \"la-1\"]]",
+            "t.toml:14: preference_at at 100 s comes after the run of duration_s = 30",
+        ),
         ("buffer_bdp = 2.0", "buffer_bdp = 0", "t.toml:7: a buffer of 0: nothing could wait"),
         ("buffer_bdp = 2.0", "buffer_packets = 0", "t.toml:7: a buffer of 0"),
         ("buffer_bdp = 2.0", "buffer_bytes = 0", "t.toml:7: a buffer of 0"),
@@ -222,6 +237,14 @@ fn a_run_that_is_shortened_leaves_later_changes_out() {
     assert_eq!(parse(GOOD, &["duration_s=10"]).unwrap().changes.len(), 1);
     let shorter = GOOD.replace("duration_s = 30.0", "duration_s = 10.0");
     assert!(parse(&shorter, &[]).unwrap_err().contains("the change at 15 s comes after the run"));
+    let cross = "buffer_bdp = 2.0\n[[link.cross]]\nmbps = 1.0\nstart_s = 20.0";
+    let random = "[[random_change]]\nevery_s = 12.0\nrandom_loss = [0.0, 0.1]\n[[change]]";
+    let later = GOOD.replacen("buffer_bdp = 2.0", cross, 1).replacen("[[change]]", random, 1).replacen(
+        "under_test = true",
+        "under_test = true\npreference_at = [[11.0, \"th-1\"]]",
+        1,
+    );
+    assert!(parse(&later, &["duration_s=10"]).is_ok());
 }
 
 #[test]
@@ -266,10 +289,25 @@ fn what_many_entries_make_together_is_bounded() {
 }
 
 #[test]
+fn cross_traffic_is_not_on_more_often_than_can_be_computed() {
+    let cross = |on_s: &str| {
+        let source = format!("mbps = 0.001\npacket_bytes = 65535\non_s = {on_s}\noff_s = {on_s}");
+        let text = GOOD.replace("duration_s = 30.0", "duration_s = 86400.0");
+        parse(&text.replace("buffer_bdp = 2.0", &format!("buffer_bdp = 2.0\n[[link.cross]]\n{source}")), &[])
+    };
+    assert!(cross("0.001").is_ok());
+    let e = cross("1e-6").unwrap_err();
+    assert!(e.starts_with("t.toml:11: this is on 43200000000 times; at most 100000000 are allowed"), "{e}");
+}
+
+#[test]
 fn counted_flows_are_spread_out() {
     let s = parse(GOOD, &["flow.count=4", "flow.start_spacing_s=4"]).unwrap();
     let starts: Vec<f64> = s.flows.iter().map(|f| f.start.as_secs_f64()).collect();
     assert_eq!(starts, [0.0, 4.0, 8.0, 12.0]);
+    let spaced = GOOD.replacen("under_test = true", "under_test = true\ncount = 4\nstart_spacing_s = 4.0", 1);
+    let s = parse(&spaced, &["flow.arrivals_per_s=1"]).unwrap();
+    assert_eq!(s.flows[0].drawn.and_then(|drawn| drawn.arrivals_per_s), Some(1.0));
 }
 
 #[test]
@@ -389,6 +427,11 @@ fn what_befalls_packets_is_checked() {
         ("[[link.cross]]\nstart_s = 1.0", "mbps is missing in [[link.cross]]"),
         ("[[link.cross]]\nmbps = 1.0\non_s = 1.0", "t.toml:9: on_s and off_s go together"),
         ("[[link.cross]]\nmbps = 1.0\nstart_s = 5.0\nstop_s = 4.0", "starts at 5 s but stops at 4 s"),
+        (
+            "[[link.cross]]\nmbps = 1.0\nstart_s = 40.0",
+            "the start of this [[link.cross]] at 40 s comes after",
+        ),
+        ("[[link.cross]]\nmbps = 1.0\nstart_s = 40.0\nstop_s = 50.0", "at 40 s comes after the run of"),
         ("[[link.cross]]\nmbps = 1.0\npacket_bytes = 5", "t.toml:10: packet_bytes = 5 is outside"),
         ("[[link.cross]]\nmbps = 10000.0\npacket_bytes = 50", "packets; at most"),
     ] {
@@ -405,6 +448,10 @@ fn what_is_drawn_of_flows_and_what_agents_take_is_checked() {
         ("bytes_up_to = 5", "bytes_up_to = 5 needs bytes"),
         ("bytes = 9\nbytes_up_to = 5", "bytes_up_to = 5 needs bytes"),
         ("app_until_s = 5.0", "app_until_s without app_mbps"),
+        (
+            "start_s = 5.0\napp_mbps = 1.0\napp_until_s = 5.0",
+            "t.toml:17: app_until_s = 5 is not after the flow's start at 5 s",
+        ),
         ("app_frame_ms = 5.0", "app_frame_ms without app_mbps"),
         ("app_mbps = -5.0", "t.toml:15: app_mbps = -5 is outside"),
     ] {

@@ -35,7 +35,7 @@ fn ms(ms: u64) -> Time {
 fn marks_are_counted_where_they_are_told() {
     let mut s = sender(4, 0, None);
     let sent = send_all(&mut s, ms(0));
-    let arrivals = sent.iter().zip([true, false, true]).map(|(data, marked)| Arrival {
+    let arrival = |data: &Data, marked| Arrival {
         transmission: data.transmission,
         segment: data.segment,
         sent_at: data.sent_at,
@@ -43,9 +43,14 @@ fn marks_are_counted_where_they_are_told() {
         misordered: false,
         marked,
         more: false,
-    });
+    };
+    let arrivals = sent.iter().zip([true, false, true]).map(|(data, marked)| arrival(data, marked));
     let sample = s.on_ack(ms(100), arrivals);
     assert_eq!((sample.bytes_acked, sample.ecn_bytes, sample.ecn_packets), (3000, 2000, 2));
+    // On what had arrived before, a mark is told as well.
+    let again = Arrival { new_bytes: 0, ..arrival(&sent[3], true) };
+    let sample = s.on_ack(ms(101), std::iter::once(again));
+    assert_eq!((sample.bytes_acked, sample.ecn_bytes, sample.ecn_packets), (0, 0, 1));
 }
 
 #[test]
@@ -126,6 +131,22 @@ fn a_timeout_gives_up_everything_and_backs_off() {
     let late = ack(&mut s, ms(2201), &sent[1]);
     assert_eq!((late.bytes_acked, late.lost_packets), (1000, 0));
     assert_eq!(send_all(&mut s, ms(2201))[0].segment, 2);
+}
+
+/// A timeout gave up what was only late; of what went out again, a part is lost.
+#[test]
+fn what_has_arrived_after_all_is_not_sent_again() {
+    let mut s = sender(4, 0, Some(8000));
+    let sent = send_all(&mut s, ms(0));
+    assert!(s.on_timer(ms(1000)).unwrap().was_timeout);
+    let again = send_all(&mut s, ms(1000));
+    assert_eq!(again.iter().map(|d| d.segment).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    for data in &sent[..2] {
+        ack(&mut s, ms(1010), data);
+    }
+    assert_eq!(ack(&mut s, ms(1100), &again[3]).lost_packets, 1);
+    assert_eq!(s.on_timer(ms(2400)).unwrap().lost_packets, 2);
+    assert_eq!(send_all(&mut s, ms(2400)).iter().map(|d| d.segment).collect::<Vec<_>>(), [2, 4, 5, 6]);
 }
 
 #[test]

@@ -50,6 +50,20 @@ fn a_sawtooth_is_seen_with_its_queue_and_losses() {
     assert!(link.capacity_mbps[..100].iter().all(|mbps| (mbps - 12.0).abs() < 1e-6), "{link:?}");
 }
 
+/// No flow runs yet that would move time on at the link.
+#[test]
+fn cross_traffic_is_seen_from_the_start() {
+    let text = LINK.replace("[[flow]]", "[[link.cross]]\nmbps = 24.0\n[[flow]]\nstart_s = 5.0");
+    let link = &native(&parse(&text)).links[0];
+    let series = link.series.as_ref().unwrap();
+    // 1000 packets of 1500 bytes a second that find no room, once 60 000 bytes wait.
+    for second in 1..4 {
+        let lost: u64 = series.lost_packets[10 * second..10 * second + 10].iter().sum();
+        assert!((990..=1010).contains(&lost), "{second} s: {lost}");
+    }
+    assert!(series.queue_bytes[10..40].iter().all(|bytes| *bytes > 55_000), "{:?}", series.queue_bytes);
+}
+
 /// A window that stays, over a program that is not shipped under this address.
 struct Fixed(&'static Program, u32);
 

@@ -2,6 +2,7 @@
 
 use super::{Check, MAX_SECONDS, Result, millis, span_of, span_or};
 use crate::SERIES_STEP;
+use crate::scenario::error::FROM_SET;
 use crate::scenario::file::RawFlow;
 use crate::scenario::{App, Drawn, FlowSpec, Places, Scenario};
 use anole_algorithms::{Preference, UnknownPreference};
@@ -24,6 +25,7 @@ impl Check<'_> {
             alg: self.origin.place(&span_or(&raw.alg, &table)),
             classic: self.origin.place(&span_or(&raw.classic, &table)),
             policy: self.origin.place(&span_or(&raw.policy, &table)),
+            slots_set: [&raw.classic, &raw.policy].map(|slot| span_of(slot) == FROM_SET),
         };
         let alg = self.required(raw.alg.clone(), "alg = \"…\" in [[flow]]", table.clone())?;
         let count = raw.count.as_ref().map_or(1, |c| *c.get_ref());
@@ -53,14 +55,14 @@ impl Check<'_> {
             );
             return Err(self.origin.error(span, message));
         }
-        let preferences = self.preferences(&raw)?;
+        let preferences = self.preferences(scenario, &raw)?;
         let path = self.path(scenario, raw.path.clone())?;
         let extra_delay =
             millis(self.or(&raw.extra_delay_ms, "extra_delay_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?);
         let ack_jitter_us = self.or(&raw.ack_jitter_us, "ack_jitter_us", 0.0, 0.0, 1e6)?;
         let bytes = raw.bytes.as_ref().map(|b| *b.get_ref()).filter(|b| *b > 0);
         let drawn = self.drawn(&raw, scenario.flows.len(), bytes, &table)?;
-        let app = self.app(&raw, stop_s, &table)?;
+        let app = self.app(&raw, start_s..stop_s, &table)?;
         for i in 0..count {
             scenario.flows.push(FlowSpec {
                 alg: alg.clone(),
@@ -114,7 +116,7 @@ impl Check<'_> {
     }
 
     /// What the application prefers, from when on.
-    fn preferences(&self, raw: &RawFlow) -> Result<Vec<(Time, Preference)>> {
+    fn preferences(&self, scenario: &Scenario, raw: &RawFlow) -> Result<Vec<(Time, Preference)>> {
         let parse = |text: &str, span: Range<usize>| {
             text.parse().map_err(|error: UnknownPreference| self.origin.error(span, error.to_string()))
         };
@@ -130,17 +132,26 @@ impl Check<'_> {
                     let message = "preference_at is not in order of time";
                     return Err(self.origin.error(later.span(), message));
                 }
+                self.in_the_run(scenario, "preference_at", at, later.span())?;
                 preferences.push((at, parse(text, later.span())?));
             }
         }
         Ok(preferences)
     }
 
-    fn app(&self, raw: &RawFlow, stop_s: f64, table: &Range<usize>) -> Result<Option<App>> {
-        let until_s = self.or(&raw.app_until_s, "app_until_s", stop_s, 0.0, MAX_SECONDS)?;
+    fn app(&self, raw: &RawFlow, runs_s: Range<f64>, table: &Range<usize>) -> Result<Option<App>> {
+        let until_s = self.or(&raw.app_until_s, "app_until_s", runs_s.end, 0.0, MAX_SECONDS)?;
         match &raw.app_mbps {
             Some(mbps) => {
                 let rate = self.rate(mbps, "app_mbps")?;
+                if until_s <= runs_s.start {
+                    let message = format!(
+                        "app_until_s = {until_s} is not after the flow's start at {} s, so that app_mbps limits nothing; \
+                         raise app_until_s, or leave both out",
+                        runs_s.start
+                    );
+                    return Err(self.origin.error(span_or(&raw.app_until_s, table), message));
+                }
                 let frame_ms = self.or(&raw.app_frame_ms, "app_frame_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?;
                 let frame = Dur::from_secs_f64(frame_ms / 1e3);
                 Ok(Some(App { rate, until: Time::from_secs_f64(until_s), frame }))

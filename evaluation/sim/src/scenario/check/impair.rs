@@ -15,7 +15,7 @@ const MAX_SLOTS: usize = 10_000;
 const DEFAULT_SLOT_MS: f64 = 20.0;
 /// ACKs that may wait if nothing is said.
 const DEFAULT_ACKS: u64 = 1000;
-/// Packets that one source sends in a run: a minute of computing.
+/// Packets that one source sends in a run, and times that it is on: a minute of computing.
 const MAX_CROSS_PACKETS: f64 = 1e8;
 /// Bytes of a packet on the wire: an IPv4 header and something in it, and IPv4's largest.
 const PACKET_BYTES: (u32, u32) = (28, 65_535);
@@ -123,10 +123,13 @@ impl Check<'_> {
         let duration_s = scenario.duration.as_secs_f64();
         let start_s = self.or(&raw.start_s, "start_s", 0.0, 0.0, MAX_SECONDS)?;
         let stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?;
-        if start_s >= stop_s {
+        let start_span = span_or(&raw.start_s, &mbps.span());
+        if raw.stop_s.is_some() && start_s >= stop_s {
             let message = format!("this [[link.cross]] starts at {start_s} s but stops at {stop_s} s");
-            return Err(self.origin.error(span_or(&raw.start_s, &mbps.span()), message));
+            return Err(self.origin.error(start_span, message));
         }
+        let start = Time::from_secs_f64(start_s);
+        self.in_the_run(scenario, "the start of this [[link.cross]]", start, start_span)?;
         let packets = rate.bytes_per_s() * duration_s / f64::from(packet_bytes);
         if packets > MAX_CROSS_PACKETS {
             let message = format!("this is {packets:.0} packets; at most {MAX_CROSS_PACKETS} are allowed");
@@ -135,8 +138,16 @@ impl Check<'_> {
         let on_off = match (&raw.on_s, &raw.off_s) {
             (None, None) => None,
             (Some(on), Some(off)) => {
-                let time = |value, key| self.within(value, key, 1e-6, MAX_SECONDS).map(Dur::from_secs_f64);
-                Some((time(on, "on_s")?, time(off, "off_s")?))
+                let time = |value, key| self.within(value, key, 1e-6, MAX_SECONDS);
+                let (on_s, off_s) = (time(on, "on_s")?, time(off, "off_s")?);
+                let times = duration_s / (on_s + off_s);
+                if times > MAX_CROSS_PACKETS {
+                    let message = format!(
+                        "this is on {times:.0} times; at most {MAX_CROSS_PACKETS} are allowed: raise on_s or off_s"
+                    );
+                    return Err(self.origin.error(on.span(), message));
+                }
+                Some((Dur::from_secs_f64(on_s), Dur::from_secs_f64(off_s)))
             }
             _ => {
                 let message = "on_s and off_s go together in [[link.cross]]; give both or neither";
@@ -146,7 +157,7 @@ impl Check<'_> {
         Ok(CrossTraffic {
             rate,
             packet_bytes,
-            start: Time::from_secs_f64(start_s),
+            start,
             stop: Time::from_secs_f64(stop_s),
             on_off,
             random: raw.random.as_ref().is_some_and(|random| *random.get_ref()),

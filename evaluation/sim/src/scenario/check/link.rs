@@ -113,15 +113,8 @@ impl Check<'_> {
             return Err(self.origin.error(span, message));
         };
         let rate = self.rate(mean, "mean_mbps")?;
-        let whole = rate.mbps() * scenario.duration.as_secs_f64();
-        if whole > MAX_LTE_MBIT {
-            let message = format!(
-                "lte would carry {whole:.0} Mbit; at most {MAX_LTE_MBIT}: lower mean_mbps or duration_s"
-            );
-            return Err(self.origin.error(mean.span(), message));
-        }
         let default = Lte::with_mean(rate);
-        Ok(Lte {
+        let lte = Lte {
             deviation: self.or(&raw.deviation, "deviation", default.deviation, 0.0, 2.0)?,
             memory_s: self.or(&raw.memory_s, "memory_s", default.memory_s, 0.01, MAX_SECONDS)?,
             outage_every_s: self.or(
@@ -135,7 +128,15 @@ impl Check<'_> {
             flicker: self.or(&raw.flicker, "flicker", default.flicker, 0.0, 2.0)?,
             burst: self.or(&raw.burst, "burst", default.burst, 1.0, 1000.0)?,
             ..default
-        })
+        };
+        let most = lte.most_mbit(scenario.duration);
+        if most > MAX_LTE_MBIT {
+            let message = format!(
+                "lte may carry {most:.0} Mbit; at most {MAX_LTE_MBIT}: lower mean_mbps, duration_s or deviation"
+            );
+            return Err(self.origin.error(mean.span(), message));
+        }
+        Ok(lte)
     }
 
     fn burst(&self, ms: &Option<Spanned<(f64, f64)>>, key: &str) -> Result<Option<(Dur, Dur)>> {

@@ -34,6 +34,8 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 pub(super) struct Check<'a> {
     pub origin: Origin<'a>,
     pub load_trace: &'a mut dyn FnMut(&str) -> std::result::Result<String, String>,
+    /// `--set` gives the duration: what the file has after the end is left out, which is a mistake otherwise.
+    pub shortened: bool,
 }
 
 impl Check<'_> {
@@ -83,22 +85,16 @@ impl Check<'_> {
         if raw.link.is_empty() {
             return Err(self.origin.error(0..0, "no [[link]]; a scenario needs at least one"));
         }
+        self.shortened = raw.duration_s.as_ref().is_some_and(|d| d.span() == FROM_SET);
         for link in raw.link {
             let link = self.link(&scenario, link)?;
             scenario.links.push(link);
         }
-        // A run that --set shortens leaves out what comes later; in the file it is a mistake.
-        let shortened = raw.duration_s.as_ref().is_some_and(|d| d.span() == FROM_SET);
         let mut last = Time::ZERO;
         for change in raw.change {
             let span = change.span();
             let (change, every) = self.change(&scenario, change, last)?;
-            if change.at >= scenario.end() && !shortened {
-                let at_s = change.at.as_secs_f64();
-                let message =
-                    format!("the change at {at_s} s comes after the run of duration_s = {duration_s}");
-                return Err(self.origin.error(span, message));
-            }
+            self.in_the_run(&scenario, "the change", change.at, span)?;
             last = change.at;
             repeat::push(&mut scenario, change, every);
         }
@@ -176,13 +172,15 @@ impl Check<'_> {
             Some(every) => self.within(every, "every_s", 1e-3, MAX_SECONDS)?,
             None => return Err(self.origin.error(table, "every_s is missing in [[random_change]]")),
         };
-        self.not_too_often(scenario, every_s, &span_or(&raw.every_s, &table))?;
+        let (every, span) = (Dur::from_secs_f64(every_s), span_or(&raw.every_s, &table));
+        self.not_too_often(scenario, every_s, &span)?;
+        self.in_the_run(scenario, "the first [[random_change]]", Time::ZERO + every, span)?;
         let link = self.link_named(scenario, raw.link, &table)?;
         if let Some(mbps) = &raw.capacity_mbps {
             self.must_not_follow_trace(scenario, link, mbps.span())?;
         }
         let change = RandomChange {
-            every: Dur::from_secs_f64(every_s),
+            every,
             link,
             capacity_mbps: self.range(
                 &raw.capacity_mbps,
@@ -204,6 +202,16 @@ impl Check<'_> {
             return Err(self.origin.error(table, message));
         }
         Ok(change)
+    }
+
+    /// Refuses what happens first when the run is over.
+    fn in_the_run(&self, scenario: &Scenario, what: &str, at: Time, span: Range<usize>) -> Result<()> {
+        if at < scenario.end() || self.shortened {
+            return Ok(());
+        }
+        let (at_s, duration_s) = (at.as_secs_f64(), scenario.duration.as_secs_f64());
+        let message = format!("{what} at {at_s} s comes after the run of duration_s = {duration_s}");
+        Err(self.origin.error(span, message))
     }
 
     /// A buffer is not nothing. In a small one a full packet still may wait.
