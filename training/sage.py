@@ -181,7 +181,7 @@ def environments(args: Arguments, seed: int, envs: int, algorithm: str = "sage")
     make = anole.VectorEnv if algorithm == "sage" else anole.TapEnv
     return [
         make(
-            schema="sage",
+            schema=sized(args.hidden),
             algorithm=algorithm,
             n=envs,
             threads=args.threads,

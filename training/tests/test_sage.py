@@ -159,6 +159,11 @@ def test_a_run_leaves_pool_and_policy_and_a_resumed_one_goes_on(tmp_path: Path) 
     assert float(state["parts"]["policy_optimiser"]["state"][0]["step"]) == 8
 
 
+def test_a_policy_of_another_size_is_trained(tmp_path: Path) -> None:
+    run(tmp_path, 4, "--hidden", "16")
+    assert anole.policy_file.load(tmp_path / "sage-last.safetensors").schema.name == "sage-16"
+
+
 def test_the_seed_decides_the_run(tmp_path: Path) -> None:
     runs = [run(tmp_path / str(i), 4, "--seed", seed) for i, seed in enumerate("112")]
     losses = [found["correction"] for found in runs]
