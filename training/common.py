@@ -33,6 +33,9 @@ VALIDATION_SEED = 1_000_000
 
 #: Payload of a packet, bytes, and its share of the size on the wire.
 PAYLOAD, PAYLOAD_SHARE = 1448.0, 1448.0 / 1500.0
+PACKET_BITS = 12_000.0
+#: Capacity that a packet's time is taken at where a cell gives less for a moment: the smallest of the training links.
+LEAST_MBPS = 1.0
 #: Figures of `privileged`.
 KNOWN = 6
 #: Shares of the training links whose capacity changes in steps, and that are Wi-Fi; the rest may vary like cells.
@@ -310,6 +313,12 @@ def above_fair_share(stats: np.ndarray) -> np.ndarray:
     return np.where(s["flows"] > 1.5, np.clip(above, 0.0, 3.0), 0.0)
 
 
+def smallest_rtt_ms(stats: np.ndarray) -> np.ndarray:
+    """The smallest possible round-trip time, that of a packet which is alone: [..., K] to [...]."""
+    s = named(stats)
+    return s["base_rtt_ms"] + PACKET_BITS / 1e3 / np.maximum(s["capacity_mbps"], LEAST_MBPS)
+
+
 class FairShare:
     """The fair share, Mbps, as who knew the link would take it to be: smoothed over `span_s`, for what a cell gives in one
     interval and not in the next is no reason to send less."""
@@ -343,8 +352,8 @@ def fair_window(stats: np.ndarray, fair: np.ndarray, spare: float) -> np.ndarray
 def score(stats: np.ndarray) -> dict[str, float]:
     """Means over flows of what each achieved over its steps [T, N, K].
 
-    utilisation: delivered over fair share (at most 1); rtt_ratio: mean round-trip time over the smallest
-    possible one; power: utilisation over rtt_ratio (Kleinrock's power, 1 at best), where a flow that has more than its
+    utilisation: delivered over fair share (at most 1); rtt_ratio: mean round-trip time over `smallest_rtt_ms`;
+    power: utilisation over rtt_ratio (Kleinrock's power, 1 at best), where a flow that has more than its
     fair share counts as one that has as many times less; loss: share of packets.
     """
     s = named(stats)
@@ -354,8 +363,9 @@ def score(stats: np.ndarray) -> dict[str, float]:
     share = delivered / np.maximum(possible, 1e-9)
     utilisation = np.minimum(share, 1.0)
     packets = weight * np.maximum(s["throughput_mbps"], 1e-3)
-    rtt_ratio = (packets * s["rtt_ms"] / s["base_rtt_ms"]).sum(0) / packets.sum(0)
-    loss = (weight * s["loss_rate"]).sum(0) / np.maximum(weight.sum(0), 1e-9)
+    rtt_ratio = (packets * s["rtt_ms"] / smallest_rtt_ms(stats)).sum(0) / packets.sum(0)
+    sent = weight * np.maximum(s["sending_mbps"], 1e-3)
+    loss = (sent * s["loss_rate"]).sum(0) / sent.sum(0)
     power = np.minimum(share, 1.0 / np.maximum(share, 1e-9)) / np.maximum(rtt_ratio, 1.0)
     return {
         "utilisation": float(utilisation.mean()),

@@ -16,7 +16,7 @@ regress on the kicks.
 The action is log2 of the window's growth per 20 ms, averaged over the round-trip time to come: an algorithm
 that acts once per round trip shows zero in most intervals, and a policy that regresses on zeros stays put.
 
-Reward of 20 ms: the delivered share of the fair share (at most 1) times base over present round-trip time,
+Reward of 20 ms: the delivered share of the fair share (at most 1) times smallest possible over present round-trip time,
 minus ζ times the loss rate. That is Sage's power; beside other flows the fair share makes it Sage's second,
 friendly reward at the same time.
 
@@ -104,7 +104,7 @@ def reward_of(stats: np.ndarray, loss_weight: float) -> np.ndarray:
     """Reward of 20 ms: stats [..., len(anole.STATS)] to [...]."""
     s = common.named(stats)
     share = np.minimum(s["throughput_mbps"] / np.maximum(s["fair_share_mbps"], 1e-3), 1.0)
-    ratio = np.maximum(s["rtt_ms"] / np.maximum(s["base_rtt_ms"], 1e-3), 1.0)
+    ratio = np.maximum(s["rtt_ms"] / common.smallest_rtt_ms(stats), 1.0)
     return (share / ratio - loss_weight * s["loss_rate"]).astype(np.float32)
 
 

@@ -219,7 +219,7 @@ def reward_of(stats: np.ndarray, args: Arguments) -> np.ndarray:
     """Reward of an interval without the trigger's price: stats [..., len(anole.STATS)] → [...]."""
     s = common.named(stats)
     share = np.minimum(s["throughput_mbps"] / np.maximum(s["fair_share_mbps"], 1e-3), 1.0)
-    ratio = s["rtt_ms"] / np.maximum(s["base_rtt_ms"], 1e-3)
+    ratio = s["rtt_ms"] / common.smallest_rtt_ms(stats)
     ratio = np.where(ratio <= args.tolerance, 1.0, ratio)
     loss = np.maximum(s["loss_rate"] - s["random_loss"], 0.0)
     more = args.equal_weight * common.above_fair_share(stats)
