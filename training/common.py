@@ -146,12 +146,12 @@ def training_ranges(args: Arguments) -> anole.Ranges:
 
 
 class Flows:
-    """The flows of several vector environments, stacked in order: a run may mix algorithms."""
+    """The flows of several vector environments, stacked in order: a run may mix algorithms. Their peers run the network
+    `peer` from the first episodes on."""
 
-    def __init__(self, environments: list[Any], peer: Any = None) -> None:
+    def __init__(self, environments: list[Any], peer: Any) -> None:
         self.environments = environments
-        if peer is not None:
-            self.set_peer(peer)
+        self.set_peer(peer)
         self.obs = np.concatenate([environment.reset() for environment in environments])
 
     def set_peer(self, network: Any) -> None:
@@ -191,8 +191,9 @@ class Worker:
         threads: int,
     ) -> None:
         torch.set_num_threads(threads)
-        self.flows = Flows(environments(seed, envs))
-        self.policy = policy()
+        self.environments, self.policy = environments(seed, envs), policy()
+        # Begin with the first weights: their peers have those, too.
+        self.flows: Flows | None = None
         self.generator = torch.Generator().manual_seed(seed)
 
     @torch.no_grad()
@@ -200,12 +201,16 @@ class Worker:
         """`steps` steps of every flow under these weights. Arrays [steps, N, …]: obs, action, stats, done
         window at the question and what the policy adds; obs has one row more, the observation after the last step."""
         self.policy.load_state_dict(weights)
-        self.flows.set_peer(self.policy.network)
-        rows: dict[str, list[np.ndarray]] = {"obs": [self.flows.obs]}
+        if self.flows is None:
+            self.flows = Flows(self.environments, self.policy.network)
+        else:
+            self.flows.set_peer(self.policy.network)
+        flows = self.flows
+        rows: dict[str, list[np.ndarray]] = {"obs": [flows.obs]}
         for _ in range(steps):
-            action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
-            extra["window"] = self.flows.window()
-            obs, stats, done = self.flows.step(action.numpy())
+            action, extra = self.policy.act(torch.from_numpy(flows.obs), self.generator)
+            extra["window"] = flows.window()
+            obs, stats, done = flows.step(action.numpy())
             # A policy with memory forgets a flow whose episode is over.
             if hasattr(self.policy, "ended"):
                 self.policy.ended(done)

@@ -182,6 +182,37 @@ def test_nothing_is_better_than_the_round_trip_time_of_a_packet_that_is_alone() 
     ).item() == pytest.approx(0.1)
 
 
+def test_peers_have_the_first_weights_before_the_first_episodes_begin() -> None:
+    class Environment:
+        """Notes what it is asked for."""
+
+        num_envs, schema = 1, anole.schema.load("libra-rl")
+
+        def __init__(self) -> None:
+            self.calls: list[bytes | str] = []
+
+        def set_peer(self, policy: bytes) -> None:
+            self.calls.append(policy)
+
+        def reset(self) -> np.ndarray:
+            self.calls.append("reset")
+            return np.zeros((1, self.schema.inputs), np.float32)
+
+        def window(self) -> np.ndarray:
+            return np.zeros(1, np.float32)
+
+        def step(self, actions: np.ndarray) -> tuple[np.ndarray, ...]:
+            return np.zeros((1, self.schema.inputs), np.float32), stats(rtt_ms=[[50.0]])[0], np.zeros(1)
+
+    environment = Environment()
+    actors = [libra.Actor(environment.schema) for _ in range(3)]
+    worker = common.Worker(lambda *_: [environment], lambda: actors[0], seed=1, envs=1, threads=1)
+    contents = [anole.policy_file.content(environment.schema, actor.network) for actor in actors[1:]]
+    for actor in actors[1:]:
+        worker.collect(actor.state_dict(), 2)
+    assert environment.calls == [contents[0], "reset", contents[1]]
+
+
 def test_a_full_log_keeps_validations(tmp_path) -> None:
     log = common.Log(tmp_path, [])
     for step in range(3 * common.MAX_ROWS):

@@ -173,6 +173,12 @@ def test_the_seed_decides_the_run(tmp_path: Path) -> None:
     assert offline[0]["critic_loss"] != offline[1]["critic_loss"]
 
 
+def test_no_flow_of_the_pool_runs_a_policy_that_is_not_there_yet() -> None:
+    pool = sage.record(arguments("--links", "16", "--episode-s", "4"), "fast", 0)
+    # Flows over two: the one that is recorded, and one of CUBIC or BBR.
+    assert sorted(set(pool["known"][:, 1:, 7].ravel().tolist()) - {0.0}) == [0.5, 1.0]
+
+
 def test_a_pool_of_other_arguments_is_refused(tmp_path: Path, capsys) -> None:
     run(tmp_path / "a", 2)
     # The rewards in it know the weight of a loss.
