@@ -32,6 +32,8 @@ Where this deviates from the paper, and why:
   2011), while the critics learn, and is held near it afterwards (TD3+BC, Fujimoto and Gu 2021): gradients of critics alone
   do not find what makes flows come to equal shares.
 - What a flow has beyond its fair share costs (η), and the loss that the path has whatever is sent does not (ζ).
+- ζ weighs the share of packets that is lost, by itself. In eq. 1 the rate of loss is taken off the throughput, and
+  divided by lat' with it: a loss is then the cheaper the longer the queue.
 - Links are drawn from wider ranges than Table III's (40 to 200 Mbps, 10 to 100 ms one way, 0.5 to 2 BDP, up
   to 1 % loss): `common.training_ranges`.
 """
