@@ -31,6 +31,8 @@ MAX_ROWS = 2000
 #: Seed of the validation links. Training seeds are below it (``Arguments.seed`` is checked).
 VALIDATION_SEED = 1_000_000
 
+#: Arguments that a resumed run may have others of: the budget, and where files lie.
+RESUMED_WITH = {"steps", "minutes", "out", "pool", "resume"}
 #: Payload of a packet, bytes, and its share of the size on the wire.
 PAYLOAD, PAYLOAD_SHARE = 1448.0, 1448.0 / 1500.0
 PACKET_BITS = 12_000.0
@@ -471,7 +473,8 @@ class Run:
         kept = [a for i, a in enumerate(given) if not places & {a, given[i - 1] if i else ""}]
         # Of the code that trains, whatever is edited meanwhile.
         self.commit = commit()
-        self.command = shlex.join([f"training/{trainer or name}.py", *kept])
+        #: The command that began it, and those that resumed it.
+        self.commands = [shlex.join([f"training/{trainer or name}.py", *kept])]
         self.folder = Path(args.out or f"training/runs/{name}")
         self.step, self.best = 0, 0.0
         elapsed_s, self.state = 0.0, None
@@ -479,6 +482,7 @@ class Run:
         if args.resume:
             self.state = load_checkpoint(checkpoint, args)
             self.step, self.best, elapsed_s = (self.state[key] for key in ("step", "best", "elapsed_s"))
+            self.commands = [*self.state["commands"], *self.commands]
         elif checkpoint.exists():
             fail(f"{self.folder} holds a run already: go on with --resume, or choose another --out")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -547,6 +551,7 @@ class Run:
             "elapsed_s": self.elapsed_s(),
             "rows": self.table.rows,
             "arguments": dataclasses.asdict(self.args),
+            "commands": self.commands,
         }
         part = self.folder / "checkpoint.part"
         torch.save(state, part)
@@ -567,7 +572,7 @@ class Run:
             "ranges": dataclasses.asdict(self.ranges),
             "validation": {name: round(value, 4) for name, value in figures.items()},
         }
-        program = f"anole-ccp {version()} {self.command}"
+        program = f"anole-ccp {version()} {' && '.join(self.commands)}"
         anole.policy_file.save(
             path, network.schema, network, training=training, seed=self.args.seed, trained_by=program
         )
@@ -600,11 +605,26 @@ def commit() -> str:
         return ""
 
 
+def flag_of(name: str, value: Any) -> str:
+    """An argument as a command line gives it."""
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {shlex.quote(str(value))}"
+
+
 def load_checkpoint(path: Path, args: Arguments) -> dict[str, Any]:
-    """A checkpoint of `Run.checkpoint`."""
+    """A checkpoint of `Run.checkpoint`, whose run had the same arguments, `RESUMED_WITH` excepted."""
     if not path.exists():
         fail(f"{path} is not there: leave --resume out to begin a run")
     state = torch.load(path, map_location="cpu", weights_only=True)
-    if state["arguments"]["seed"] != args.seed:
-        fail(f"{path} was begun with --seed {state['arguments']['seed']}, not {args.seed}")
+    if "commands" not in state:
+        fail(f"{path} is of another version of the trainer: begin another run with another --out")
+    begun, given = state["arguments"], dataclasses.asdict(args)
+    for name in sorted({*begun, *given} - RESUMED_WITH):
+        if begun.get(name) != given.get(name):
+            was, now = (flag_of(name, values.get(name)) for values in (begun, given))
+            fail(
+                f"{path} was begun with {was}, not {now}: go on with that, or begin another run with another --out"
+            )
     return state
