@@ -253,8 +253,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SHORT_BYTES = 100_000
 
 
-def measured(name: str, alg: str, models: Path | None, size: int, seed: int) -> dict[str, float]:
-    """Throughput, delay and completion of one flow."""
+Figures = dict[str, float | None]
+
+
+def measured(name: str, alg: str, models: Path | None, size: int, seed: int) -> Figures:
+    """Throughput, delay and completion of one flow; None where there was nothing to measure."""
     setting = SETTINGS[name]
     flow = {"alg": "cubic", "under_test": True, "ack_jitter_us": 200 if name != "DCN" else 20}
     if size:
@@ -262,12 +265,17 @@ def measured(name: str, alg: str, models: Path | None, size: int, seed: int) -> 
     scenario = anole.Scenario(name=name, link=setting["link"], flow=flow, duration_s=setting["seconds"])
     policy = str(models) if models and alg == "antelope" else None
     flow_of = anole.simulate(scenario, alg, policy=policy, seed=seed).flow
-    fct = flow_of.fct_s if flow_of.fct_s is not None else math.nan
-    return {"mbps": flow_of.throughput_mbps or 0.0, "owd_ms": flow_of.owd_mean_ms or math.nan, "fct_s": fct}
+    return {"mbps": flow_of.throughput_mbps or 0.0, "owd_ms": flow_of.owd_mean_ms, "fct_s": flow_of.fct_s}
+
+
+def means(runs: Sequence[Figures]) -> Figures:
+    """Means of each figure over the runs that have it; None where none has."""
+    found = {key: [run[key] for run in runs if run[key] is not None] for key in runs[0]}
+    return {key: float(np.mean(values)) if values else None for key, values in found.items()}
 
 
 def evaluate(models: Path | None, seeds: range, jobs: int) -> list[dict[str, Any]]:
-    """One row for each network, size and algorithm: means over the seeds."""
+    """One row for each network, size and algorithm: `means` over the seeds."""
     algorithms = ["antelope", "rein", *ARMS]
     cells = [(name, size, alg) for name in SETTINGS for size in (0, SHORT_BYTES) for alg in algorithms]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -278,9 +286,8 @@ def evaluate(models: Path | None, seeds: range, jobs: int) -> list[dict[str, Any
         }
         table = []
         for cell in cells:
-            each = [run[cell, seed].result() for seed in seeds]
-            means = {key: float(np.mean([figures[key] for figures in each])) for key in each[0]}
-            table.append({"network": cell[0], "bytes": cell[1], "alg": cell[2], **means})
+            each = means([run[cell, seed].result() for seed in seeds])
+            table.append({"network": cell[0], "bytes": cell[1], "alg": cell[2], **each})
     return table
 
 
@@ -311,7 +318,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     if args.command == "evaluate":
         for row in evaluate(args.models, range(1, args.seeds + 1), args.jobs):
-            print(json.dumps(row))
+            print(json.dumps(row, allow_nan=False))
         return
     if args.command == "vectors":
         models = json.loads((args.models or SHIPPED).read_text(encoding="utf-8"))["boosters"]
@@ -334,7 +341,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         models = better(models, before, unseen)
     save(args.out, models, made_by)
     for arm, figures in report(models, {arm: pair for arm, pair in unseen.items() if arm in models}).items():
-        print(json.dumps({"arm": arm, **figures}))
+        print(json.dumps({"arm": arm, **figures}, allow_nan=False))
 
 
 if __name__ == "__main__":

@@ -31,8 +31,13 @@ MAX_ROWS = 2000
 #: Seed of the validation links. Training seeds are below it (``Arguments.seed`` is checked).
 VALIDATION_SEED = 1_000_000
 
+#: Arguments that a resumed run may have others of: the budget, and where files lie.
+RESUMED_WITH = {"steps", "minutes", "out", "pool", "resume"}
 #: Payload of a packet, bytes, and its share of the size on the wire.
 PAYLOAD, PAYLOAD_SHARE = 1448.0, 1448.0 / 1500.0
+PACKET_BITS = 12_000.0
+#: Capacity that a packet's time is taken at where a cell gives less for a moment: the smallest of the training links.
+LEAST_MBPS = 1.0
 #: Figures of `privileged`.
 KNOWN = 6
 #: Shares of the training links whose capacity changes in steps, and that are Wi-Fi; the rest may vary like cells.
@@ -143,12 +148,12 @@ def training_ranges(args: Arguments) -> anole.Ranges:
 
 
 class Flows:
-    """The flows of several vector environments, stacked in order: a run may mix algorithms."""
+    """The flows of several vector environments, stacked in order: a run may mix algorithms. Their peers run the network
+    `peer` from the first episodes on."""
 
-    def __init__(self, environments: list[Any], peer: Any = None) -> None:
+    def __init__(self, environments: list[Any], peer: Any) -> None:
         self.environments = environments
-        if peer is not None:
-            self.set_peer(peer)
+        self.set_peer(peer)
         self.obs = np.concatenate([environment.reset() for environment in environments])
 
     def set_peer(self, network: Any) -> None:
@@ -188,8 +193,9 @@ class Worker:
         threads: int,
     ) -> None:
         torch.set_num_threads(threads)
-        self.flows = Flows(environments(seed, envs))
-        self.policy = policy()
+        self.environments, self.policy = environments(seed, envs), policy()
+        # Begin with the first weights: their peers have those, too.
+        self.flows: Flows | None = None
         self.generator = torch.Generator().manual_seed(seed)
 
     @torch.no_grad()
@@ -197,12 +203,16 @@ class Worker:
         """`steps` steps of every flow under these weights. Arrays [steps, N, …]: obs, action, stats, done
         window at the question and what the policy adds; obs has one row more, the observation after the last step."""
         self.policy.load_state_dict(weights)
-        self.flows.set_peer(self.policy.network)
-        rows: dict[str, list[np.ndarray]] = {"obs": [self.flows.obs]}
+        if self.flows is None:
+            self.flows = Flows(self.environments, self.policy.network)
+        else:
+            self.flows.set_peer(self.policy.network)
+        flows = self.flows
+        rows: dict[str, list[np.ndarray]] = {"obs": [flows.obs]}
         for _ in range(steps):
-            action, extra = self.policy.act(torch.from_numpy(self.flows.obs), self.generator)
-            extra["window"] = self.flows.window()
-            obs, stats, done = self.flows.step(action.numpy())
+            action, extra = self.policy.act(torch.from_numpy(flows.obs), self.generator)
+            extra["window"] = flows.window()
+            obs, stats, done = flows.step(action.numpy())
             # A policy with memory forgets a flow whose episode is over.
             if hasattr(self.policy, "ended"):
                 self.policy.ended(done)
@@ -310,6 +320,12 @@ def above_fair_share(stats: np.ndarray) -> np.ndarray:
     return np.where(s["flows"] > 1.5, np.clip(above, 0.0, 3.0), 0.0)
 
 
+def smallest_rtt_ms(stats: np.ndarray) -> np.ndarray:
+    """The smallest possible round-trip time, that of a packet which is alone: [..., K] to [...]."""
+    s = named(stats)
+    return s["base_rtt_ms"] + PACKET_BITS / 1e3 / np.maximum(s["capacity_mbps"], LEAST_MBPS)
+
+
 class FairShare:
     """The fair share, Mbps, as who knew the link would take it to be: smoothed over `span_s`, for what a cell gives in one
     interval and not in the next is no reason to send less."""
@@ -343,8 +359,8 @@ def fair_window(stats: np.ndarray, fair: np.ndarray, spare: float) -> np.ndarray
 def score(stats: np.ndarray) -> dict[str, float]:
     """Means over flows of what each achieved over its steps [T, N, K].
 
-    utilisation: delivered over fair share (at most 1); rtt_ratio: mean round-trip time over the smallest
-    possible one; power: utilisation over rtt_ratio (Kleinrock's power, 1 at best), where a flow that has more than its
+    utilisation: delivered over fair share (at most 1); rtt_ratio: mean round-trip time over `smallest_rtt_ms`;
+    power: utilisation over rtt_ratio (Kleinrock's power, 1 at best), where a flow that has more than its
     fair share counts as one that has as many times less; loss: share of packets.
     """
     s = named(stats)
@@ -354,8 +370,9 @@ def score(stats: np.ndarray) -> dict[str, float]:
     share = delivered / np.maximum(possible, 1e-9)
     utilisation = np.minimum(share, 1.0)
     packets = weight * np.maximum(s["throughput_mbps"], 1e-3)
-    rtt_ratio = (packets * s["rtt_ms"] / s["base_rtt_ms"]).sum(0) / packets.sum(0)
-    loss = (weight * s["loss_rate"]).sum(0) / np.maximum(weight.sum(0), 1e-9)
+    rtt_ratio = (packets * s["rtt_ms"] / smallest_rtt_ms(stats)).sum(0) / packets.sum(0)
+    sent = weight * np.maximum(s["sending_mbps"], 1e-3)
+    loss = (sent * s["loss_rate"]).sum(0) / sent.sum(0)
     power = np.minimum(share, 1.0 / np.maximum(share, 1e-9)) / np.maximum(rtt_ratio, 1.0)
     return {
         "utilisation": float(utilisation.mean()),
@@ -456,7 +473,8 @@ class Run:
         kept = [a for i, a in enumerate(given) if not places & {a, given[i - 1] if i else ""}]
         # Of the code that trains, whatever is edited meanwhile.
         self.commit = commit()
-        self.command = shlex.join([f"training/{trainer or name}.py", *kept])
+        #: The command that began it, and those that resumed it.
+        self.commands = [shlex.join([f"training/{trainer or name}.py", *kept])]
         self.folder = Path(args.out or f"training/runs/{name}")
         self.step, self.best = 0, 0.0
         elapsed_s, self.state = 0.0, None
@@ -464,6 +482,7 @@ class Run:
         if args.resume:
             self.state = load_checkpoint(checkpoint, args)
             self.step, self.best, elapsed_s = (self.state[key] for key in ("step", "best", "elapsed_s"))
+            self.commands = [*self.state["commands"], *self.commands]
         elif checkpoint.exists():
             fail(f"{self.folder} holds a run already: go on with --resume, or choose another --out")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -532,6 +551,7 @@ class Run:
             "elapsed_s": self.elapsed_s(),
             "rows": self.table.rows,
             "arguments": dataclasses.asdict(self.args),
+            "commands": self.commands,
         }
         part = self.folder / "checkpoint.part"
         torch.save(state, part)
@@ -552,7 +572,7 @@ class Run:
             "ranges": dataclasses.asdict(self.ranges),
             "validation": {name: round(value, 4) for name, value in figures.items()},
         }
-        program = f"anole-ccp {version()} {self.command}"
+        program = f"anole-ccp {version()} {' && '.join(self.commands)}"
         anole.policy_file.save(
             path, network.schema, network, training=training, seed=self.args.seed, trained_by=program
         )
@@ -585,11 +605,26 @@ def commit() -> str:
         return ""
 
 
+def flag_of(name: str, value: Any) -> str:
+    """An argument as a command line gives it."""
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {shlex.quote(str(value))}"
+
+
 def load_checkpoint(path: Path, args: Arguments) -> dict[str, Any]:
-    """A checkpoint of `Run.checkpoint`."""
+    """A checkpoint of `Run.checkpoint`, whose run had the same arguments, `RESUMED_WITH` excepted."""
     if not path.exists():
         fail(f"{path} is not there: leave --resume out to begin a run")
     state = torch.load(path, map_location="cpu", weights_only=True)
-    if state["arguments"]["seed"] != args.seed:
-        fail(f"{path} was begun with --seed {state['arguments']['seed']}, not {args.seed}")
+    if "commands" not in state:
+        fail(f"{path} is of another version of the trainer: begin another run with another --out")
+    begun, given = state["arguments"], dataclasses.asdict(args)
+    for name in sorted({*begun, *given} - RESUMED_WITH):
+        if begun.get(name) != given.get(name):
+            was, now = (flag_of(name, values.get(name)) for values in (begun, given))
+            fail(
+                f"{path} was begun with {was}, not {now}: go on with that, or begin another run with another --out"
+            )
     return state

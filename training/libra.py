@@ -6,9 +6,9 @@ of five or eight features, 2 × 512 tanh, one output a in [−1, 1], rate ← ra
 Reward per decision, u of the interval that the decision governed:
   libra   u = w1·x/x_max − w2·d/d_min − w3·L with w = 1, 0.5, 10 (Libra §4.2), x_max and d_min as the flow
           has seen them
-  link    the same with the fair share and the path's own round-trip time for x_max and d_min: a flow that
+  link    the same with the fair share and the smallest possible round-trip time for x_max and d_min: a flow that
           never tried more has x = x_max, and here no reward for it
-  power   u = ln(x / fair share) − δ·ln(RTT / base RTT) − w3·L/10: the logarithm of Kleinrock's power, which
+  power   u = ln(x / fair share) − δ·ln(RTT / smallest RTT) − w3·L/10: the logarithm of Kleinrock's power, which
           the random suite ranks by; a doubling is worth the same at any rate. A flow among others pays for what
           it has beyond its fair share: ln(x / fair share) · `--equal-weight`
 L is the loss beyond what the path loses at random, except in `libra`, which knows no difference.
@@ -39,6 +39,7 @@ import anole_ccp as anole
 from common import (
     KNOWN,
     LEAST_SHARE,
+    PACKET_BITS,
     Arguments,
     FairShare,
     Rollout,
@@ -53,6 +54,7 @@ from common import (
     privileged,
     score,
     seed_all,
+    smallest_rtt_ms,
     training_ranges,
     validate,
 )
@@ -64,7 +66,6 @@ SENT_OVER_DELIVERED = -4
 #: The expert wants this share of the fair share, and of that for a queue of one round trip this much less.
 #: Chosen from 0.95 to 1 and 0.25 to 0.5: the most power in Anole's slot.
 EXPERT_SHARE, EXPERT_QUEUE = 0.98, 0.25
-PACKET_BITS = 12_000.0
 #: Imitated is what follows from the policy's own, quiet actions: noise would find free capacity for it.
 IMITATION_STD = 0.02
 #: Libra §4.2.
@@ -150,14 +151,14 @@ class Reward:
         for t in range(len(done)):
             x, d, loss = s["throughput_mbps"][t], s["rtt_ms"][t], s["loss_rate"][t]
             excess = np.maximum(loss - s["random_loss"][t], 0.0)
-            fair, base = np.maximum(s["fair_share_mbps"][t], 1e-3), np.maximum(s["base_rtt_ms"][t], 1e-3)
+            fair, smallest = np.maximum(s["fair_share_mbps"][t], 1e-3), smallest_rtt_ms(stats[t])
             if args.reward == "power":
                 share = np.clip(x / fair, LEAST_SHARE, 1.0)
-                delay = args.delay_weight * np.log(np.maximum(d / base, 1.0))
+                delay = args.delay_weight * np.log(np.maximum(d / smallest, 1.0))
                 more = args.equal_weight * np.log1p(above_fair_share(stats[t]))
                 u = np.log(share) - delay - args.loss_weight / 10.0 * excess - more
             elif args.reward == "link":
-                u = W_RATE * np.minimum(x / fair, 1.0) - W_DELAY * d / base - args.loss_weight * excess
+                u = W_RATE * np.minimum(x / fair, 1.0) - W_DELAY * d / smallest - args.loss_weight * excess
             else:
                 self.x_max = np.maximum(self.x_max, x)
                 self.d_min = np.minimum(self.d_min, np.where(d > 0, d, np.inf))

@@ -6,8 +6,8 @@ SIGCOMM 2020; Fujimoto et al., "Addressing Function Approximation Error in Actor
 20 ms CUBIC's window ← window · 4^a.
 
 Reward of an interval (Orca §4.2): ((thr − ζ·lost)/delay') / (thr_max/d_min), thr and lost in Mbps, delay' =
-d_min while delay ≤ β·d_min, else the delay. Here thr_max is the fair share and d_min the path's own
-round-trip time, which the simulator knows: a flow that never tried for more is not rewarded for that. What a flow among
+d_min while delay ≤ β·d_min, else the delay. Here thr_max is the fair share and d_min the smallest
+possible round-trip time, which the simulator knows: a flow that never tried for more is not rewarded for that. What a flow among
 others has beyond its fair share costs, as a share of it, `--equal-weight`.
 
 Deviations from the paper:
@@ -47,6 +47,7 @@ from common import (
     privileged,
     score,
     seed_all,
+    smallest_rtt_ms,
     training_ranges,
     validate,
 )
@@ -185,8 +186,7 @@ def rewards(stats: np.ndarray, args: OrcaArguments) -> np.ndarray:
     s = named(stats)
     throughput, loss = s["throughput_mbps"], np.clip(s["loss_rate"], 0.0, 0.9)
     lost = throughput * loss / (1.0 - loss)
-    smallest = np.maximum(s["base_rtt_ms"], 1e-3)
-    ratio = s["rtt_ms"] / smallest
+    ratio = s["rtt_ms"] / smallest_rtt_ms(stats)
     delay = np.where(ratio <= args.beta, 1.0, ratio)
     share = np.minimum((throughput - args.zeta * lost) / np.maximum(s["fair_share_mbps"], 1e-3), 1.0)
     more = args.equal_weight * above_fair_share(stats)

@@ -5,10 +5,11 @@ Yen et al., *Computers Can Learn from the Heuristic Designs and Master Internet 
 mixture of Gaussians over the window's change in 20 ms) is regressed on their actions, each weighted by what
 a critic thinks of it (Wang et al., *Critic Regularized Regression*, NeurIPS 2020).
 
-The pool: every algorithm drives the same links. `--pool-algorithms` run as they are, observed by a tap that
-measures them as it would measure the policy. `fast` is FAST TCP (Jin et al., INFOCOM 2004) with random
-target and gain, computed here every 20 ms: its changes are a smooth function of what is observed, while the
-others mostly change nothing within 20 ms, and its spread of targets gives the critic something to compare.
+The pool: every algorithm drives the same links, alone or beside CUBIC or BBR. `--pool-algorithms` run as they
+are, observed by a tap that measures them as it would measure the policy. `fast` is FAST TCP (Jin et al.,
+INFOCOM 2004) with random target and gain, computed here every 20 ms: its changes are a smooth function of what
+is observed, while the others mostly change nothing within 20 ms, and its spread of targets gives the critic
+something to compare.
 Now and then a kick moves its window off (noise injection, Laskey et al., *DART*, CoRL 2017), so that the
 pool shows how a flow comes back from where an imperfect policy may find itself; the policy does not
 regress on the kicks.
@@ -16,7 +17,7 @@ regress on the kicks.
 The action is log2 of the window's growth per 20 ms, averaged over the round-trip time to come: an algorithm
 that acts once per round trip shows zero in most intervals, and a policy that regresses on zeros stays put.
 
-Reward of 20 ms: the delivered share of the fair share (at most 1) times base over present round-trip time,
+Reward of 20 ms: the delivered share of the fair share (at most 1) times smallest possible over present round-trip time,
 minus ζ times the loss rate. That is Sage's power; beside other flows the fair share makes it Sage's second,
 friendly reward at the same time.
 
@@ -104,7 +105,7 @@ def reward_of(stats: np.ndarray, loss_weight: float) -> np.ndarray:
     """Reward of 20 ms: stats [..., len(anole.STATS)] to [...]."""
     s = common.named(stats)
     share = np.minimum(s["throughput_mbps"] / np.maximum(s["fair_share_mbps"], 1e-3), 1.0)
-    ratio = np.maximum(s["rtt_ms"] / np.maximum(s["base_rtt_ms"], 1e-3), 1.0)
+    ratio = np.maximum(s["rtt_ms"] / common.smallest_rtt_ms(stats), 1.0)
     return (share / ratio - loss_weight * s["loss_rate"]).astype(np.float32)
 
 
@@ -176,16 +177,23 @@ class Fast:
         return self.left > 0
 
 
-def environments(args: Arguments, seed: int, envs: int, algorithm: str = "sage") -> list[Any]:
+def pool_ranges(args: Arguments) -> anole.Ranges:
+    """The links of the pool: those that the policy drives later, but without flows of a policy that is not there yet."""
+    return common.training_ranges(args).replace(own_flows=(0, 0))
+
+
+def environments(
+    args: Arguments, seed: int, envs: int, algorithm: str = "sage", ranges: anole.Ranges | None = None
+) -> list[Any]:
     """Flows that the policy drives, or that it watches while another algorithm drives them."""
     make = anole.VectorEnv if algorithm == "sage" else anole.TapEnv
     return [
         make(
-            schema="sage",
+            schema=sized(args.hidden),
             algorithm=algorithm,
             n=envs,
             threads=args.threads,
-            ranges=common.training_ranges(args),
+            ranges=ranges or common.training_ranges(args),
             seed=seed,
             episode_s=args.episode_s,
         )
@@ -211,7 +219,8 @@ def record(args: Arguments, algorithm: str, number: int) -> dict[str, np.ndarray
     and length [links]."""
     rng = np.random.default_rng([args.seed, number])
     policy = Fast(args.links, rng) if algorithm == "fast" else None
-    env = environments(args, args.seed, args.links, "sage" if policy else algorithm)[0]
+    driver = "sage" if policy else algorithm
+    env = environments(args, args.seed, args.links, driver, pool_ranges(args))[0]
     obs = env.reset()
     stats, known = None, np.zeros((args.links, KNOWN), np.float32)
     length, over = np.zeros(args.links, np.int64), np.zeros(args.links, bool)
@@ -278,7 +287,7 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
 def pool_key(args: Arguments) -> str:
     """What a pool depends on."""
     links = f"links {args.links} episode {args.episode_s} seed {args.seed} loss weight {args.loss_weight}"
-    return f"{args.pool_algorithms} {links} {common.training_ranges(args)}"
+    return f"{args.pool_algorithms} {links} {pool_ranges(args)}"
 
 
 def returns(pool: dict[str, np.ndarray], algorithms: int, gamma: float) -> tuple[np.ndarray, np.ndarray]:

@@ -32,6 +32,8 @@ Where this deviates from the paper, and why:
   2011), while the critics learn, and is held near it afterwards (TD3+BC, Fujimoto and Gu 2021): gradients of critics alone
   do not find what makes flows come to equal shares.
 - What a flow has beyond its fair share costs (η), and the loss that the path has whatever is sent does not (ζ).
+- ζ weighs the share of packets that is lost, by itself. In eq. 1 the rate of loss is taken off the throughput, and
+  divided by lat' with it: a loss is then the cheaper the longer the queue.
 - Links are drawn from wider ranges than Table III's (40 to 200 Mbps, 10 to 100 ms one way, 0.5 to 2 BDP, up
   to 1 % loss): `common.training_ranges`.
 """
@@ -219,7 +221,7 @@ def reward_of(stats: np.ndarray, args: Arguments) -> np.ndarray:
     """Reward of an interval without the trigger's price: stats [..., len(anole.STATS)] → [...]."""
     s = common.named(stats)
     share = np.minimum(s["throughput_mbps"] / np.maximum(s["fair_share_mbps"], 1e-3), 1.0)
-    ratio = s["rtt_ms"] / np.maximum(s["base_rtt_ms"], 1e-3)
+    ratio = s["rtt_ms"] / common.smallest_rtt_ms(stats)
     ratio = np.where(ratio <= args.tolerance, 1.0, ratio)
     loss = np.maximum(s["loss_rate"] - s["random_loss"], 0.0)
     more = args.equal_weight * common.above_fair_share(stats)

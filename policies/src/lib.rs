@@ -27,6 +27,6 @@ pub use features::Features;
 pub use file::PolicyFile;
 pub use network::{Batch, Network, StepError};
 pub use observation::Observation;
-pub use policy::{Immediate, InferenceSession, Policies, Policy, beside, is_file};
+pub use policy::{Immediate, InferenceSession, Policies, Policy, beside, is_file, refuse_unfinite};
 pub use schema::{Schema, SchemaError};
 pub use shipped::Shipped;

@@ -82,13 +82,25 @@ impl Policy for Immediate {
             states: vec![0.0; schema.state()],
             outputs: vec![0.0; schema.outputs()],
         };
-        Box::new(ImmediateSession { network: Arc::clone(&self.0), batch, answered: false })
+        let state = batch.states.clone();
+        Box::new(ImmediateSession { network: Arc::clone(&self.0), batch, state, answered: false })
+    }
+}
+
+/// Looks at an answer: a state `next` that is not finite becomes the one before it, and the outputs that came with it count
+/// as not a number.
+pub fn refuse_unfinite(outputs: &mut [f32], next: &mut [f32], before: &[f32]) {
+    if !next.iter().all(|value| value.is_finite()) {
+        next.copy_from_slice(before);
+        outputs.fill(f32::NAN);
     }
 }
 
 struct ImmediateSession {
     network: Arc<dyn Network>,
     batch: Batch,
+    /// The flow's state after the last answer that was polled.
+    state: Vec<f32>,
     answered: bool,
 }
 
@@ -96,11 +108,19 @@ impl InferenceSession for ImmediateSession {
     fn ask(&mut self, _now: Time, _deadline: Time, input: &[f32]) {
         self.answered = input.len() == self.batch.inputs.len() && {
             self.batch.inputs.copy_from_slice(input);
+            self.batch.states.clone_from(&self.state);
             self.network.step(&mut self.batch).is_ok()
         };
+        if self.answered {
+            refuse_unfinite(&mut self.batch.outputs, &mut self.batch.states, &self.state);
+        }
     }
 
     fn poll(&mut self, _now: Time) -> Option<&[f32]> {
-        std::mem::take(&mut self.answered).then_some(self.batch.outputs.as_slice())
+        if !std::mem::take(&mut self.answered) {
+            return None;
+        }
+        self.state.clone_from(&self.batch.states);
+        Some(&self.batch.outputs)
     }
 }

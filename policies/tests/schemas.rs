@@ -250,6 +250,46 @@ fn inputs_are_those_that_the_papers_compute() {
     }
 }
 
+/// As above, with 25 Mbps at most in the last ten seconds. Two intervals are the last 10, 200 and 1000.
+#[test]
+fn sage_sees_six_signals_over_three_windows_and_the_last_interval() {
+    let first = Observation::quiet(Rate::from_mbps(40.0));
+    let seen = Observation {
+        rate: Rate::from_mbps(30.0),
+        delivery_rate: Rate::from_mbps(20.0),
+        max_delivery_10s: Rate::from_mbps(25.0),
+        srtt: Dur::from_millis(60),
+        rtt: Dur::from_millis(75),
+        rtt_var: Dur::from_millis(5),
+        loss_rate: 0.1,
+        interval: Dur::from_millis(20),
+        cwnd: 100_000,
+        inflight: 80_000,
+        lost: 5.0,
+        mss: 1000,
+        ..first
+    };
+    let mut features = Features::new(builtin("sage").unwrap());
+    features.push(&first);
+    let input = features.push(&seen);
+    // 100 ms, 100 Mbps, whether anything was lost.
+    let mut wanted = vec![0.6, 0.1, 0.2, 1.0];
+    // RTT over twice the smallest, throughput over the largest of ten seconds, smallest over smoothed RTT, variation over the
+    // smallest; in flight over twice the product of the flow's 40 Mbps and 50 ms, which are 250 packets.
+    for [before, now] in [[0.5, 0.6], [1.0, 0.8], [1.0, 50.0 / 60.0], [0.0, 0.1], [0.5, 0.16]] {
+        wanted.extend([f64::midpoint(before, now), now.min(before), now.max(before)].repeat(3));
+    }
+    // Loss rates, and 62.5 packets queued in the place of two.
+    wanted.extend([0.05, 0.0, 0.1, 0.05, 62.5 / 20.0, 0.1, 0.05, 62.5 / 500.0, 0.1]);
+    wanted.extend([20.0 / 50.0, 50.0 / 60.0, 2.0 / 25.0, 30.0 / 25.0, 20.0 / 80.0, 250.0 / 100.0]);
+    wanted.extend([0.8, 0.8, 0.25, 40.0 / 80.0, 0.0]);
+    let names = builtin("sage").unwrap().features.iter().map(|feature| &feature.name);
+    assert_eq!(input.len(), wanted.len());
+    for ((is, wanted), name) in input.iter().zip(wanted).zip(names) {
+        assert!((f64::from(*is) - wanted).abs() < 1e-6, "{name}: {is}, by the head of the schema {wanted}");
+    }
+}
+
 #[test]
 fn indigo_begins_with_the_last_entry_and_then_sees_its_choices() {
     let mut features = Features::new(builtin("indigo").unwrap());

@@ -87,6 +87,18 @@ std::shared_ptr<const Slot> Models::find(const std::string& name) const {
     return found == slots_.end() ? nullptr : found->second;
 }
 
+Models::Stamp Models::stamp_of(const std::string& path) {
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0) return {};
+    return {static_cast<std::int64_t>(found.st_dev),
+            static_cast<std::int64_t>(found.st_ino),
+            found.st_size,
+            found.st_mtim.tv_sec,
+            found.st_mtim.tv_nsec,
+            found.st_ctim.tv_sec,
+            found.st_ctim.tv_nsec};
+}
+
 bool Models::watch_directory() {
     const Identity found = identity_of(directory_);
     const int added = ::inotify_add_watch(
@@ -110,8 +122,13 @@ void Models::follow_links() {
         const std::string name = model_of(entry->path().filename().string());
         std::error_code gone;
         if (name.empty() || !entry->is_symlink(gone)) continue;
-        const Identity target = identity_of(entry->path().string());
-        if (target != Identity{} && target != loaded_[name]) reload(name);
+        const Stamp target = stamp_of(entry->path().string());
+        if (target == Stamp{}) {
+            const auto slot = find(name);
+            if (slot != nullptr && slot->policy() != nullptr) remove(name);
+        } else if (target != loaded_[name]) {
+            reload(name);
+        }
     }
 }
 
@@ -140,7 +157,7 @@ void Models::reload(const std::string& name) {
     const std::string path = directory_ + "/" + name + SUFFIX;
     std::shared_ptr<const Policy> policy;
     std::string refusal;
-    loaded_[name] = identity_of(path);
+    loaded_[name] = stamp_of(path);
     try {
         policy = loader_(path);
         try_out(*policy, path);
@@ -171,6 +188,7 @@ void Models::reload(const std::string& name) {
 
 void Models::remove(const std::string& name) {
     std::shared_ptr<const Policy> old;
+    loaded_.erase(name);
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         const auto found = slots_.find(name);

@@ -1,6 +1,7 @@
 // The policy files of a directory, loaded, and loaded again when they change.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -52,7 +53,11 @@ class Models {
   private:
     // Device and inode.
     using Identity = std::pair<std::uint64_t, std::uint64_t>;
+    // What changes when a file is written again or another is put in its place: device, inode, length, and
+    // the times of the last changes of content and status, in s and ns. Zeros where there is none.
+    using Stamp = std::array<std::int64_t, 7>;
 
+    static Stamp stamp_of(const std::string& path);
     bool watch_directory();
     void follow_links();
     void scan();
@@ -66,10 +71,10 @@ class Models {
     Log& log_;
     int inotify_ = -1;
     int stop_ = -1;
-    // Of the watching thread alone: the folder that is watched, and which file each name was loaded from.
+    // Of the watching thread alone: the folder that is watched, and what each name was loaded from.
     int watch_ = -1;
     Identity watched_;
-    std::map<std::string, Identity> loaded_;
+    std::map<std::string, Stamp> loaded_;
     mutable std::mutex mutex_;
     std::map<std::string, std::shared_ptr<Slot>> slots_;
     std::thread watcher_;

@@ -22,14 +22,16 @@ bool is_lock_file(int file) {
 }
 
 // Whether nobody holds the socket at this address. A datagram socket cannot disturb a listener: it is refused
-// with EPROTOTYPE where a socket of another type lives, and with ECONNREFUSED where none does.
+// with EPROTOTYPE where a socket of another type lives, and with ECONNREFUSED where none does, or ENOENT
+// where none is.
 bool is_stale(const sockaddr_un& address) {
     const int probe = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (probe < 0) return false;
     const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-    const bool refused = ::connect(probe, generic, sizeof(address)) != 0 && errno == ECONNREFUSED;
+    const bool refused = ::connect(probe, generic, sizeof(address)) != 0;
+    const bool stale = refused && (errno == ECONNREFUSED || errno == ENOENT);
     ::close(probe);
-    return refused;
+    return stale;
 }
 
 }  // namespace
@@ -52,12 +54,14 @@ ListeningSocket::ListeningSocket(const std::string& path) : path_(path) {
     }
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
 
-    // Looked at before a lock file is made beside it.
-    struct stat found {};
-    const bool exists = ::lstat(path.c_str(), &found) == 0;
-    if (exists && !S_ISSOCK(found.st_mode)) {
+    const auto exists = [&] {
+        struct stat found {};
+        if (::lstat(path.c_str(), &found) != 0) return false;
+        if (S_ISSOCK(found.st_mode)) return true;
         throw fail("this exists and is not a socket; move it away, or give another path");
-    }
+    };
+    // Before a lock file is made beside something else; what is there shows under the lock alone.
+    exists();
     // Not blocking: a FIFO may lie there.
     lock_ = ::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (lock_ < 0 && errno != ELOOP && errno != EISDIR) throw system_error("open the lock file beside it");
@@ -71,10 +75,11 @@ ListeningSocket::ListeningSocket(const std::string& path) : path_(path) {
         if (errno != EWOULDBLOCK) throw system_error("lock the file beside it");
         throw fail("another server is running there; stop it, or give another path");
     }
-    if (exists && !is_stale(address)) {
+    const bool left_behind = exists();
+    if (left_behind && !is_stale(address)) {
         throw fail("a program that holds no lock is listening there; stop it, or give another path");
     }
-    if (exists && ::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    if (left_behind && ::unlink(path.c_str()) != 0 && errno != ENOENT) {
         throw system_error("remove the stale socket");
     }
 

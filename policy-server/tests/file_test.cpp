@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <random>
@@ -29,6 +31,19 @@ TEST(Sha256, KnownAnswers) {
               "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
     EXPECT_EQ(hash(std::string(55, 'a')), "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
     EXPECT_EQ(hash(std::string(64, 'a')), "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+}
+
+// The networks of all schemas, and their tensors, as Rust has recorded them.
+TEST(Network, TensorsAreThoseOfTheGoldenFiles) {
+    unsigned found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(GOLDEN)) {
+        const json golden = json::parse(std::ifstream(entry.path()));
+        std::map<std::string, TensorShape> recorded;
+        for (const json& tensor : golden["tensors"]) recorded[tensor[0]] = tensor[1].get<TensorShape>();
+        EXPECT_EQ(tensor_shapes(parse_network(golden["network"])), recorded) << entry.path();
+        found++;
+    }
+    EXPECT_GT(found, 0U);
 }
 
 json small_network() {

@@ -133,6 +133,39 @@ TEST(Reload, LinksAreFollowedToWhatTheyLeadToNow) {
     }
 }
 
+// The inode stays, or is the next file's at once.
+TEST(Reload, ATargetThatIsWrittenAgainOrGoneIsFollowed) {
+    Serving serving;
+    Client client(serving.socket());
+    const std::uint32_t handle = client.open("test", serving.schema()).handle;
+    const TemporaryFolder folder;
+    const std::string target = folder.path() + "/target", link = serving.folder.path() + "/link";
+    const auto served = [&](unsigned seed) {
+        const auto expected = Serving::expected(random_policy(Serving::network(), seed), INPUT, ZEROS);
+        return eventually(client, handle, [&](const Answer& answer) { return answer.values == expected; });
+    };
+    const auto gone = [&] {
+        return eventually(client, handle, [](const Answer& answer) { return answer.status == 4; });
+    };
+    write_file(target, to_bytes(random_policy(Serving::network(), 2)));
+    std::filesystem::create_symlink(target, link);
+    std::filesystem::rename(link, serving.file("test"));
+    EXPECT_TRUE(served(2));
+    write_file(target, to_bytes(random_policy(Serving::network(), 3)));
+    EXPECT_TRUE(served(3)) << "written in place";
+    std::filesystem::remove(target);
+    write_file(target, to_bytes(random_policy(Serving::network(), 4)));
+    EXPECT_TRUE(served(4)) << "removed and made again";
+    std::filesystem::remove(target);
+    EXPECT_TRUE(gone()) << "it leads nowhere";
+    write_file(target, to_bytes(random_policy(Serving::network(), 4)));
+    EXPECT_TRUE(served(4)) << "it leads somewhere again";
+    std::filesystem::remove(serving.file("test"));
+    EXPECT_TRUE(gone()) << "the link is gone";
+    std::filesystem::create_symlink(target, serving.file("test"));
+    EXPECT_TRUE(served(4)) << "the link is there again";
+}
+
 // Something else in the folder is written more often than links are looked at.
 TEST(Reload, LinksAreFollowedWhileTheFolderIsWritten) {
     Serving serving;

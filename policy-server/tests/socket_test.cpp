@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include "client.h"
 #include "socket_path.h"
@@ -52,6 +54,27 @@ TEST(Socket, OneThatSomebodyHoldsStays) {
         }
         EXPECT_EQ(refusal(path), "bound") << "nobody holds it any more";
     }
+}
+
+// One that ends between another's looks holds the lock until its socket is gone.
+TEST(Socket, OneThatGoesIsNoProgramWithoutALock) {
+    const TemporaryFolder folder;
+    const std::string path = folder.path() + "/socket";
+    // Who binds sets it for a moment, for the whole process.
+    const mode_t mask = ::umask(077);
+    std::vector<std::thread> servers;
+    for (int n = 0; n < 8; n++) {
+        servers.emplace_back([&path] {
+            for (int i = 0; i < 3000; i++) {
+                const std::string why = refusal(path);
+                if (why != "bound") {
+                    EXPECT_REFUSED(why, "another server is running there");
+                }
+            }
+        });
+    }
+    for (std::thread& server : servers) server.join();
+    ::umask(mask);
 }
 
 TEST(Socket, ALockFileOfSomebodyElseStays) {

@@ -55,7 +55,8 @@ def serve(
 
     until `seconds` are over, `stop` is set, or Ctrl-C comes. It makes the socket, for this user alone, and removes it.
     The flows' seeds follow from `seed`. An exception of the algorithm ends it and comes out; the flows go on under their
-    datapath's own CUBIC. Raises OSError where the socket cannot be bound.
+    datapath's own CUBIC. Of more than 1024 flows at a time the last ones are left to their datapaths, with a RuntimeWarning.
+    Raises OSError where the socket cannot be bound.
     """
     flows, reports = _anole.serve(own(algorithm), str(socket), seconds, _seed(seed), (stop or Stop())._stop)
     return Served(flows, reports)

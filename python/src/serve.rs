@@ -9,13 +9,14 @@ use crate::simulate::Stop;
 use anole_algorithms::session::{Reply, Session};
 use anole_algorithms::{Commands, FlowInfo};
 use anole_datapath::wire::{self, CreateMessage, MAX_MSS_BYTES, Message};
-use anole_model::{Bounds, Time};
+use anole_model::{Bounds, Dur, Time};
 use anole_programs::Installed;
 use anole_sim::plan::{Custom, algorithm_seed};
 use nix::sys::socket::{MsgFlags, UnixAddr, sendto};
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyRuntimeWarning};
 use pyo3::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -30,6 +31,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const DATAGRAM: usize = 32 << 10;
 /// Flows at a time; more are left to their datapaths.
 const MAX_FLOWS: usize = 1024;
+/// How often it is looked which of them are of datapaths that have gone, while there are as many.
+const LOOK_FOR_GONE: Dur = Dur::from_millis(1_000);
 
 /// Answers at `socket` until `stop` is set, `seconds` are over, or a signal or an exception comes; tells how many
 /// flows there were and how many reports.
@@ -70,7 +73,7 @@ pub fn answer_until(
     failure: &Failure,
     over: &dyn Fn() -> bool,
 ) -> io::Result<(u64, u64)> {
-    let mut agent = Agent::new(custom, seed);
+    let (mut agent, mut told) = (Agent::new(custom, seed), false);
     let started = Instant::now();
     let mut buffer = vec![0; DATAGRAM];
     while !over() && !failure.is_there() {
@@ -84,9 +87,19 @@ pub fn answer_until(
             let Some((length, peer)) = bound.receive(&mut buffer)? else { break };
             let now = Time::from_secs_f64(started.elapsed().as_secs_f64());
             agent.receive(now, &peer, &buffer[..length], &mut |message| bound.send(&peer, message));
+            if agent.refuses && !std::mem::replace(&mut told, true) {
+                warn_of_refusals().unwrap_or_else(|error| failure.note(error));
+            }
         }
     }
     Ok(agent.counts())
+}
+
+/// Warns that flows are left alone; an error where the program makes errors of warnings.
+fn warn_of_refusals() -> PyResult<()> {
+    let text =
+        format!("{MAX_FLOWS} flows are governed; more are left to their datapaths until some of them end");
+    Python::attach(|py| PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &CString::new(text)?, 2))
 }
 
 /// The agent's socket, which goes with it.
@@ -127,6 +140,12 @@ impl Socket {
     }
 }
 
+/// Whether nobody has the peer's socket any more.
+fn is_gone(peer: &Path) -> bool {
+    let probe = UnixDatagram::unbound().and_then(|probe| probe.connect(peer));
+    probe.is_err_and(|error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound))
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
@@ -141,12 +160,25 @@ struct Agent {
     sessions: HashMap<(PathBuf, u32), Session>,
     flows: u64,
     reports: u64,
+    /// When it may be looked again for datapaths that have gone.
+    look_for_gone: Time,
+    /// A flow was refused since there were as many as may be.
+    refuses: bool,
 }
 
 impl Agent {
     fn new(custom: Custom, seed: u64) -> Agent {
         let installed = custom.programs.iter().fold(Installed::default(), Installed::with);
-        Agent { custom, seed, installed, sessions: HashMap::new(), flows: 0, reports: 0 }
+        Agent {
+            custom,
+            seed,
+            installed,
+            sessions: HashMap::new(),
+            flows: 0,
+            reports: 0,
+            look_for_gone: Time::ZERO,
+            refuses: false,
+        }
     }
 
     fn counts(&self) -> (u64, u64) {
@@ -186,9 +218,15 @@ impl Agent {
         create: &CreateMessage,
         send: &mut dyn FnMut(&[u8]),
     ) {
-        let full = self.sessions.len() >= MAX_FLOWS && !self.sessions.contains_key(&key);
-        if full || !(1..=MAX_MSS_BYTES).contains(&create.mss) {
+        if !(1..=MAX_MSS_BYTES).contains(&create.mss) {
             return;
+        }
+        if self.is_full_for(&key) {
+            self.forget_the_gone(now);
+            if self.is_full_for(&key) {
+                self.refuses = true;
+                return;
+            }
         }
         let init_cwnd = Bounds::DEFAULT.cwnd(create.init_cwnd.into(), create.mss);
         let seed = algorithm_seed(self.seed, self.flows as usize);
@@ -196,6 +234,22 @@ impl Agent {
         self.flows += 1;
         self.sessions.insert(key.clone(), Session::new(algorithm));
         self.answer(&key, |session| session.start(now), send);
+    }
+
+    fn is_full_for(&self, key: &(PathBuf, u32)) -> bool {
+        self.sessions.len() >= MAX_FLOWS && !self.sessions.contains_key(key)
+    }
+
+    /// Ends the sessions of datapaths that have gone without a word, as killed ones do.
+    fn forget_the_gone(&mut self, now: Time) {
+        if now < self.look_for_gone {
+            return;
+        }
+        self.look_for_gone = now + LOOK_FOR_GONE;
+        let peers: HashSet<&Path> = self.sessions.keys().map(|(peer, _)| peer.as_path()).collect();
+        let gone: HashSet<PathBuf> =
+            peers.into_iter().filter(|peer| is_gone(peer)).map(Path::to_path_buf).collect();
+        self.sessions.retain(|(peer, _), _| !gone.contains(peer));
     }
 
     /// Lets a session act and sends its answer; one that errs is over.

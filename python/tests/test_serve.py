@@ -103,6 +103,33 @@ def test_a_peer_that_does_not_read_and_one_that_errs_disturb_no_other(tmp_path):
     assert len({seed for seed, _ in Seeds.seen}) == 700 and 0 not in dict(Seeds.seen)
 
 
+def test_flows_of_a_datapath_that_was_killed_make_room_and_no_others(tmp_path):
+    path, answers = tmp_path / "agent.sock", []
+
+    def peers():
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as living:
+            living.bind(str(tmp_path / "living.sock"))
+            living.sendto(create(1, 1448), str(path))
+            answers.append(living.recv(1 << 12))
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as killed:
+                killed.bind(str(tmp_path / "killed.sock"))
+                for sid in range(1, 1024):
+                    killed.sendto(create(sid, 1448), str(path))
+                living.settimeout(0.3)
+                living.sendto(create(2, 1448), str(path))
+                with pytest.raises(TimeoutError):
+                    living.recv(1 << 12)
+            # Its socket's file stays.
+            time.sleep(1)
+            living.settimeout(5)
+            living.sendto(create(3, 1448), str(path))
+            answers.append(living.recv(1 << 12))
+
+    with pytest.warns(RuntimeWarning, match="1024 flows are governed") as told:
+        done = served(Fixed, path, peers)
+    assert len(answers) == 2 and done.flows == 1 + 1023 + 1 and len(told) == 1
+
+
 def test_a_socket_that_cannot_be_bound_is_refused(tmp_path):
     with pytest.raises(OSError, match="cannot bind"):
         anole_ccp.serve(Fixed, tmp_path / "no" / "agent.sock")

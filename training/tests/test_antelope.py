@@ -78,3 +78,16 @@ def test_a_log_that_cannot_be_learnt_from_is_refused_with_its_place(text, told, 
         antelope.logged([tmp_path / "units.jsonl"])
     with pytest.raises(SystemExit, match=r"absent\.jsonl"):
         antelope.logged([tmp_path / "absent.jsonl"])
+
+
+def test_what_was_not_measured_is_null_in_an_evaluation(monkeypatch, capsys):
+    runs = {1: {"mbps": 2.0, "owd_ms": None, "fct_s": None}, 2: {"mbps": 4.0, "owd_ms": 20.0, "fct_s": None}}
+    monkeypatch.setattr(antelope, "measured", lambda *cell: runs[cell[-1]])
+    antelope.main(["evaluate", "--seeds", "2", "--jobs", "1"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert all((row["mbps"], row["owd_ms"], row["fct_s"]) == (3.0, 20.0, None) for row in rows)
+    assert len(rows) == len(antelope.SETTINGS) * 2 * (2 + len(antelope.ARMS))
+
+
+def test_a_long_flow_has_no_completion_time():
+    assert antelope.measured("DCN", "cubic", None, 0, 1)["fct_s"] is None

@@ -8,15 +8,17 @@ import anole_ccp as anole
 import common
 import libra
 import orca
+import sage
+import spine
 
 
 def stats(**columns: list[list[float]]) -> np.ndarray:
-    """Statistics [T, N, K] with these columns [T][N], the others as on a quiet link of 10 Mbps."""
+    """Statistics [T, N, K] with these columns [T][N], the others as on a quiet link of 10 Mbps, 1.2 ms a packet."""
     quiet = {
         "interval_s": 0.1,
         "throughput_mbps": 10.0,
         "rtt_ms": 50.0,
-        "base_rtt_ms": 50.0,
+        "base_rtt_ms": 48.8,
         "capacity_mbps": 10.0,
         "fair_share_mbps": 10.0,
         "flows": 1.0,
@@ -85,7 +87,9 @@ def test_advantages_stop_at_an_end_and_take_the_next_state_for_the_last() -> Non
 
 def test_the_expert_goes_to_the_fair_share_and_below_it_while_there_is_a_queue() -> None:
     # 10 Mbps, 50 ms, a packet takes 1.2 ms: without a queue the round-trip time is 51.2 ms.
-    seen = stats(throughput_mbps=[[5.0, 10.0, 10.0, 0.0]], rtt_ms=[[51.2, 51.2, 101.2, 51.2]])
+    seen = stats(
+        throughput_mbps=[[5.0, 10.0, 10.0, 0.0]], rtt_ms=[[51.2, 51.2, 101.2, 51.2]], base_rtt_ms=[[50.0] * 4]
+    )
     obs = np.zeros((1, 4, 40), dtype=np.float32)
     obs[..., libra.SENT_OVER_DELIVERED] = [1.0, 1.25, 1.0, 0.0]
     found = libra.expert(obs, seen, np.full((1, 4), 10.0), 0.0)[0, :, 0]
@@ -110,7 +114,7 @@ def test_the_fair_share_is_smoothed_and_forgotten_with_an_episode() -> None:
 def test_the_expert_of_orca_brings_the_window_to_what_the_fair_share_fills() -> None:
     filled = 1448.0 / 1500.0 * 62_500.0 + 2.0 * 1448.0
     window = filled * np.array([[1.0, 0.5, 16.0]])
-    found = orca.expert(window, stats(rtt_ms=[[50.0] * 3]), np.full((1, 3), 10.0)).ravel().tolist()
+    found = orca.expert(window, stats(base_rtt_ms=[[50.0] * 3]), np.full((1, 3), 10.0)).ravel().tolist()
     assert found == pytest.approx([0.0, 0.5, -1.0], abs=1e-6)
 
 
@@ -153,6 +157,60 @@ def test_the_score_weighs_steps_by_time_and_packets() -> None:
     assert found["utilisation"] == pytest.approx(25.0 / 40.0)
     assert found["rtt_ratio"] == pytest.approx((10.0 * 2 + 15.0 * 1) / 25.0)
     assert found["power"] == pytest.approx(found["utilisation"] / found["rtt_ratio"])
+    seen = stats(sending_mbps=[[4.0], [1.0]], loss_rate=[[0.1], [0.6]], interval_s=[[1.0], [1.0]])
+    assert common.score(seen)["loss"] == pytest.approx((0.4 + 0.6) / 5.0)
+
+
+def test_nothing_is_better_than_the_round_trip_time_of_a_packet_that_is_alone() -> None:
+    """Its transmission takes 12 ms at 1 Mbps."""
+    link = {"capacity_mbps": [[1.0]], "fair_share_mbps": [[1.0]], "throughput_mbps": [[1.0]]}
+    seen = stats(base_rtt_ms=[[5.0]], rtt_ms=[[17.0]], **link)
+    assert common.score(seen)["power"] == pytest.approx(1.0)
+    alive = np.zeros((1, 1), dtype=bool)
+    for reward, best in (("power", 0.0), ("link", 0.5)):
+        args = common.parse(libra.LibraArguments, ["--reward", reward], "")
+        assert float(libra.Reward(args, 1)(seen, alive)[0, 0]) == pytest.approx(best, abs=1e-6)
+    args = common.parse(orca.OrcaArguments, ["--beta", "1"], "")
+    assert orca.rewards(seen, args).item() == pytest.approx(1.0)
+    args = common.parse(spine.Arguments, ["--tolerance", "1"], "")
+    assert spine.reward_of(seen, args).item() == pytest.approx(1.0)
+    assert sage.reward_of(seen, 1.0).item() == pytest.approx(1.0)
+    # A cell that gives nothing for a moment makes no round-trip time a good one.
+    outage = {**link, "capacity_mbps": [[0.0]], "fair_share_mbps": [[0.0]]}
+    assert sage.reward_of(
+        stats(base_rtt_ms=[[5.0]], rtt_ms=[[170.0]], **outage), 1.0
+    ).item() == pytest.approx(0.1)
+
+
+def test_peers_have_the_first_weights_before_the_first_episodes_begin() -> None:
+    class Environment:
+        """Notes what it is asked for."""
+
+        num_envs, schema = 1, anole.schema.load("libra-rl")
+
+        def __init__(self) -> None:
+            self.calls: list[bytes | str] = []
+
+        def set_peer(self, policy: bytes) -> None:
+            self.calls.append(policy)
+
+        def reset(self) -> np.ndarray:
+            self.calls.append("reset")
+            return np.zeros((1, self.schema.inputs), np.float32)
+
+        def window(self) -> np.ndarray:
+            return np.zeros(1, np.float32)
+
+        def step(self, actions: np.ndarray) -> tuple[np.ndarray, ...]:
+            return np.zeros((1, self.schema.inputs), np.float32), stats(rtt_ms=[[50.0]])[0], np.zeros(1)
+
+    environment = Environment()
+    actors = [libra.Actor(environment.schema) for _ in range(3)]
+    worker = common.Worker(lambda *_: [environment], lambda: actors[0], seed=1, envs=1, threads=1)
+    contents = [anole.policy_file.content(environment.schema, actor.network) for actor in actors[1:]]
+    for actor in actors[1:]:
+        worker.collect(actor.state_dict(), 2)
+    assert environment.calls == [contents[0], "reset", contents[1]]
 
 
 def test_a_full_log_keeps_validations(tmp_path) -> None:

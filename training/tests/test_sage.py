@@ -159,6 +159,11 @@ def test_a_run_leaves_pool_and_policy_and_a_resumed_one_goes_on(tmp_path: Path) 
     assert float(state["parts"]["policy_optimiser"]["state"][0]["step"]) == 8
 
 
+def test_a_policy_of_another_size_is_trained(tmp_path: Path) -> None:
+    run(tmp_path, 4, "--hidden", "16")
+    assert anole.policy_file.load(tmp_path / "sage-last.safetensors").schema.name == "sage-16"
+
+
 def test_the_seed_decides_the_run(tmp_path: Path) -> None:
     runs = [run(tmp_path / str(i), 4, "--seed", seed) for i, seed in enumerate("112")]
     losses = [found["correction"] for found in runs]
@@ -166,6 +171,12 @@ def test_the_seed_decides_the_run(tmp_path: Path) -> None:
     assert losses[0] != losses[2]
     offline = [run(tmp_path / f"offline-{seed}", 2, "--seed", seed, "--corrected", "0") for seed in "12"]
     assert offline[0]["critic_loss"] != offline[1]["critic_loss"]
+
+
+def test_no_flow_of_the_pool_runs_a_policy_that_is_not_there_yet() -> None:
+    pool = sage.record(arguments("--links", "16", "--episode-s", "4"), "fast", 0)
+    # Flows over two: the one that is recorded, and one of CUBIC or BBR.
+    assert sorted(set(pool["known"][:, 1:, 7].ravel().tolist()) - {0.0}) == [0.5, 1.0]
 
 
 def test_a_pool_of_other_arguments_is_refused(tmp_path: Path, capsys) -> None:

@@ -23,7 +23,8 @@ def stats(**columns: float) -> np.ndarray:
     quiet = {
         "throughput_mbps": 10.0,
         "rtt_ms": 50.0,
-        "base_rtt_ms": 50.0,
+        "base_rtt_ms": 48.8,
+        "capacity_mbps": 10.0,
         "fair_share_mbps": 10.0,
         "flows": 1.0,
     }
@@ -94,7 +95,7 @@ def test_replay_gives_whole_sequences_with_the_state_before_them() -> None:
 def test_the_expert_brings_the_window_to_the_fair_share_within_an_interval() -> None:
     # 10 Mbps, 50 ms, no queue: the product and 8 packets. In 200 ms the window may grow by e^0.3 four times over.
     filled = 1448.0 / 1500.0 * 62_500.0 + 8.0 * 1448.0
-    seen = np.stack([stats(interval_s=0.2, loss_rate=loss) for loss in (0.0, 0.0, 0.1)])
+    seen = np.stack([stats(interval_s=0.2, base_rtt_ms=50.0, loss_rate=loss) for loss in (0.0, 0.0, 0.1)])
     limits = np.array([[0.0, 0.5], [0.0, 0.5], [0.0, 2.0], [0.0, 1.0]])
     window = filled * np.exp([-1.2, 0.8, 0.0])
     found = spine.expert(window, seen, np.full(3, 10.0), limits, 8.0)

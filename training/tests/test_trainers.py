@@ -91,6 +91,22 @@ def test_a_run_is_not_overwritten_and_an_absent_one_not_resumed(tmp_path: Path, 
     assert "--resume" in capsys.readouterr().err
 
 
+def test_a_run_is_resumed_with_its_own_arguments_and_tells_of_all_commands(tmp_path: Path, capsys) -> None:
+    train("libra", tmp_path, 2, "--lr", "0.001")
+    for other, told in (
+        (["--lr", "0.002"], "--lr 0.001, not --lr 0.002"),
+        (["--lr", "0.001", "--change"], "--no-change, not --change"),
+        (["--lr", "0.001", "--seed", "2"], "--seed 1, not --seed 2"),
+    ):
+        with pytest.raises(SystemExit):
+            train("libra", tmp_path, 4, "--resume", *other)
+        assert f"was begun with {told}" in capsys.readouterr().err
+    train("libra", tmp_path, 4, "--resume", "--lr", "0.001")
+    told = anole.policy_file.load(tmp_path / "libra-rl-last.safetensors").manifest["trained_by"]
+    first, second = told.split(" && ")
+    assert first.endswith(f"--steps {2 * ITERATION} --lr 0.001") and second.endswith("--resume --lr 0.001")
+
+
 def test_a_run_without_an_end_or_on_the_validations_links_is_refused(capsys) -> None:
     for wrong, word in (
         (["--steps", "0", "--minutes", "0"], "--steps"),

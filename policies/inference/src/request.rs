@@ -11,7 +11,7 @@
 //! dropped. The state moves on only when an answer is polled, so an answer that came too late leaves no
 //! trace.
 
-use anole_policies::Schema;
+use anole_policies::{Schema, refuse_unfinite};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -87,8 +87,7 @@ impl<T> Request<T> {
         self.inner().question = None;
     }
 
-    /// The answer to question `number`. A state that is not finite is never adopted, and the outputs that
-    /// came with it count as not a number.
+    /// The answer to question `number`, unless its state is refused.
     pub fn answer(&self, number: u64, outputs: &[f32], state: &[f32]) {
         let mut inner = self.inner();
         let fits = outputs.len() == inner.outputs.len() && state.len() == inner.state.len();
@@ -97,12 +96,9 @@ impl<T> Request<T> {
         }
         inner.outputs.copy_from_slice(outputs);
         inner.next_state.copy_from_slice(state);
-        if !inner.next_state.iter().all(|value| value.is_finite()) {
-            let Inner { state, next_state, outputs, .. } = &mut *inner;
-            next_state.copy_from_slice(state);
-            outputs.fill(f32::NAN);
-        }
-        inner.answered = true;
+        let Inner { state, next_state, outputs, answered, .. } = &mut *inner;
+        refuse_unfinite(outputs, next_state, state);
+        *answered = true;
     }
 
     /// Takes the answer to the last question, if there is one, and adopts its state.

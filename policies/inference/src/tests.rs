@@ -4,7 +4,7 @@ use crate::compute;
 use crate::threaded::Threaded;
 use crate::worker::Worker;
 use anole_model::{Dur, Time};
-use anole_policies::{Batch, InferenceSession, Network, Policy, Schema, StepError, schema};
+use anole_policies::{Batch, Immediate, InferenceSession, Network, Policy, Schema, StepError, schema};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -151,13 +151,23 @@ fn what_goes_wrong_in_a_network_is_an_absent_answer() {
 #[test]
 fn a_state_that_is_not_finite_is_not_adopted() {
     let bench = Bench::new();
-    let mut session = bench.policy.session();
+    for mut session in [bench.policy.session(), Immediate(bench.fake.clone()).session()] {
+        bench.ask(&mut *session, 5.0, PATIENT);
+        bench.answer(&mut *session).unwrap();
+        bench.ask(&mut *session, NAN_STATE, PATIENT);
+        assert!(bench.answer(&mut *session).unwrap()[0].is_nan());
+        bench.ask(&mut *session, 5.0, PATIENT);
+        assert_eq!(bench.answer(&mut *session), Some([5.0, 1.0]));
+    }
+}
+
+#[test]
+fn an_immediate_answer_moves_the_state_when_it_is_taken() {
+    let bench = Bench::new();
+    let mut session = Immediate(bench.fake.clone()).session();
     bench.ask(&mut *session, 5.0, PATIENT);
-    bench.answer(&mut *session).unwrap();
-    bench.ask(&mut *session, NAN_STATE, PATIENT);
-    assert!(bench.answer(&mut *session).unwrap()[0].is_nan());
-    bench.ask(&mut *session, 5.0, PATIENT);
-    assert_eq!(bench.answer(&mut *session), Some([5.0, 1.0]));
+    bench.ask(&mut *session, 7.0, PATIENT);
+    assert_eq!(bench.answer(&mut *session), Some([7.0, 0.0]), "the last question counts");
 }
 
 #[test]

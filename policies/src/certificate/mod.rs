@@ -35,7 +35,7 @@ use std::fmt;
 const RECURRENT: usize = 20;
 /// Decisions over which a situation lasts for a recurrent network.
 pub const DECISIONS: usize = 5;
-/// Noise on delays is up to this share of them.
+/// Noise on measured delays is up to this share of them; the smallest round-trip times are exact.
 pub const NOISE: f64 = 0.05;
 /// A step that noise may cause at most: this factor on a rate or window …
 pub const NOISE_FACTOR: f64 = 2.0;
@@ -54,7 +54,7 @@ pub enum Property {
     DoesNotRise,
     /// With an empty queue and no loss the rate does not fall below what is delivered.
     DoesNotFall,
-    /// ±5 % of noise on delays moves the action by a bounded step.
+    /// ±5 % of noise on measured delays moves the action by a bounded step.
     BearsNoise,
 }
 

@@ -36,7 +36,8 @@ fn ranges(property: Property) -> Ranges {
     }
 }
 
-/// What was measured in a situation; measured delays are longer by the share `noise`.
+/// What was measured in a situation; measured delays are longer by the share `noise`, the smallest ones exact: noise that
+/// lasts for as long as those do is another path.
 fn observation(schema: &Schema, at: [f64; FIGURES], noise: f64) -> (Observation, f64) {
     let [delivered_mbps, min_rtt_ms, stretch, sent, of_largest, loss, slope] = at;
     let delivery_rate = Rate::from_mbps(delivered_mbps);

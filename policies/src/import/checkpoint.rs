@@ -12,6 +12,8 @@ const FOOTER: usize = 48;
 const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 /// TensorFlow's number for float32.
 const FLOAT: u64 = 1;
+/// All keys together are at most this many times as long as the index: they share what they can, but each has a value.
+const MAX_SHARED: usize = 16;
 
 /// The float32 variables of a checkpoint, by name.
 pub fn read(index: &[u8], data: &[u8]) -> Result<Tensors, String> {
@@ -20,15 +22,19 @@ pub fn read(index: &[u8], data: &[u8]) -> Result<Tensors, String> {
     let mut footer = Reader(footer.ok_or("no index of a TensorFlow checkpoint: its last bytes differ")?);
     let damaged = || "the checkpoint's index is damaged".to_string();
     place(&mut footer).ok_or_else(damaged)?;
-    let blocks = entries(block(index, place(&mut footer).ok_or_else(damaged)?)?).ok_or_else(damaged)?;
+    let (mut unread, mut keys) = (index.len(), index.len().saturating_mul(MAX_SHARED));
+    let mut read = |at: Option<Place>| {
+        let content = block(index, at.ok_or_else(damaged)?, &mut unread)?;
+        entries(content, &mut keys).ok_or_else(damaged)
+    };
+    let blocks = read(place(&mut footer))?;
     let mut tensors = Tensors::new();
     let mut left = data.len();
     for (_, handle) in blocks {
-        let at = place(&mut Reader(&handle)).ok_or_else(damaged)?;
-        for (key, value) in entries(block(index, at)?).ok_or_else(damaged)? {
+        for (key, value) in read(place(&mut Reader(handle)))? {
             let name = String::from_utf8_lossy(&key).into_owned();
             // The empty key holds the checkpoint's header.
-            let entry = Entry::read(&value).ok_or_else(damaged)?;
+            let entry = Entry::read(value).ok_or_else(damaged)?;
             if name.is_empty() || entry.kind != FLOAT {
                 continue;
             }
@@ -51,11 +57,13 @@ fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// The content of a block; behind it come one byte of compression and the checksum of both.
-fn block(index: &[u8], (offset, length): Place) -> Result<&[u8], String> {
+/// The content of a block, one of the index's `left` bytes that belong to no other; behind it come one byte of compression
+/// and the checksum of both.
+fn block<'a>(index: &'a [u8], (offset, length): Place, left: &mut usize) -> Result<&'a [u8], String> {
     let mut reader = Reader(index.get(offset..).unwrap_or_default());
     let whole = length.checked_add(1).and_then(|length| Some((reader.take(length)?, reader.u32()?)));
     let (content, checksum) = whole.ok_or("the checkpoint's index is truncated")?;
+    claim(left, content.len()).map_err(|_| "the checkpoint's index is damaged: its blocks overlap")?;
     if masked(crc(CRC32C, content)) != checksum {
         return Err("the checkpoint's index is damaged: a checksum differs".to_string());
     }
@@ -65,17 +73,21 @@ fn block(index: &[u8], (offset, length): Place) -> Result<&[u8], String> {
     }
 }
 
-/// Keys and values of a block. Its end holds places to start reading from, and their number.
-fn entries(block: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+/// A key and its value.
+type Row<'a> = (Vec<u8>, &'a [u8]);
+
+/// Keys and values of a block, with `left` bytes for keys. Its end holds places to start reading from, and their number.
+fn entries<'a>(block: &'a [u8], left: &mut usize) -> Option<Vec<Row<'a>>> {
     let (rest, count) = block.split_last_chunk::<4>()?;
     let restarts = (u32::from_le_bytes(*count) as usize).checked_mul(4)?;
     let mut reader = Reader(rest.get(..rest.len().checked_sub(restarts)?)?);
-    let mut entries: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut entries: Vec<Row> = Vec::new();
     while !reader.0.is_empty() {
         let (shared, own, length) = (reader.length()?, reader.length()?, reader.length()?);
         let before = entries.last().map_or(&[][..], |(key, _)| key);
-        let key = [before.get(..shared)?, reader.take(own)?].concat();
-        entries.push((key, reader.take(length)?.to_vec()));
+        let (shared, own) = (before.get(..shared)?, reader.take(own)?);
+        claim(left, shared.len() + own.len()).ok()?;
+        entries.push(([shared, own].concat(), reader.take(length)?));
     }
     Some(entries)
 }

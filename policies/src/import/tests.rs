@@ -101,6 +101,11 @@ fn checkpoint(tensors: &Tensors) -> (Vec<u8>, Vec<u8>) {
 
 /// An index with these entries, in two blocks.
 fn index(entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    index_with(entries, 0)
+}
+
+/// The same, whose first block is named some times again.
+fn index_with(entries: &[(Vec<u8>, Vec<u8>)], again: usize) -> Vec<u8> {
     let mut index = Vec::new();
     let append = |index: &mut Vec<u8>, content: Vec<u8>| {
         let handle = [varint(index.len()), varint(content.len())].concat();
@@ -111,8 +116,9 @@ fn index(entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     };
     let (first, second) = entries.split_at(entries.len() / 2);
     let parts = [first, second].into_iter().filter(|part| !part.is_empty());
-    let handles: Vec<_> =
+    let mut handles: Vec<_> =
         parts.map(|part| (part[part.len() - 1].0.clone(), append(&mut index, block(part)))).collect();
+    handles.extend(vec![handles[0].clone(); again]);
     let meta = append(&mut index, block(&[]));
     let mut footer = [meta, append(&mut index, block(&handles))].concat();
     footer.resize(40, 0);
@@ -320,6 +326,22 @@ fn refusals_say_what_is_wrong() {
     let mut damaged = index.clone();
     damaged[5] ^= 1;
     expect(refused(&damaged, &data), "the checkpoint's index is damaged: a checksum differs");
+}
+
+#[test]
+fn an_index_that_would_be_read_over_and_over_is_refused() {
+    let refused = |index: &[u8]| {
+        let weights = Released::Checkpoint { index, data: &[] };
+        import("orca", weights, "m", "t").unwrap_err().to_string()
+    };
+    // Each key is the one before and a letter more: the square of the index's length in keys.
+    let key = |length: usize| (vec![b'a'; length], Vec::new());
+    let growing: Vec<_> = (1..8000).map(key).collect();
+    let index = index(&growing);
+    assert!(index.len() < 60_000, "{}", index.len());
+    assert_eq!(refused(&index), "m: the checkpoint's index is damaged");
+    let twice = index_with(&(1..100).map(key).collect::<Vec<_>>(), 2);
+    assert_eq!(refused(&twice), "m: the checkpoint's index is damaged: its blocks overlap");
 }
 
 /// The archives of `ANOLE_PEERS`, a folder with `orca.npz` and `indigo.npz`.
