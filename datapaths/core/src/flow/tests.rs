@@ -405,7 +405,7 @@ fn staged_updates_stay_few_however_many_arrive() {
         run.update(&[FieldUpdate { kind: 5, index: 0, value }]);
     }
     run.acks(1);
-    assert_eq!(run.flow.register(RegisterKind::InForce, 89), Some(9_989));
+    assert_eq!(run.flow.register(RegisterKind::Control, 89), Some(9_989));
     assert_eq!(run.flow.register(RegisterKind::Report, 0), Some(0), "no agent sets a report register");
 }
 
