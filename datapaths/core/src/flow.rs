@@ -168,7 +168,7 @@ impl Flow {
         self.now = self.now.max(now);
         let now = self.now;
         self.stats.acks += 1;
-        self.smooth_rtt(sample.rtt_us);
+        self.smooth_rtt(sample.plausible_rtt_us());
         let answered = self.read_mail(now, out);
         let has_program = self.machine.has_program() || self.mail.program.is_some();
         // One that was lost comes back with a message alone.
@@ -272,8 +272,6 @@ impl Flow {
     }
 
     fn smooth_rtt(&mut self, rtt_us: u64) {
-        // Larger samples than 2^32 µs (71 minutes) are a transport's mistake.
-        let rtt_us = rtt_us.min(u64::from(u32::MAX));
         if self.srtt_us == 0 {
             self.srtt_us = rtt_us;
         } else if rtt_us > 0 {

@@ -40,9 +40,15 @@ pub struct AckSample {
 }
 
 impl AckSample {
-    /// The same in a law's terms.
+    /// The sample of the round-trip time, µs, 0 without one. Larger ones than 2^32 µs (71 minutes) are a transport's mistake.
+    #[inline(always)]
+    pub(crate) fn plausible_rtt_us(&self) -> u64 {
+        self.rtt_us.min(u64::from(u32::MAX))
+    }
+
     pub(crate) fn feedback(&self) -> Feedback {
-        let rtt = (self.rtt_us > 0).then(|| Dur::from_micros(self.rtt_us));
+    /// The same in a law's terms.
+        let rtt = (self.rtt_us > 0).then(|| Dur::from_micros(self.plausible_rtt_us()));
         Feedback {
             acked: u64::from(self.bytes_acked),
             lost: u64::from(self.lost_packets),
