@@ -29,7 +29,8 @@ pub struct AckSample {
     pub rate_outgoing: u64,
     /// Delivery rate, bytes/s (`Flow.rate_incoming`).
     pub rate_incoming: u64,
-    /// Bytes in flight (`Flow.bytes_in_flight`); `None` where the transport does not tell, which programs read as 0.
+    /// Bytes in flight (`Flow.bytes_in_flight`); `None` where the transport does not tell, which programs read as what the
+    /// window and the pacing rate in force let into flight.
     pub bytes_in_flight: Option<u32>,
     /// Packets in flight (`Flow.packets_in_flight`).
     pub packets_in_flight: u32,
