@@ -159,13 +159,13 @@ struct anole_flow_info {
 
 // What one ACK, loss detection or timeout tells. Counts are of this call alone, not totals.
 struct anole_primitives {
-    // Bytes newly acknowledged.
+    // Bytes newly acknowledged, in order or not, each counted once.
     uint32_t bytes_acked;
-    // Packets newly acknowledged.
+    // Packets newly acknowledged, in order or not.
     uint32_t packets_acked;
-    // Bytes acknowledged out of order.
+    // Those of the newly acknowledged bytes that arrived out of order.
     uint32_t bytes_misordered;
-    // Packets acknowledged out of order.
+    // Those of the newly acknowledged packets that arrived out of order.
     uint32_t packets_misordered;
     // Bytes acknowledged with an ECN mark.
     uint32_t ecn_bytes;

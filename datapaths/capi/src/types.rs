@@ -145,13 +145,13 @@ pub struct AnoleFlowInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AnolePrimitives {
-    /// Bytes newly acknowledged.
+    /// Bytes newly acknowledged, in order or not, each counted once.
     pub bytes_acked: u32,
-    /// Packets newly acknowledged.
+    /// Packets newly acknowledged, in order or not.
     pub packets_acked: u32,
-    /// Bytes acknowledged out of order.
+    /// Those of the newly acknowledged bytes that arrived out of order.
     pub bytes_misordered: u32,
-    /// Packets acknowledged out of order.
+    /// Those of the newly acknowledged packets that arrived out of order.
     pub packets_misordered: u32,
     /// Bytes acknowledged with an ECN mark.
     pub ecn_bytes: u32,

@@ -6,13 +6,13 @@ use anole_model::{Dur, Rate};
 /// What one ACK, loss detection or timeout tells, in the terms of the language's primitives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckSample {
-    /// Newly acknowledged bytes (`Ack.bytes_acked`).
+    /// Newly acknowledged bytes, in order or not, each counted once (`Ack.bytes_acked`).
     pub bytes_acked: u32,
-    /// Newly acknowledged packets (`Ack.packets_acked`).
+    /// Newly acknowledged packets, in order or not (`Ack.packets_acked`).
     pub packets_acked: u32,
-    /// Bytes acknowledged out of order (`Ack.bytes_misordered`).
+    /// Those of the newly acknowledged bytes that arrived out of order (`Ack.bytes_misordered`).
     pub bytes_misordered: u32,
-    /// Packets acknowledged out of order (`Ack.packets_misordered`).
+    /// Those of the newly acknowledged packets that arrived out of order (`Ack.packets_misordered`).
     pub packets_misordered: u32,
     /// Bytes acknowledged with an ECN mark (`Ack.ecn_bytes`).
     pub ecn_bytes: u32,
@@ -47,8 +47,8 @@ impl AckSample {
         self.rtt_us.min(u64::from(u32::MAX))
     }
 
-    pub(crate) fn feedback(&self) -> Feedback {
     /// The same in a law's terms.
+    pub(crate) fn feedback(&self) -> Feedback {
         let rtt = (self.rtt_us > 0).then(|| Dur::from_micros(self.plausible_rtt_us()));
         Feedback {
             acked: u64::from(self.bytes_acked),
