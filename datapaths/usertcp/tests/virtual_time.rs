@@ -14,6 +14,7 @@ use anole_usertcp::{
     PairEnd, Progress, Receiver, ReceiverOptions, Sender, SenderOptions, UserTcpError, pair,
 };
 use common::{PORT, VirtualTransfer, fallback_only, governed_by, host, link, to};
+use smoltcp::phy;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -134,6 +135,54 @@ fn an_agent_hears_that_a_flow_has_ended() {
     let (agent, transfer, _dir) = commanded(100_000, 0, 1000.0);
     drop(transfer);
     assert!(eventually(|| agent.seen.closed.load(Relaxed) == 1));
+}
+
+/// A wire with always one packet more for the host 192.0.2.2, to a port that nobody listens on.
+struct Flood(u32);
+
+impl phy::Device for Flood {
+    type RxToken<'a> = Packet;
+    type TxToken<'a> = Nowhere;
+
+    fn receive(&mut self, _: smoltcp::time::Instant) -> Option<(Packet, Nowhere)> {
+        self.0 += 1;
+        assert!(self.0 < 10_000, "one poll takes for ever");
+        Some((Packet, Nowhere))
+    }
+
+    fn transmit(&mut self, _: smoltcp::time::Instant) -> Option<Nowhere> {
+        Some(Nowhere)
+    }
+
+    fn capabilities(&self) -> phy::DeviceCapabilities {
+        let mut capabilities = phy::DeviceCapabilities::default();
+        (capabilities.max_transmission_unit, capabilities.medium) = (1500, phy::Medium::Ip);
+        capabilities
+    }
+}
+
+struct Packet;
+struct Nowhere;
+
+impl phy::RxToken for Packet {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
+        take(&NOISE.concat())
+    }
+}
+
+impl phy::TxToken for Nowhere {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
+        fill(&mut vec![0; length])
+    }
+}
+
+#[test]
+fn a_receiver_under_a_flood_comes_back_and_asks_for_more() {
+    let now = Instant::now();
+    let options = ReceiverOptions { host: host(2, 8), port: PORT, idle_timeout: 2 * SECOND };
+    let mut receiver = Receiver::listen(Flood(0), options, now);
+    let (ended, next) = receiver.poll(now);
+    assert_eq!((ended.len(), next), (0, Some(now)));
 }
 
 #[test]
