@@ -55,14 +55,14 @@ const fn number(name: &'static str, meaning: &'static str) -> Primitive {
 
 /// The primitives; the position in this table is the index on the wire.
 pub const PRIMITIVES: [Primitive; 15] = [
-    number("Ack.bytes_acked", "bytes newly acknowledged in order"),
-    number("Ack.bytes_misordered", "bytes newly acknowledged out of order"),
+    number("Ack.bytes_acked", "bytes newly acknowledged, in order or not, each counted once"),
+    number("Ack.bytes_misordered", "those of the newly acknowledged bytes that arrived out of order"),
     number("Ack.ecn_bytes", "bytes marked by ECN"),
     number("Ack.ecn_packets", "packets marked by ECN"),
     number("Ack.lost_pkts_sample", "packets newly found lost"),
     number("Ack.now", "the datapath's clock, us since it started; libccp reads it anew at each use"),
-    number("Ack.packets_acked", "packets newly acknowledged in order"),
-    number("Ack.packets_misordered", "packets newly acknowledged out of order"),
+    number("Ack.packets_acked", "packets newly acknowledged, in order or not"),
+    number("Ack.packets_misordered", "those of the newly acknowledged packets that arrived out of order"),
     number("Flow.bytes_in_flight", "bytes sent and neither acknowledged nor lost"),
     number("Flow.bytes_pending", "bytes that wait in the sender's buffer"),
     number("Flow.packets_in_flight", "packets sent and neither acknowledged nor lost"),

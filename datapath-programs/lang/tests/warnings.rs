@@ -99,6 +99,21 @@ const PROGRAMS: &[(Code, &str, &str)] = &[
         "(when (> Flow.rtt_sample_us c) (:= Report.r (+ Report.r Flow.rtt_sample_us)) (report))",
         "(when (< Flow.rtt_sample_us c) (:= Report.r (+ Report.r Flow.rtt_sample_us)) (report))",
     ),
+    (
+        Code::NoSample,
+        "(when (< (/ 1000000 Flow.rtt_sample_us) 5) (:= Report.r (+ Report.r Flow.rtt_sample_us)) (report))",
+        "(when (< (/ Flow.rtt_sample_us 1000) 5) (:= Report.r (+ Report.r Flow.rtt_sample_us)) (report))",
+    ),
+    (
+        Code::NoSample,
+        "(when (< (min c Flow.rtt_sample_us) 9) (:= Report.r (+ Report.r Flow.rtt_sample_us)) (report))",
+        "(when (< (+ c (* 2 Flow.rtt_sample_us)) 9) (:= Report.r (+ Report.r Flow.rtt_sample_us)) (report))",
+    ),
+    (
+        Code::NoSample,
+        "(when (< (- (max c Flow.rtt_sample_us) Flow.rtt_sample_us) 9) (:= Report.r (+ Report.r Flow.rtt_sample_us)) (report))",
+        "(when (< (- (max c Flow.rtt_sample_us) c) 9) (:= Report.r (+ Report.r Flow.rtt_sample_us)) (report))",
+    ),
 ];
 
 const WHOLE: &[(Code, &str, &str)] = &[

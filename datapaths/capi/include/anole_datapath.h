@@ -159,13 +159,13 @@ struct anole_flow_info {
 
 // What one ACK, loss detection or timeout tells. Counts are of this call alone, not totals.
 struct anole_primitives {
-    // Bytes newly acknowledged.
+    // Bytes newly acknowledged, in order or not, each counted once.
     uint32_t bytes_acked;
-    // Packets newly acknowledged.
+    // Packets newly acknowledged, in order or not.
     uint32_t packets_acked;
-    // Bytes acknowledged out of order.
+    // Those of the newly acknowledged bytes that arrived out of order.
     uint32_t bytes_misordered;
-    // Packets acknowledged out of order.
+    // Those of the newly acknowledged packets that arrived out of order.
     uint32_t packets_misordered;
     // Bytes acknowledged with an ECN mark.
     uint32_t ecn_bytes;
@@ -173,11 +173,12 @@ struct anole_primitives {
     uint32_t ecn_packets;
     // Packets newly found lost.
     uint32_t lost_pkts_sample;
-    // Bytes in flight; ANOLE_UNKNOWN where the transport does not tell.
+    // Bytes in flight; ANOLE_UNKNOWN where the transport does not tell, which counts as what the window and the pacing rate
+    // in force let into flight.
     uint32_t bytes_in_flight;
     // Packets in flight.
     uint32_t packets_in_flight;
-    // Bytes that wait to be sent.
+    // Bytes that wait to be sent; 0: the application has nothing more, and limits the flow.
     uint32_t bytes_pending;
     // Sample of the round-trip time, microseconds; 0: none.
     uint64_t rtt_sample_us;

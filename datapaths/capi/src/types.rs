@@ -145,13 +145,13 @@ pub struct AnoleFlowInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AnolePrimitives {
-    /// Bytes newly acknowledged.
+    /// Bytes newly acknowledged, in order or not, each counted once.
     pub bytes_acked: u32,
-    /// Packets newly acknowledged.
+    /// Packets newly acknowledged, in order or not.
     pub packets_acked: u32,
-    /// Bytes acknowledged out of order.
+    /// Those of the newly acknowledged bytes that arrived out of order.
     pub bytes_misordered: u32,
-    /// Packets acknowledged out of order.
+    /// Those of the newly acknowledged packets that arrived out of order.
     pub packets_misordered: u32,
     /// Bytes acknowledged with an ECN mark.
     pub ecn_bytes: u32,
@@ -159,11 +159,12 @@ pub struct AnolePrimitives {
     pub ecn_packets: u32,
     /// Packets newly found lost.
     pub lost_pkts_sample: u32,
-    /// Bytes in flight; ANOLE_UNKNOWN where the transport does not tell.
+    /// Bytes in flight; ANOLE_UNKNOWN where the transport does not tell, which counts as what the window and the pacing rate
+    /// in force let into flight.
     pub bytes_in_flight: u32,
     /// Packets in flight.
     pub packets_in_flight: u32,
-    /// Bytes that wait to be sent.
+    /// Bytes that wait to be sent; 0: the application has nothing more, and limits the flow.
     pub bytes_pending: u32,
     /// Sample of the round-trip time, microseconds; 0: none.
     pub rtt_sample_us: u64,

@@ -63,6 +63,7 @@ const CREATE_INTERVAL: Dur = Dur::from_millis(250);
 const INITIAL_WINDOW_PACKETS: u32 = 10;
 /// RFC 6298 §2.3: the gain of the smoothed RTT is 1/8.
 const SRTT_GAIN_DIVISOR: u64 = 8;
+const MICROS_PER_S: u64 = 1_000_000;
 
 /// What a flow is created with.
 #[derive(Clone, Debug)]
@@ -168,7 +169,7 @@ impl Flow {
         self.now = self.now.max(now);
         let now = self.now;
         self.stats.acks += 1;
-        self.smooth_rtt(sample.rtt_us);
+        self.smooth_rtt(sample.plausible_rtt_us());
         let answered = self.read_mail(now, out);
         let has_program = self.machine.has_program() || self.mail.program.is_some();
         // One that was lost comes back with a message alone.
@@ -272,8 +273,6 @@ impl Flow {
     }
 
     fn smooth_rtt(&mut self, rtt_us: u64) {
-        // Larger samples than 2^32 µs (71 minutes) are a transport's mistake.
-        let rtt_us = rtt_us.min(u64::from(u32::MAX));
         if self.srtt_us == 0 {
             self.srtt_us = rtt_us;
         } else if rtt_us > 0 {
@@ -294,6 +293,7 @@ impl Flow {
     }
 
     fn run_program(&mut self, now: Time, sample: &AckSample, out: &mut impl Outbox) {
+        let in_flight = sample.bytes_in_flight.unwrap_or_else(|| self.allowed_flight());
         if self.mail.commands() {
             self.loss_window = None;
         }
@@ -313,7 +313,7 @@ impl Flow {
             silence.on_report(now, patience, sent.is_ok());
             sent.is_ok()
         };
-        let limits = Limits { bounds: config.bounds, mss: config.create.mss };
+        let limits = Limits { bounds: config.bounds, mss: config.create.mss, in_flight };
         let outcome = self.machine.run(now, &mut self.mail, sample, &limits, &mut self.asked, report);
         self.last_abort = outcome.err();
         if self.last_abort.is_some() {
@@ -322,6 +322,18 @@ impl Flow {
             self.silence.on_report(now, patience, false);
         }
         self.limit_window(sample);
+    }
+
+    /// What the window and the pacing rate in force let into flight, bytes. A transport that does not tell what is in
+    /// flight is taken to use all of it: read as 0, no window would be in use, and none would grow; read as the window alone,
+    /// BBR's queue would never be drained.
+    fn allowed_flight(&self) -> u32 {
+        let InForce { cwnd, rate } = self.control();
+        if rate == 0 || self.srtt_us == 0 {
+            return cwnd;
+        }
+        let paced = u64::from(rate) * self.srtt_us / MICROS_PER_S;
+        u32::try_from(paced).unwrap_or(u32::MAX).min(cwnd)
     }
 
     fn limit_window(&mut self, sample: &AckSample) {
@@ -372,8 +384,8 @@ impl Flow {
     /// The window that the flow really used: what was delivered in a round trip or is in flight, where
     /// the transport tells; at most the window itself.
     fn operating_point(&self, sample: &AckSample) -> u32 {
-        const MICROS_PER_S: u128 = 1_000_000;
-        let delivered = u128::from(sample.rate_incoming) * u128::from(self.srtt_us) / MICROS_PER_S;
+        let delivered =
+            u128::from(sample.rate_incoming) * u128::from(self.srtt_us) / u128::from(MICROS_PER_S);
         // What was in flight before this ACK: a batch of ACKs may leave little behind.
         let before = |left: u32| u128::from(left) + u128::from(sample.bytes_acked);
         let used = delivered.max(sample.bytes_in_flight.map_or(0, before));

@@ -118,7 +118,7 @@ fn settable(field: &FieldUpdate) -> Option<Slot> {
     let kind = RegisterKind::from_wire(field.kind)?;
     let slot = Slot::of(kind, field.index)?;
     let allowed = match kind {
-        RegisterKind::InForce | RegisterKind::VolatileControl => true,
+        RegisterKind::Control | RegisterKind::VolatileControl => true,
         RegisterKind::Implicit => slot == Slot::CWND || slot == Slot::RATE,
         _ => false,
     };

@@ -292,7 +292,7 @@ impl Builder {
         }
         let volatile = match kind {
             RegisterKind::VolatileReport | RegisterKind::VolatileControl => true,
-            RegisterKind::Report | RegisterKind::InForce => false,
+            RegisterKind::Report | RegisterKind::Control => false,
             _ => return,
         };
         if matches!(kind, RegisterKind::Report | RegisterKind::VolatileReport) {

@@ -15,7 +15,7 @@
 
 /// Report registers that a program may have, and values that a MEASURE message carries at most.
 pub const MAX_REPORT_REGISTERS: u32 = 110;
-/// InForce registers that a program may have.
+/// Control registers that a program may have.
 pub const MAX_CONTROL_REGISTERS: u32 = 110;
 /// Temporaries that a program may have.
 pub const MAX_TMP_REGISTERS: u32 = 8;
@@ -51,7 +51,7 @@ pub const MAX_CONSTANTS: usize = WORDS - CONSTANT as usize;
 #[repr(u8)]
 pub enum RegisterKind {
     /// Set by the agent, kept over reports.
-    InForce = 0,
+    Control = 0,
     /// A constant in the place of a register.
     Immediate = 1,
     /// `Micros`, `Cwnd`, `Rate` and the flags of the program's control flow.
@@ -75,7 +75,7 @@ impl RegisterKind {
     pub fn from_wire(number: u8) -> Option<RegisterKind> {
         use RegisterKind::*;
         const KINDS: [RegisterKind; 9] =
-            [InForce, Immediate, Implicit, Local, Primitive, VolatileReport, Report, Tmp, VolatileControl];
+            [Control, Immediate, Implicit, Local, Primitive, VolatileReport, Report, Tmp, VolatileControl];
         KINDS.get(usize::from(number)).copied()
     }
 }
@@ -99,7 +99,7 @@ impl Slot {
     pub fn of(kind: RegisterKind, index: u32) -> Option<Slot> {
         let (base, limit) = match kind {
             RegisterKind::Report | RegisterKind::VolatileReport => (REPORT, MAX_REPORT_REGISTERS),
-            RegisterKind::InForce | RegisterKind::VolatileControl => (CONTROL, MAX_CONTROL_REGISTERS),
+            RegisterKind::Control | RegisterKind::VolatileControl => (CONTROL, MAX_CONTROL_REGISTERS),
             RegisterKind::Tmp => (TMP, MAX_TMP_REGISTERS),
             RegisterKind::Local => (LOCAL, MAX_LOCAL_REGISTERS),
             RegisterKind::Implicit => (IMPLICIT, IMPLICIT_REGISTERS),
@@ -165,7 +165,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         let distinct = [
             (RegisterKind::Report, 110),
-            (RegisterKind::InForce, 110),
+            (RegisterKind::Control, 110),
             (RegisterKind::Tmp, 8),
             (RegisterKind::Local, 8),
             (RegisterKind::Implicit, 6),

@@ -6,13 +6,13 @@ use anole_model::{Dur, Rate};
 /// What one ACK, loss detection or timeout tells, in the terms of the language's primitives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckSample {
-    /// Newly acknowledged bytes (`Ack.bytes_acked`).
+    /// Newly acknowledged bytes, in order or not, each counted once (`Ack.bytes_acked`).
     pub bytes_acked: u32,
-    /// Newly acknowledged packets (`Ack.packets_acked`).
+    /// Newly acknowledged packets, in order or not (`Ack.packets_acked`).
     pub packets_acked: u32,
-    /// Bytes acknowledged out of order (`Ack.bytes_misordered`).
+    /// Those of the newly acknowledged bytes that arrived out of order (`Ack.bytes_misordered`).
     pub bytes_misordered: u32,
-    /// Packets acknowledged out of order (`Ack.packets_misordered`).
+    /// Those of the newly acknowledged packets that arrived out of order (`Ack.packets_misordered`).
     pub packets_misordered: u32,
     /// Bytes acknowledged with an ECN mark (`Ack.ecn_bytes`).
     pub ecn_bytes: u32,
@@ -29,7 +29,8 @@ pub struct AckSample {
     pub rate_outgoing: u64,
     /// Delivery rate, bytes/s (`Flow.rate_incoming`).
     pub rate_incoming: u64,
-    /// Bytes in flight (`Flow.bytes_in_flight`); `None` where the transport does not tell, which programs read as 0.
+    /// Bytes in flight (`Flow.bytes_in_flight`); `None` where the transport does not tell, which programs read as what the
+    /// window and the pacing rate in force let into flight.
     pub bytes_in_flight: Option<u32>,
     /// Packets in flight (`Flow.packets_in_flight`).
     pub packets_in_flight: u32,
@@ -40,9 +41,15 @@ pub struct AckSample {
 }
 
 impl AckSample {
+    /// The sample of the round-trip time, µs, 0 without one. Larger ones than 2^32 µs (71 minutes) are a transport's mistake.
+    #[inline(always)]
+    pub(crate) fn plausible_rtt_us(&self) -> u64 {
+        self.rtt_us.min(u64::from(u32::MAX))
+    }
+
     /// The same in a law's terms.
     pub(crate) fn feedback(&self) -> Feedback {
-        let rtt = (self.rtt_us > 0).then(|| Dur::from_micros(self.rtt_us));
+        let rtt = (self.rtt_us > 0).then(|| Dur::from_micros(self.plausible_rtt_us()));
         Feedback {
             acked: u64::from(self.bytes_acked),
             lost: u64::from(self.lost_packets),

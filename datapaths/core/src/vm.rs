@@ -50,12 +50,14 @@ pub enum Abort {
     SubUnderflow,
 }
 
-/// What bounds a program's window and rate.
+/// What bounds a program's window and rate, and what they have let into flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub bounds: Bounds,
     /// Segment size, bytes.
     pub mss: u32,
+    /// In flight at the ACK, bytes: as the transport tells, else as much as may be.
+    pub in_flight: u32,
 }
 
 /// The registers and the program of one flow.
@@ -107,7 +109,7 @@ impl Machine {
         }
         let Some(program) = &self.program else { return Ok(()) };
         let lost = self.marks.told_losses(now_us, sample, program.reads_ecn());
-        self.registers.load_primitives(primitives(now_us, sample, lost));
+        self.registers.load_primitives(primitives(now_us, sample, lost, limits.in_flight));
         self.registers.set(Slot::MICROS, now_us.wrapping_sub(self.micros_zero));
         let outcome = evaluate(program, &mut self.registers);
         self.micros_zero = now_us.wrapping_sub(self.registers.get(Slot::MICROS));
@@ -148,7 +150,7 @@ fn obey(registers: &RegisterFile, limits: &Limits, control: &mut InForce) {
 
 /// The primitives in the order of their numbers on the wire.
 #[inline(always)]
-fn primitives(now_us: u64, sample: &AckSample, lost: u64) -> [u64; 15] {
+fn primitives(now_us: u64, sample: &AckSample, lost: u64, in_flight: u32) -> [u64; 15] {
     [
         u64::from(sample.bytes_acked),
         u64::from(sample.bytes_misordered),
@@ -158,7 +160,7 @@ fn primitives(now_us: u64, sample: &AckSample, lost: u64) -> [u64; 15] {
         now_us,
         u64::from(sample.packets_acked),
         u64::from(sample.packets_misordered),
-        u64::from(sample.bytes_in_flight.unwrap_or(0)),
+        u64::from(in_flight),
         u64::from(sample.bytes_pending),
         u64::from(sample.packets_in_flight),
         sample.rate_incoming,

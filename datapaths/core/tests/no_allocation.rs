@@ -86,7 +86,7 @@ fn no_ack_allocates() {
         }
     };
     assert_eq!(allocations(|| acks(&mut flow, 1000)), 0, "the fallback, with CREATE sent again");
-    let update = FieldUpdate { kind: RegisterKind::InForce as u8, index: 0, value: 1 };
+    let update = FieldUpdate { kind: RegisterKind::Control as u8, index: 0, value: 1 };
     flow.deliver(Time::ZERO, FlowMessage::ChangeProgram(program(), vec![update]));
     // From an agent that answers every report.
     flow.deliver(Time::ZERO, FlowMessage::Update(Vec::new()));

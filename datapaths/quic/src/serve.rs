@@ -6,6 +6,7 @@ use anole_quic::{QuicError, Server, ServerOptions};
 use anole_transfer::received;
 use anyhow::Context;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -28,6 +29,8 @@ pub async fn run(options: Serve) -> Result<(), Failure> {
         async move { server.run(ended).await }
     });
     let mut left = options.connections.unwrap_or(u64::MAX);
+    // One for all turns: another would not hear of a signal that came with the end of a connection.
+    let mut interrupted = pin!(crate::interrupted());
     while left > 0 {
         tokio::select! {
             end = ends.recv() => match end {
@@ -38,7 +41,7 @@ pub async fn run(options: Serve) -> Result<(), Failure> {
                 }
                 None => break,
             },
-            _ = crate::interrupted() => break,
+            _ = &mut interrupted => break,
         }
     }
     server.close().await;

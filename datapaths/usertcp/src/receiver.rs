@@ -83,18 +83,16 @@ impl<D: Device> Receiver<D> {
         open.filter_map(|connection| Some((connection.remote?, connection.bytes)))
     }
 
-    /// Takes what has come; tells of connections that ended, and when to poll again unless a packet comes.
+    /// Takes of what has come as much as goes before the other direction has its turn; tells of connections that ended, and
+    /// when to poll again unless a packet comes: at once where something came.
     pub fn poll(&mut self, now: Instant) -> (Vec<Ended>, Option<Instant>) {
         let mut ended = Vec::new();
-        while self.stack.take_all(now, |_| {}) {
-            self.drain(now, &mut ended);
-            self.keep_listening();
-            self.stack.send(now);
-        }
+        let taken = self.stack.take_all(now, |_| {});
         self.drain(now, &mut ended);
         self.keep_listening();
         self.stack.send(now);
-        (ended, self.stack.next(now))
+        let next = self.stack.next(now);
+        (ended, if taken { Some(now) } else { next })
     }
 
     fn drain(&mut self, now: Instant, ended: &mut Vec<Ended>) {

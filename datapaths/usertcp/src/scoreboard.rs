@@ -173,11 +173,6 @@ impl Scoreboard {
         (self.una + queued).saturating_sub(self.next.max(self.una))
     }
 
-    /// True while everything is sent again after a time-out.
-    pub fn is_rewound(&self) -> bool {
-        self.next < self.max
-    }
-
     /// Bytes that have not arrived below others that have.
     pub fn missing_bytes(&self) -> u64 {
         let arrived: u64 = self.sacked.iter().map(|&(from, to)| to - from.max(self.una)).sum();

@@ -15,7 +15,7 @@ use crate::segment::Segment;
 use anole_datapath::wire::AlgorithmName;
 use anole_datapath::{AckSample, InForce};
 use anole_datapath_host::{FlowOptions, Host, HostFlow, RateSample};
-use anole_transfer::Reading;
+use anole_transfer::{GovernedBy, Reading};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,12 +71,13 @@ struct Syn {
 /// The watcher of one connection.
 #[derive(Debug)]
 pub(crate) struct Watch {
+    /// Dropped before the host: without it nobody would tell the agent that the flow has ended.
+    governed: Option<Governed>,
     governance: Governance,
     local: SocketAddr,
     remote: SocketAddr,
     own_mss: u32,
     syn: Option<Syn>,
-    governed: Option<Governed>,
     /// The peer's last segment was a RST.
     pub reset: bool,
     /// The application had too little to send when it was asked last.
@@ -88,12 +89,12 @@ pub(crate) struct Watch {
 impl Watch {
     pub fn new(governance: Governance, local: SocketAddr, remote: SocketAddr, own_mss: u32) -> Watch {
         Watch {
+            governed: None,
             governance,
             local,
             remote,
             own_mss,
             syn: None,
-            governed: None,
             reset: false,
             app_limited: true,
             pending: 0,
@@ -226,7 +227,9 @@ impl Watch {
 
     /// The counters now.
     pub fn read(&self) -> Reading {
-        let Some(governed) = &self.governed else { return Reading::default() };
+        let Some(governed) = &self.governed else {
+            return Reading { governor: GovernedBy::Fallback, ..Reading::default() };
+        };
         let (board, control, stats) = (&governed.board, governed.control, governed.flow.stats());
         Reading {
             sent_packets: board.sent_packets,
@@ -259,10 +262,12 @@ impl Governed {
             let refuse = board.sendable() > 0 && self.is_slow_to_mend();
             return if refuse { Err(Some(self.pacer.ready_at())) } else { Ok(()) };
         }
-        let full = board.packets.bytes_in_flight() + u64::from(self.mss) > u64::from(self.control.cwnd);
+        let next = board.sendable().min(u64::from(self.mss));
+        let full = board.packets.bytes_in_flight() + next > u64::from(self.control.cwnd);
         let timer = board.last_activity() + STACK_TIMER;
-        // After a time-out nothing is sent above the window; the stack's own timer passes.
-        if board.is_rewound() && full && now < timer {
+        // What entered the send buffer under a larger window, or goes again after a time-out, waits for this one; the stack's
+        // own timer passes. Where no data waits, what goes is an ACK, a FIN or a probe.
+        if next > 0 && full && board.packets.packets_in_flight() > 0 && now < timer {
             return Err(Some(timer));
         }
         if self.pacer.is_ready(now) { Ok(()) } else { Err(Some(self.pacer.ready_at())) }
@@ -373,6 +378,31 @@ mod tests {
         watch.on_received(start + 2000 * MS, &answer);
         let governed = watch.governed.as_ref().unwrap();
         assert_eq!((governed.min_rtt, governed.srtt), (500 * MS, 500 * MS));
+    }
+
+    #[test]
+    fn the_fallback_governs_before_the_peer_answers() {
+        let (watch, _) = unanswered();
+        assert_eq!(watch.read().governor, GovernedBy::Fallback);
+    }
+
+    #[test]
+    fn a_full_window_holds_data_back_and_nothing_else() {
+        let (mut watch, start) = connected(20 * MS);
+        let window = watch.read().cwnd_bytes;
+        for i in 0..10 {
+            watch.on_sent(start, &segment(OUT, 1000 * i, 1000, Some(1)));
+        }
+        assert_eq!(watch.bytes_in_flight(), window);
+        let later = start + 100 * MS;
+        // An ACK or a FIN.
+        watch.hold(10_000);
+        assert_eq!(watch.may_send(later), Ok(()));
+        watch.hold(11_000);
+        assert_eq!(watch.may_send(later), Err(Some(start + STACK_TIMER)));
+        assert_eq!(watch.may_send(start + STACK_TIMER), Ok(()), "the stack's timer");
+        watch.on_received(later, &segment(BACK, 1, 0, Some(1000)));
+        assert_eq!(watch.may_send(later), Ok(()));
     }
 
     #[test]

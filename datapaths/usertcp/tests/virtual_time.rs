@@ -14,9 +14,17 @@ use anole_usertcp::{
     PairEnd, Progress, Receiver, ReceiverOptions, Sender, SenderOptions, UserTcpError, pair,
 };
 use common::{PORT, VirtualTransfer, fallback_only, governed_by, host, link, to};
+use smoltcp::phy;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// UDP of somebody else.
+const NOISE: [[u8; 7]; 4] =
+    [[69, 0, 0, 28, 0, 0, 0], [0, 64, 17, 0, 0, 192, 0], [2, 9, 192, 0, 2, 1, 0], [9, 0, 9, 0, 8, 0, 0]];
 
 #[test]
 fn the_fallback_fills_a_link() {
@@ -59,12 +67,20 @@ fn reordering_ends_no_transfer() {
 
 /// An agent that asks for this window and rate, and a transfer that has heard of it.
 fn commanded(window: u32, rate: u32, mbps: f64) -> (ScriptedAgent, VirtualTransfer, tempfile::TempDir) {
+    governed(mbps, |path| ScriptedAgent::start(path, window, rate))
+}
+
+/// An agent, and a transfer that has heard of it.
+fn governed(
+    mbps: f64,
+    start: impl FnOnce(&Path) -> ScriptedAgent,
+) -> (ScriptedAgent, VirtualTransfer, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("agent.sock");
-    let agent = ScriptedAgent::start(&path, window, rate);
+    let agent = start(&path);
     // Virtual time passes faster than the agent answers.
     let options = HostOptions { agent_timeout: Dur::from_millis(3_600_000), ..HostOptions::default() };
-    let host = std::sync::Arc::new(Host::connect(&path, options).unwrap());
+    let host = Arc::new(Host::connect(&path, options).unwrap());
     let governance = anole_usertcp::Governance { host: host.clone(), ..governed_by(Host::detached(options)) };
     let mut transfer = VirtualTransfer::start(link(mbps, 20), governance, Amount::Time(3600 * SECOND));
     assert!(transfer.run(Duration::from_millis(100), |_, _| {}).is_none());
@@ -85,6 +101,88 @@ fn a_window_is_held() {
         // Whole segments.
         assert!((window - 1460..=window).contains(&(largest as u32)), "{window}: {largest}");
     }
+}
+
+#[test]
+fn a_window_that_is_lowered_holds_what_the_send_buffer_has() {
+    let lower = Arc::new(AtomicBool::new(false));
+    let told = lower.clone();
+    let (_agent, mut transfer, _dir) = governed(1000.0, |path| {
+        ScriptedAgent::commanding(path, move |is_new| match (is_new, told.load(Relaxed)) {
+            (true, _) => Some((1_000_000, 125_000)),
+            (false, true) => Some((20_000, 10_000_000)),
+            (false, false) => None,
+        })
+    });
+    // Most of the window waits for the rate.
+    transfer.run(SECOND, |_, _| {});
+    lower.store(true, Relaxed);
+    let is_lower = |transfer: &VirtualTransfer| transfer.sender.read().cwnd_bytes == 20_000;
+    // The agent answers in its own time.
+    assert!(eventually(|| {
+        transfer.run(Duration::from_millis(10), |_, _| {});
+        is_lower(&transfer)
+    }));
+    // What was in flight before arrives.
+    transfer.run(Duration::from_millis(100), |_, _| {});
+    let mut largest = 0;
+    transfer.run(SECOND, |_, sender| largest = largest.max(sender.bytes_in_flight()));
+    assert!((20_000 - 1460..=20_000).contains(&largest), "{largest}");
+}
+
+#[test]
+fn an_agent_hears_that_a_flow_has_ended() {
+    let (agent, transfer, _dir) = commanded(100_000, 0, 1000.0);
+    drop(transfer);
+    assert!(eventually(|| agent.seen.closed.load(Relaxed) == 1));
+}
+
+/// A wire with always one packet more for the host 192.0.2.2, to a port that nobody listens on.
+struct Flood(u32);
+
+impl phy::Device for Flood {
+    type RxToken<'a> = Packet;
+    type TxToken<'a> = Nowhere;
+
+    fn receive(&mut self, _: smoltcp::time::Instant) -> Option<(Packet, Nowhere)> {
+        self.0 += 1;
+        assert!(self.0 < 10_000, "one poll takes for ever");
+        Some((Packet, Nowhere))
+    }
+
+    fn transmit(&mut self, _: smoltcp::time::Instant) -> Option<Nowhere> {
+        Some(Nowhere)
+    }
+
+    fn capabilities(&self) -> phy::DeviceCapabilities {
+        let mut capabilities = phy::DeviceCapabilities::default();
+        (capabilities.max_transmission_unit, capabilities.medium) = (1500, phy::Medium::Ip);
+        capabilities
+    }
+}
+
+struct Packet;
+struct Nowhere;
+
+impl phy::RxToken for Packet {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
+        take(&NOISE.concat())
+    }
+}
+
+impl phy::TxToken for Nowhere {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
+        fill(&mut vec![0; length])
+    }
+}
+
+#[test]
+fn a_receiver_under_a_flood_comes_back_and_asks_for_more() {
+    let now = Instant::now();
+    let options = ReceiverOptions { host: host(2, 8), port: PORT, idle_timeout: 2 * SECOND };
+    let mut receiver = Receiver::listen(Flood(0), options, now);
+    let (ended, next) = receiver.poll(now);
+    assert_eq!((ended.len(), next), (0, Some(now)));
 }
 
 #[test]
@@ -179,10 +277,7 @@ fn a_peer_that_is_silent_is_told_from_one_that_refuses_whatever_else_arrives() {
     let ends = |sender, peer: &mut dyn FnMut(Instant, &Sender<PairEnd>)| {
         until_over(sender, start, peer).unwrap_err().to_string()
     };
-    // UDP of somebody else.
-    let noise =
-        [[69, 0, 0, 28, 0, 0, 0], [0, 64, 17, 0, 0, 192, 0], [2, 9, 192, 0, 2, 1, 0], [9, 0, 9, 0, 8, 0, 0]]
-            .concat();
+    let noise = NOISE.concat();
     let nobody = ends(connect(&near, 50_001, start), &mut |_, _| far.give(noise.clone()));
     assert!(nobody.contains("no answer for 2 s"), "{nobody}");
     while far.take().is_some() {}

@@ -67,7 +67,7 @@ impl Bpf {
         REGISTERS.into_iter().flat_map(move |(kind, count)| {
             let base = match kind {
                 RegisterKind::Report => 0,
-                RegisterKind::InForce => 110,
+                RegisterKind::Control => 110,
                 RegisterKind::Tmp => 220,
                 RegisterKind::Local => 228,
                 _ => 236,

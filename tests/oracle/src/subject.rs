@@ -8,7 +8,7 @@ use anole_model::{Bounds, Dur, Time};
 /// Every register, in the order in which both sides list them: (kind, count).
 pub const REGISTERS: [(RegisterKind, u32); 5] = [
     (RegisterKind::Report, anole_datapath::MAX_REPORT_REGISTERS),
-    (RegisterKind::InForce, anole_datapath::MAX_CONTROL_REGISTERS),
+    (RegisterKind::Control, anole_datapath::MAX_CONTROL_REGISTERS),
     (RegisterKind::Tmp, anole_datapath::MAX_TMP_REGISTERS),
     (RegisterKind::Local, anole_datapath::MAX_LOCAL_REGISTERS),
     (RegisterKind::Implicit, anole_datapath::IMPLICIT_REGISTERS),

@@ -97,6 +97,17 @@ impl Expr {
         found
     }
 
+    /// True when it is large where `name` is: the name itself, or what arithmetic makes of it without a bound from above.
+    pub fn grows_with(&self, name: &str) -> bool {
+        match self {
+            Expr::Name(_, known) => known == name,
+            Expr::Binary(_, Op::Add | Op::Mul | Op::Max, a, b) => a.grows_with(name) || b.grows_with(name),
+            Expr::Binary(_, Op::Sub, a, b) => a.grows_with(name) && !b.mentions(name),
+            Expr::Binary(_, Op::Div, a, b) => a.grows_with(name) && matches!(**b, Expr::Number(..)),
+            _ => false,
+        }
+    }
+
     /// True when both have the same value for certain: the same text, without the clock, which moves.
     pub fn same(&self, other: &Expr) -> bool {
         match (self, other) {

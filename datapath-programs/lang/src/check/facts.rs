@@ -175,7 +175,7 @@ impl State {
             let bound = Range { low: high.low.max(low.low.saturating_add(1)).min(high.high), ..high };
             self.ranges.insert(name.clone(), bound);
         }
-        self.sampled |= less.mentions(RTT);
+        self.sampled |= less.grows_with(RTT);
         self.ordered.push((less.clone(), more.clone()));
     }
 

@@ -38,7 +38,7 @@ fn several_messages_in_one_datagram() {
     let control = datapath.on_ack(Time::from_micros(1), id, &AckSample::default(), &mut out);
     assert_eq!(control.map(|c| c.cwnd), Some(33_000));
     let flow = datapath.flow(id).expect("open");
-    assert_eq!(flow.register(RegisterKind::InForce, 3), Some(8));
+    assert_eq!(flow.register(RegisterKind::Control, 3), Some(8));
     assert_eq!((flow.governor(), flow.stats().updates), (Governor::Agent, 2));
 }
 

@@ -134,6 +134,45 @@ fn aborter(uid: u32) -> Arc<ValidProgram> {
     )
 }
 
+/// Keeps what it read of `Flow.bytes_in_flight` at the last ACK in report register 0.
+fn keeps_the_flight(uid: u32) -> Arc<ValidProgram> {
+    program(
+        uid,
+        &[
+            instruction(2, (6, 0), (6, 0), (1, 0)), // (def (Report (flight 0)))
+            instruction(1, (2, 0), (2, 0), (1, 1)), // when true
+            instruction(1, (6, 0), (6, 0), (4, 8)), // Report.flight = Flow.bytes_in_flight
+        ],
+        1,
+        1,
+    )
+}
+
+#[test]
+fn a_flight_that_is_not_told_is_what_the_window_and_the_rate_let_in() {
+    let mut run = Run::start(false);
+    let flight = |run: &mut Run| {
+        run.acks(1);
+        run.flow.register(RegisterKind::Report, 0)
+    };
+    run.change(&keeps_the_flight(1), 60_000, 0);
+    // What is in flight yet is of the window before.
+    assert_eq!(flight(&mut run), Some(10_000));
+    assert_eq!(flight(&mut run), Some(60_000));
+    let rate = |rate| [FieldUpdate { kind: 2, index: RATE, value: rate }];
+    for (bytes_per_s, lets_in) in [(400_000, 20_000), (1_200_000, 60_000), (4_000_000_000, 60_000)] {
+        run.update(&rate(bytes_per_s));
+        flight(&mut run);
+        assert_eq!(flight(&mut run), Some(lets_in), "{bytes_per_s}");
+    }
+    run.sample = AckSample { was_timeout: true, lost_packets: 60, bytes_acked: 0, ..run.sample };
+    flight(&mut run);
+    run.sample.was_timeout = false;
+    assert_eq!(flight(&mut run), Some(u64::from(2 * MSS)), "the loss window is in force");
+    run.sample.bytes_in_flight = Some(0);
+    assert_eq!(flight(&mut run), Some(0));
+}
+
 #[test]
 fn the_agent_never_comes() {
     let mut run = Run::start(false);
@@ -405,7 +444,7 @@ fn staged_updates_stay_few_however_many_arrive() {
         run.update(&[FieldUpdate { kind: 5, index: 0, value }]);
     }
     run.acks(1);
-    assert_eq!(run.flow.register(RegisterKind::InForce, 89), Some(9_989));
+    assert_eq!(run.flow.register(RegisterKind::Control, 89), Some(9_989));
     assert_eq!(run.flow.register(RegisterKind::Report, 0), Some(0), "no agent sets a report register");
 }
 

@@ -318,7 +318,7 @@ impl<'a> Reader<'a> {
         match RegisterKind::from_wire(kind) {
             // libccp takes and ignores the implicit registers other than Cwnd and Rate.
             Some(RegisterKind::Implicit) => Ok(update),
-            Some(kind @ (RegisterKind::InForce | RegisterKind::VolatileControl))
+            Some(kind @ (RegisterKind::Control | RegisterKind::VolatileControl))
                 if Slot::of(kind, update.index).is_some() =>
             {
                 Ok(update)

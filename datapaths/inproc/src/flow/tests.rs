@@ -47,6 +47,29 @@ fn every_algorithm_governs_from_the_first_ack() {
     }
 }
 
+/// At a steady 2.5 MB/s, 100 kB in a round trip.
+#[test]
+fn a_window_grows_where_the_transport_does_not_tell_what_is_in_flight() {
+    let untold = AckSample { bytes_in_flight: None, ..ack(0) };
+    for spec in anole_algorithms::all() {
+        let Ok(governed_by) =
+            InProcess::new(Settings { algorithm: spec.name.to_string(), ..Settings::default() })
+        else {
+            continue;
+        };
+        let mut flow = governed_by.start(Time::ZERO, MSS, 10 * MSS);
+        for ms in 1..5000 {
+            flow.on_ack(Time::ZERO + Dur::from_millis(ms), &untold);
+        }
+        let cwnd = flow.control().cwnd;
+        // That one holds the window that it began with.
+        assert!(cwnd > 20 * MSS || spec.name == "hold", "{}: {cwnd}", spec.name);
+        if spec.name.starts_with("bbr") {
+            assert_eq!(cwnd, 200_000, "{}: twice what fits the path, once the queue is drained", spec.name);
+        }
+    }
+}
+
 #[test]
 fn a_flow_that_pauses_is_governed_on() {
     let mut flow = algorithm("anole").start(Time::ZERO, MSS, 10 * MSS);

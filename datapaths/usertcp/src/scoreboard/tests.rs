@@ -71,6 +71,7 @@ struct World {
     peer: Peer,
     sent: u64,
     lost: u64,
+    acked_bytes: u64,
     /// What arrives late.
     late: Vec<(u64, u64)>,
 }
@@ -91,7 +92,12 @@ impl World {
 
     fn arrive(&mut self, from: u64, to: u64) {
         let (ack, blocks) = self.peer.take(from, to);
-        self.board.on_ack(self.now, ack, &blocks);
+        let acked = self.board.on_ack(self.now, ack, &blocks);
+        assert!(
+            acked.misordered_bytes <= acked.bytes && acked.misordered_packets <= acked.packets,
+            "{acked:?}"
+        );
+        self.acked_bytes += u64::from(acked.bytes);
     }
 }
 
@@ -103,7 +109,8 @@ proptest! {
     fn every_loss_is_counted(turns in proptest::collection::vec((turn(), 0u8..10), 1..80)) {
         let start = Instant::now();
         let mut world = World {
-            now: start, board: Scoreboard::new(start, BASE), peer: Peer::default(), sent: 0, lost: 0, late: Vec::new(),
+            now: start, board: Scoreboard::new(start, BASE), peer: Peer::default(), sent: 0, lost: 0, acked_bytes: 0,
+            late: Vec::new(),
         };
         let mut top = 0;
         // A peer that never saw a duplicate cannot show that it tells of them.
@@ -158,7 +165,7 @@ proptest! {
         world.board.settle();
         prop_assert_eq!(world.board.sent_packets, world.sent);
         prop_assert_eq!(world.board.lost_packets(), world.lost);
-        prop_assert_eq!(world.board.delivered_bytes(), top);
+        prop_assert_eq!((world.board.delivered_bytes(), world.acked_bytes), (top, top));
         prop_assert_eq!((world.board.packets.packets_in_flight(), world.board.packets.bytes_in_flight()), (0, 0));
     }
 

@@ -135,8 +135,8 @@ fn mail_of_many_messages_is_what_they_amount_to() {
     run.flow.collect(&mut late);
     run.acks(1);
     assert_eq!(run.flow.control().cwnd, 80_000);
-    assert_eq!(run.flow.register(RegisterKind::InForce, 2), Some(9_999));
-    assert_eq!(run.flow.register(RegisterKind::InForce, 1), Some(0), "a change of program starts anew");
+    assert_eq!(run.flow.register(RegisterKind::Control, 2), Some(9_999));
+    assert_eq!(run.flow.register(RegisterKind::Control, 1), Some(0), "a change of program starts anew");
     assert_eq!(run.flow.stats().updates, 10_002);
     assert_eq!((late.messages(), copy.messages()), (0, 10_001));
     let mut other = Run::start(false);
