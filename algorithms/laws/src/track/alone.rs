@@ -32,6 +32,8 @@ pub(super) struct Alone {
     moves: u32,
     /// To a shorter round-trip time.
     falls: u32,
+    /// The last round had no queue, though more was sent than the rate carries.
+    larger: bool,
 }
 
 impl Alone {
@@ -39,6 +41,7 @@ impl Alone {
     /// whether CUBIC governs.
     pub fn saw(&mut self, rtt: f64, delivered: f64, lost: f64, cubic_governs: bool) {
         let rtt = rtt * (1.0 + lost / delivered.max(1.0));
+        self.larger = false;
         let within = |share: f64| {
             delivered < self.rate * (1.0 + share) && delivered + lost > self.rate * (1.0 - share)
         };
@@ -47,7 +50,7 @@ impl Alone {
         } else if !within(SAME) {
             self.moves /= 2;
             if !self.is_told() {
-                *self = Alone { rate: delivered, rtt, moves: self.moves.min(1), falls: 0 };
+                *self = Alone { rate: delivered, rtt, moves: self.moves.min(1), ..Alone::default() };
             }
         } else {
             self.count(rtt, delivered, if cubic_governs { FALLS.1 } else { FALLS.0 });
@@ -60,7 +63,17 @@ impl Alone {
         if moved > MOVED && changed < STAYED * moved {
             let falls = self.falls.saturating_add(u32::from(rtt < self.rtt));
             let most = if self.is_told() || falls >= least_falls { MOST } else { ENOUGH - 1 };
-            *self = Alone { rate: delivered, rtt, moves: (self.moves + 1).min(most), falls };
+            *self = Alone { rate: delivered, rtt, moves: (self.moves + 1).min(most), falls, larger: false };
+        }
+    }
+
+    /// Takes a round without a queue under a window that is larger, or not, than what the rate fills: two larger ones in a
+    /// row, of which the second tells what the first has met, and the path carries more.
+    pub fn saw_empty(&mut self, larger: bool) {
+        if larger && self.larger {
+            *self = Alone::default();
+        } else {
+            self.larger = larger;
         }
     }
 
@@ -115,6 +128,16 @@ mod tests {
         assert!(told(&[&grows[..], &[0.2]].concat(), false));
         assert!(!told(&[&grows[..], &[0.2]].concat(), true), "all have lost");
         assert!(told(&[&grows[..], &[0.2, 0.1]].concat(), true));
+    }
+
+    #[test]
+    fn two_rounds_in_a_row_without_the_queue_that_they_should_have_made_end_the_belief() {
+        let windows = [10.0, 11.0, 12.0, 11.0, 12.0];
+        let mut alone = after(&windows, 0.0);
+        for (larger, told) in [(true, true), (false, true), (true, true), (true, false)] {
+            alone.saw_empty(larger);
+            assert_eq!(alone.rate().is_some(), told);
+        }
     }
 
     #[test]

@@ -83,6 +83,11 @@ impl Forecast {
         self.trial.is_some()
     }
 
+    /// The window before the trial that is under way, bytes.
+    pub fn before_trial(&self) -> Option<f64> {
+        self.trial.map(|trial| trial.before.0)
+    }
+
     /// Takes a round of a trial.
     pub fn judge(&mut self, rtt: f64, base: f64, congested: bool) -> Told {
         let Some(trial) = &mut self.trial else { return Told::Nothing };

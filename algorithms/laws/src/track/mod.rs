@@ -113,6 +113,8 @@ const PROOF_ROUNDS: u64 = 2;
 const STANDS: f64 = 0.02;
 /// A window alone is a packet larger from this part of a packet on: less would be a packet of queue all the time.
 const PART: f64 = 0.1;
+/// A window larger than it by this share and a packet makes a queue that stands, unless the path carries more.
+const REFUTES_ALONE: f64 = 0.05;
 /// Up to this many packets beyond it the path is taken to be full still, and the window grows by half packets.
 const FULL: f64 = 2.0;
 /// A loss is a surprise where the round-trip time exceeds the base by more than this share.
@@ -239,6 +241,8 @@ impl Track {
 
     /// A round of a trial.
     fn on_trial(&mut self, now: Time, rtt: Dur, seen: &Feedback) {
+        self.last_rtt = None;
+        self.swings.saw_window(self.cwnd);
         match self.forecast.judge(rtt.as_secs_f64(), self.base.secs(), seen.congested()) {
             Told::Nothing => {}
             Told::Back(cwnd) => self.cwnd = cwnd,
@@ -266,6 +270,7 @@ impl Track {
     /// A loss: where the flow is alone the window is what the path holds, else CUBIC decreases.
     fn lost(&mut self, now: Time, rtt: Dur, seen: &Feedback) {
         let before = self.cwnd;
+        self.clean_rounds = 0;
         match self.alone_window().filter(|_| seen.marked == 0 && !self.starting) {
             Some(window) => {
                 (self.cwnd, self.step) = (self.cwnd.min(window), 0.0);
@@ -304,7 +309,7 @@ impl Track {
         }
         self.cubic.on_feedback(now, seen);
         self.cwnd = (self.cubic.cwnd() as f64).min(self.cwnd * MOST_KEPT);
-        (self.starting, self.step) = (seen.timeout, 0.0);
+        (self.starting, self.step, self.clean_rounds) = (seen.timeout, 0.0, 0);
         self.base.forget_cuts();
     }
 
@@ -358,12 +363,17 @@ impl Track {
         Some((rate * self.base.secs() / self.mss - PART).ceil() * self.mss)
     }
 
-    /// Takes what a round under a standing queue tells of the rate.
+    /// Takes what a round tells of the rate, under a standing queue or without one.
     fn watch_rate(&mut self, rtt: f64, seen: &Feedback) {
         let span = seen.elapsed.as_secs_f64();
-        if seen.uses(self.cwnd as u64) && self.queue_stands(rtt) && span > 0.0 {
+        if !seen.uses(self.cwnd as u64) || span <= 0.0 {
+            return;
+        }
+        if self.queue_stands(rtt) {
             let lost = seen.lost as f64 * self.mss / span;
             self.alone.saw(rtt, seen.acked as f64 / span, lost, self.competes.0 > 0);
+        } else if let Some(window) = self.alone_window() {
+            self.alone.saw_empty(self.cwnd > window * (1.0 + REFUTES_ALONE) + self.mss);
         }
     }
 
@@ -428,7 +438,13 @@ impl Track {
     fn swing(&mut self, now: Time, rtt: Dur) {
         let rtt_s = rtt.as_secs_f64();
         let packet_s = self.packet_s(rtt_s);
-        let jumped = self.last_rtt.is_some_and(|last| self.swings.jumped(last, rtt_s, packet_s, self.cwnd));
+        let jumped = match self.last_rtt {
+            Some(last) => self.swings.jumped(last, rtt_s, packet_s, self.cwnd),
+            None => {
+                self.swings.saw_window(self.cwnd);
+                false
+            }
+        };
         if self.starting {
             return;
         }
@@ -553,6 +569,9 @@ impl Track {
     fn proves(&mut self, now: Time, rtt: Dur, seen: &Feedback) -> bool {
         let lost = seen.congested() && !self.episode.covers(now);
         if let Some(proof) = &mut self.proof {
+            // What the window does to the round-trip time meanwhile is no swing of the path's.
+            self.last_rtt = None;
+            self.swings.saw_window(self.cwnd);
             proof.lost |= lost;
             if now < proof.until {
                 return true;
@@ -617,6 +636,9 @@ impl Track {
 impl Law for Track {
     fn on_feedback(&mut self, now: Time, seen: &Feedback) {
         if seen.timeout {
+            // It is the timeout of the window from before a proof or a trial.
+            let before = self.proof.map(|proof| proof.cwnd).or(self.forecast.before_trial());
+            self.cwnd = before.unwrap_or(self.cwnd);
             (self.proof, self.forecast) = (None, Forecast::default());
             self.congested(now, seen);
             return self.keep_bounds();

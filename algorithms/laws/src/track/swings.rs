@@ -46,12 +46,17 @@ impl Swings {
     /// bytes; true where it jumped. One that is longer by no more than the window grew is the window's queue.
     pub fn jumped(&mut self, last: f64, rtt: f64, packet_s: f64, cwnd: f64) -> bool {
         let grew = cwnd.max(self.windows.0) / self.windows.1.max(1.0) - 1.0;
-        self.windows = (cwnd, self.windows.0);
+        self.saw_window(cwnd);
         let own = rtt > last && rtt / last - 1.0 <= grew;
         let jumped =
             !own && last.max(rtt) > JUMP * last.min(rtt) && (last - rtt).abs() > JUMP_PACKETS * packet_s;
         self.jumps = FORGETS * self.jumps + f64::from(u8::from(jumped));
         jumped
+    }
+
+    /// Takes the window, bytes, of a round trip whose time is not compared with the one before.
+    pub fn saw_window(&mut self, cwnd: f64) {
+        self.windows = (cwnd, self.windows.0);
     }
 
     /// True where round-trip times jump again and again.

@@ -185,20 +185,54 @@ fn a_loss_costs_what_it_costs_cubic_and_limits_what_follows() {
 
 #[test]
 fn slow_start_follows_timeouts() {
+    // In a proof and in a trial as well: up to a share of the window from before.
+    let begin: [fn(&mut Track); 3] =
+        [|_| (), |flow| flow.seek_proof(Time::from_micros(300_000), Dur::from_millis(50)), Track::try_out];
+    for begin in begin {
+        let mut flow = track(200_000);
+        after(&mut flow, &[50_000; 3], 0);
+        begin(&mut flow);
+        for later in [350, 950] {
+            flow.on_feedback(
+                Time::from_micros(later * 1000),
+                &Feedback { timeout: true, lost: 10, ..Default::default() },
+            );
+            assert_eq!(flow.control().cwnd, 2_000);
+        }
+        assert!(flow.in_slow_start());
+        let grown = after(&mut flow, &[50_000; 5], 0);
+        assert_eq!(grown, 48_000, "two segments on top of CUBIC's one, then doubled each round trip");
+        after(&mut flow, &[50_000; 4], 0);
+        assert!(!flow.in_slow_start(), "not beyond 0.7 of the window that was lost");
+    }
+}
+
+#[test]
+fn a_loss_limits_what_follows_in_a_trial_as_well() {
+    let grown = |in_trial: bool| {
+        let mut flow = track(200_000);
+        after(&mut flow, &[50_000; 40], 0);
+        if in_trial {
+            flow.try_out();
+        }
+        let left = after(&mut flow, &[50_000], 1);
+        after(&mut flow, &[50_000; 15], 0) - left
+    };
+    assert_eq!(grown(true), grown(false));
+}
+
+#[test]
+fn a_queue_that_a_proof_empties_is_no_path_that_swings() {
     let mut flow = track(200_000);
     after(&mut flow, &[50_000; 3], 0);
-    for later in [350, 950] {
-        flow.on_feedback(
-            Time::from_micros(later * 1000),
-            &Feedback { timeout: true, lost: 10, ..Default::default() },
-        );
-        assert_eq!(flow.control().cwnd, 2_000);
+    for _ in 0..4 {
+        after(&mut flow, &[80_000; 3], 0);
+        flow.seek_proof(Time::from_micros(150_000), Dur::from_millis(80));
+        while flow.is_proving() {
+            after(&mut flow, &[50_000; 8], 0);
+        }
+        assert!(flow.wants_loss_at_once(), "{:?}", flow.swings);
     }
-    assert!(flow.in_slow_start());
-    let grown = after(&mut flow, &[50_000; 5], 0);
-    assert_eq!(grown, 48_000, "two segments on top of CUBIC's one, then doubled each round trip");
-    after(&mut flow, &[50_000; 4], 0);
-    assert!(!flow.in_slow_start(), "not beyond 0.7 of the window that was lost");
 }
 
 #[test]
@@ -214,13 +248,13 @@ fn beyond_what_the_path_carried_at_a_loss_a_steady_path_is_tried_by_half_packets
     assert!(sudden > further + 1500, "{further} {sudden}");
 }
 
-/// The window, packets, and the round-trip time, ms, after so many rounds over a path of 1000 packets a second and 10 ms
-/// that carries nobody else.
-fn alone(flow: &mut Track, rounds: u64, lost: u64) -> (u64, f64) {
+/// The window, packets, and the round-trip time, ms, after so many rounds over a path of so many packets a millisecond and
+/// 10 ms that carries nobody else.
+fn alone(flow: &mut Track, rounds: u64, lost: u64, per_ms: f64) -> (u64, f64) {
     let mut rtt_ms = 10.0;
     for round in 0..rounds {
         let packets = flow.control().cwnd / 1000;
-        rtt_ms = f64::max(10.0, packets as f64);
+        rtt_ms = f64::max(10.0, packets as f64 / per_ms);
         let rtt = Dur::from_secs_f64(rtt_ms / 1e3);
         let seen = Feedback {
             acked: packets * 1000,
@@ -241,11 +275,18 @@ fn alone(flow: &mut Track, rounds: u64, lost: u64) -> (u64, f64) {
 fn a_flow_alone_keeps_what_the_path_holds_and_a_loss_leaves_as_much() {
     let mut flow = track(16_000);
     flow.take_over(Time::ZERO, 16_000, Dur::from_millis(10), Time::ZERO);
-    let (window, rtt_ms) = alone(&mut flow, 200, 0);
+    let (window, rtt_ms) = alone(&mut flow, 200, 0, 1.0);
     assert!((10..=11).contains(&window) && rtt_ms <= 11.0, "{window} {rtt_ms}");
     assert!(flow.alone_window().is_some());
-    let (window, _) = alone(&mut flow, 1, 1);
+    let (window, _) = alone(&mut flow, 1, 1, 1.0);
     assert_eq!(window, 10);
+    // The path carries more now, and loses now and then.
+    for _ in 0..20 {
+        alone(&mut flow, 12, 0, 4.0);
+        alone(&mut flow, 1, 1, 4.0);
+    }
+    let (window, _) = alone(&mut flow, 12, 0, 4.0);
+    assert!(window > 30, "{window}");
 }
 
 #[test]
