@@ -54,10 +54,14 @@ impl Bounds {
         self.shortterm = Some(((rate * BETA).max(round.rate), kept));
     }
 
-    /// A probe found room for so many bytes, and more packets are tried.
-    pub fn raise(&mut self, in_flight: u64, more: u64) {
-        self.longterm =
-            self.longterm.map(|bound| if in_flight >= bound { bound.saturating_add(more) } else { bound });
+    /// True where so many bytes in flight are all that the long-term bound allows.
+    pub fn is_reached(&self, in_flight: u64) -> bool {
+        self.longterm.is_some_and(|bound| in_flight >= bound)
+    }
+
+    /// A probe found room for what the long-term bound allows, and so many bytes more are tried.
+    pub fn raise(&mut self, more: u64) {
+        self.longterm = self.longterm.map(|bound| bound.saturating_add(more));
     }
 
     /// The most that may be in flight; with room left for others while cruising.
@@ -103,8 +107,8 @@ mod tests {
         );
         bounds.probe_failed(50_000, 100_000);
         assert_eq!(bounds.longterm, Some(70_000));
-        bounds.raise(60_000, 1000);
-        bounds.raise(70_000, 1000);
+        assert!(!bounds.is_reached(60_000) && bounds.is_reached(70_000));
+        bounds.raise(1000);
         assert_eq!(bounds.longterm, Some(71_000));
     }
 

@@ -194,8 +194,10 @@ impl Bbr3 {
                     let lost = round.lost.saturating_mul(u64::from(self.flow.mss));
                     self.bounds.probe_failed(in_flight.saturating_add(lost), bdp);
                     cycle.probe_failed(now, &mut self.random);
-                } else if let Some(packets) = cycle.next_raise() {
-                    self.bounds.raise(used, packets * u64::from(self.flow.mss));
+                } else if self.bounds.is_reached(used)
+                    && let Some(packets) = cycle.next_raise()
+                {
+                    self.bounds.raise(packets * u64::from(self.flow.mss));
                 }
                 cycle.round_over();
             }

@@ -187,6 +187,12 @@ fn a_probe_that_the_bound_holds_goes_on_and_raises_it_by_more_each_round() {
     let mut bench = held();
     bench.round(2_000_000, 0, 125_000);
     bench.until(Phase::Up, 0);
+    // Rounds that do not reach it leave it as it is, and do not count.
+    for _ in 0..2 {
+        bench.round(2_000_000, 0, 20_000);
+        bench.expect(Phase::Up);
+        assert_eq!(bench.law.bounds.longterm, Some(125_000));
+    }
     let raised: Vec<u64> = (0..6)
         .map(|_| {
             let bound = bench.law.bounds.longterm.unwrap();
