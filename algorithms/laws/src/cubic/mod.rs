@@ -37,7 +37,7 @@ parameters! {
     /// What a user may change.
     pub struct Params {
         beta = 0.7, 0.1..=0.95, "What is left of the window after a loss (RFC 9438 §4.6).";
-        c = 0.4, 0.001..=10.0, "How fast the window grows in new or stable networks, packets/s^3 (RFC 9438 §5.1).";
+        c = 0.4, 0.05..=10.0, "How fast the window grows in new or stable networks, packets/s^3 (RFC 9438 §5.1; with less the datapath's fixed point would reach a plateau of 240 MB too early).";
         fast_convergence = 1.0, 0.0..=1.0, "1: leave room for newer flows by a smaller W_max (RFC 9438 §4.7).";
         hystart = 1.0, 0.0..=1.0, "1: leave slow start when the round-trip time rises (RFC 9406).";
     }
