@@ -70,6 +70,7 @@ impl Confidence {
         self.eta += thresholds.step;
         // Half a step of slack, so that sums of tenths end where they should.
         self.active = self.eta > thresholds.on + thresholds.step * 0.5;
+        self.eta = self.eta.min(1.0);
     }
 }
 

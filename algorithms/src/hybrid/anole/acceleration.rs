@@ -4,7 +4,8 @@
 //! Down by v packets per round trip when the queue is longer than the one aimed at, else up; v doubles while the
 //! direction repeats and is 1 again when it turns.
 //!
-//! Deviations: v is bounded (a long stage of doubling fills any buffer); the queue looked at is the one that the
+//! Deviations: the steps start from the rate decided on, not from the active candidate's own, which may be far from any rate
+//! that was tried; v is bounded (a long stage of doubling fills any buffer); the queue looked at is the one that the
 //! present gradient leads to by the time the step is felt, two round trips ahead, since looking at the present one the
 //! rate overshoots by what it grew meanwhile; the paper turns at 1 + µ, where a queue already costs utility, and the
 //! next test adds to it.

@@ -90,8 +90,13 @@ pub(super) fn infer(ascending: &[Verdict], current: Rate, path: &mut Path) -> Op
         Some(v) => yielded(v),
         None if situation == Situation::BelowAll || above == below => low,
         // No rate above a remembered capacity makes sense, whatever the others send.
-        None => ((low + high) * 0.5).min(path.capacity().unwrap_or(high)),
+        None => ((low + high) * 0.5).min(remembered_capacity(path).unwrap_or(high)),
     })
+}
+
+/// The capacity inferred last, unless more has been delivered of late.
+fn remembered_capacity(path: &Path) -> Option<Rate> {
+    path.capacity().filter(|&capacity| capacity >= path.top() * (1.0 - TOLERANCE))
 }
 
 /// Eq. 7 at one rate whose gradient is known.
@@ -208,6 +213,13 @@ mod tests {
         let verdicts = [judged(30.0, 0.0), judged(40.0, 0.0), queued(50.0)];
         let x = infer(&verdicts, Rate::from_mbps(40.0), &mut path(40.0)).unwrap();
         assert_eq!(x.mbps(), 45.0);
+        // A capacity that was inferred bounds it, until more has been delivered.
+        for (top_mbps, inferred) in [(42.0, 42.0), (47.0, 45.0)] {
+            let mut path = path(top_mbps);
+            path.infer_capacity(Rate::from_mbps(42.0));
+            let x = infer(&verdicts, Rate::from_mbps(40.0), &mut path).unwrap();
+            assert_eq!(x.mbps(), inferred);
+        }
         let close = [judged(30.0, 0.0), judged(49.9, 0.0), queued(50.0)];
         let x = infer(&close, Rate::from_mbps(40.0), &mut path(40.0)).unwrap();
         assert_eq!(x.mbps(), 49.9);

@@ -155,6 +155,13 @@ impl Path {
         self.min_rtt.is_some_and(|(_, at)| now.since(at) > Dur::from_secs_f64(params.base_rtt_s))
     }
 
+    /// A path that was all but empty had this round-trip time: what is longer than that by no more is empty, too, whatever
+    /// was shorter before.
+    pub fn was_empty_at(&mut self, now: Time, rtt: Dur) {
+        self.shortest = WindowedMax::new(REMEMBERED_S);
+        self.shortest.push(now.as_micros() / 1_000_000, Reverse(rtt));
+    }
+
     /// Takes `rtt` for the smallest one, whatever was known.
     pub fn reset_min_rtt(&mut self, now: Time, rtt: Dur) {
         self.min_rtt = Some((rtt, now));

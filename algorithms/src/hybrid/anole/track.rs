@@ -82,7 +82,11 @@ impl Anole {
         if self.track.proved() {
             let rate = Rate::from_bytes_in(self.track.control().cwnd, self.path.srtt());
             self.path.own_loss.prove(now, rate);
-            self.path.reset_min_rtt(now, self.track.base().unwrap_or(self.path.min_rtt()));
+            let base = self.track.base().unwrap_or(self.path.min_rtt());
+            self.path.reset_min_rtt(now, base);
+            if self.path.own_loss.is_known() {
+                self.path.was_empty_at(now, base);
+            }
         }
         if self.track.tried() == Some(true) {
             return self.leave_track(now, out);

@@ -26,7 +26,7 @@ const EFFECT: f64 = 0.5;
 /// A queue of this share of the tolerated one (µ) is short.
 const SHORT: f64 = 0.5;
 /// Steady round trips after which a trial is made, at first and at most.
-const PATIENCE: (u32, u32) = (16, 512);
+const PATIENCE: (u32, u32) = (24, 512);
 /// A model that fails within this many times the round trips waited for it has failed soon.
 const SOON: u64 = 16;
 
@@ -39,13 +39,13 @@ pub(super) struct Trust {
     /// The rate and the round-trip time since which the flow has yielded.
     yielded: Option<(Rate, Dur)>,
     patience: u32,
-    /// Since when the model has been trusted again.
-    since: Time,
+    /// Since when the model has been trusted again, once it has failed.
+    since: Option<Time>,
 }
 
 impl Trust {
     pub fn new() -> Trust {
-        Trust { confidence: 1.0, rtt: None, yielded: None, patience: PATIENCE.0, since: Time::ZERO }
+        Trust { confidence: 1.0, rtt: None, yielded: None, patience: PATIENCE.0, since: None }
     }
 
     /// Takes the share of a forecast that came true.
@@ -69,7 +69,8 @@ impl Trust {
 
     /// The model is trusted no more: the rate before the flow yielded. One that fails again soon has to wait longer.
     pub fn lose(&mut self, now: Time, rate: Rate, srtt: Dur) -> Rate {
-        let soon = now.since(self.since) < srtt * (SOON * u64::from(self.patience));
+        let waited = srtt * (SOON * u64::from(self.patience));
+        let soon = self.since.is_some_and(|since| now.since(since) < waited);
         self.patience = if soon { (2 * self.patience).min(PATIENCE.1) } else { PATIENCE.0 };
         self.rtt = None;
         self.yielded.take().map_or(rate, |(from, _)| from.max(rate))
@@ -82,7 +83,7 @@ impl Trust {
 
     /// The model is trusted again.
     pub fn regain(&mut self, now: Time) {
-        *self = Trust { confidence: 1.0, since: now, ..*self };
+        *self = Trust { confidence: 1.0, since: Some(now), ..*self };
     }
 }
 
@@ -180,6 +181,10 @@ mod tests {
         assert_eq!(trust.patience(), 2 * PATIENCE.0);
         trust.regain(at(1003));
         trust.lose(at(2000), mbps(1.0), RTT);
+        assert_eq!(trust.patience(), PATIENCE.0);
+        // The first time is none again, whatever the clock says.
+        let mut trust = Trust::new();
+        trust.lose(at(4), mbps(1.0), RTT);
         assert_eq!(trust.patience(), PATIENCE.0);
     }
 }
