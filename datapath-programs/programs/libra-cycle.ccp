@@ -32,7 +32,7 @@
     (cycle 0) # number of this cycle, so that a late report of the one before is known
     (phase 0) # window that is open: 0, 1, 2 or 3; state of the program
     (begin_us 0) # beginning of the open window, in window 3 of its report, us; state of the program
-    (since_us 0) # time of the last report, us; state of the program
+    (since_us 0) # time of the last report, at first `before_us`, us; state of the program
     (Report
         (volatile window 0) # 4 * cycle + the window that was open
         (volatile acked 0) # bytes acknowledged since the last report

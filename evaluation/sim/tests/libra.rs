@@ -63,7 +63,7 @@ fn a_quarter_of_cubics_delay_at_nearly_its_throughput() {
 
 #[test]
 fn flows_share_with_each_other_and_with_cubic() {
-    for (alg, alike, beside) in [("c-libra", 0.98, 0.98), ("b-libra", 0.96, 0.97)] {
+    for (alg, alike, beside) in [("c-libra", 0.98, 0.98), ("b-libra", 0.97, 0.97)] {
         let jain = |flows: &str| mean((1..=8).map(|seed| shared(flows, seed).jain_index.unwrap()));
         let two = jain(&flow(alg, "count = 2"));
         let cubic = jain(&(flow(alg, "") + &flow("cubic", "start_s = 0.5")));
@@ -119,7 +119,9 @@ fn preferences_order_throughput_and_delay() {
         // and by a tenth of a millisecond.
         let ordered = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 + 0.001 && a.1 <= b.1 + 0.1;
         assert!(outcomes.windows(2).all(|pair| ordered(pair[0], pair[1])), "{alg}: {outcomes:?}");
-        assert!(outcomes[4].0 > outcomes[0].0 && outcomes[4].1 > outcomes[0].1, "{alg}: {outcomes:?}");
+        // A link that is full under every preference has no more to give.
+        let more = outcomes[4].0 > outcomes[0].0 || outcomes[0].0 > 0.99;
+        assert!(more && outcomes[4].1 > outcomes[0].1, "{alg}: {outcomes:?}");
     }
 }
 

@@ -73,7 +73,7 @@ impl Bench {
 
     /// Explores until the trial begins.
     fn explore(&mut self) {
-        for _ in 0..8 {
+        for _ in 0..16 {
             if matches!(self.libra.stage, Stage::Trial(_)) {
                 return;
             }
@@ -130,6 +130,19 @@ fn candidates_that_are_far_apart_end_the_exploration() {
     let began = bench.now;
     bench.explore();
     assert_eq!(bench.now.since(began), Dur::from_micros(RTT_US));
+}
+
+#[test]
+fn the_base_is_evaluated_however_long_the_exploration_was() {
+    let mut bench = Bench::new("none", Some("cubic"));
+    bench.libra.explore_rtts = 3.0;
+    bench.explore();
+    assert_eq!(bench.told(control::BEFORE_US), 150_000);
+    assert_eq!(bench.told(control::SINCE_US), 150_000, "a report tells how long it is itself");
+    // What came in the round trip behind the exploration, at the base rate.
+    let acked = f64::from(bench.told(control::HOLD)) * 0.05;
+    bench.report(0, acked as u64, 0, RTT_US);
+    assert!(matches!(bench.libra.stage, Stage::Trial(trial) if trial.is_base_known()));
 }
 
 #[test]

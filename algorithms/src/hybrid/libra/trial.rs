@@ -32,9 +32,8 @@ pub(super) struct Trial {
     high: Candidate,
     /// The most that got through of rates that flooded the path.
     through: Option<Rate>,
-    /// When the exploration began, how long it was, and how long an evaluation interval is.
+    /// When the exploration began, and how long an evaluation interval is.
     explored: Time,
-    before: Dur,
     length: Dur,
 }
 
@@ -42,6 +41,12 @@ impl Trial {
     /// Whether the exploration before it began since then.
     pub fn explored_since(&self, then: Time) -> bool {
         self.explored >= then
+    }
+
+    /// Whether the base has a utility.
+    #[cfg(test)]
+    pub fn is_base_known(&self) -> bool {
+        self.base.utility.is_some()
     }
 
     /// The best of the three; the base where a candidate could not be evaluated, or is no better.
@@ -88,18 +93,20 @@ impl Libra {
             .set_rate(control::HIGH, Bounds::DEFAULT.clamp(high.rate))
             .set_rate(control::HOLD, self.bounded(self.base))
             .set(control::BEFORE_US, register_us(before))
+            .set(control::SINCE_US, register_us(before))
             .set(control::WINDOW_US, register_us(length))
             .set(control::HOLD_US, register_us(rest))
             .set(control::GAP_US, register_us(length / MAX_SAMPLES))
             .cwnd(self.cap(self.base.max(high.rate)));
         let base = candidate(self.base, Source::Previous);
-        self.stage = Stage::Trial(Trial { base, low, high, through: None, explored: began, before, length });
+        self.stage = Stage::Trial(Trial { base, low, high, through: None, explored: began, length });
     }
 
     /// A report during evaluation or exploitation.
     pub(super) fn on_trial(&mut self, now: Time, mut trial: Trial, window: &Window, out: &mut Commands) {
         let tested = match window.sent {
-            Sent::Exploring => Some((&mut trial.base, trial.before)),
+            // Of a longer exploration the last round trip is told, whose ACKs came in the evaluation.
+            Sent::Exploring => Some((&mut trial.base, window.elapsed)),
             Sent::Low => Some((&mut trial.low, trial.length)),
             Sent::High => Some((&mut trial.high, trial.length)),
             Sent::Since => None,

@@ -56,6 +56,8 @@ pub(super) struct Window {
     acked: u64,
     /// Packets lost.
     lost: u64,
+    /// The time in which they were.
+    pub elapsed: Dur,
     /// The smallest round-trip time, and that of the second half.
     rtt: Option<(Dur, Dur)>,
     gradient: Option<Gradient>,
@@ -86,6 +88,7 @@ impl Window {
             },
             acked: seen.acked,
             lost: seen.lost,
+            elapsed: Dur::from_micros(seen.elapsed_us),
             rtt: any_rtt.then_some((least, late)),
             gradient: sums.gradient(),
         })
