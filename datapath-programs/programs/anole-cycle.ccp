@@ -93,7 +93,7 @@
     (:= Report.late_us (min Report.late_us Flow.rtt_sample_us))
     (fallthrough)
 )
-(when (&& (> next first) (|| (> phase 1) (< Micros end)))
+(when (&& (> next first) (|| (> phase 1) (&& (> Report.rtt_us 0) (< Micros end))))
     (:= Report.covered (+ Report.covered Ack.bytes_acked))
     (:= Report.missed (+ Report.missed Ack.lost_pkts_sample))
     (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))

@@ -44,6 +44,29 @@ impl Flow {
         Flow { datapath, id }
     }
 
+    /// What the first report says was lost in window 0, where one call without a round-trip time tells of losses before the
+    /// first ACK of the cycle.
+    fn missed_at_first() -> u64 {
+        let mut flow = Flow::new();
+        let mut commands = Commands::default();
+        commands.run(&PROGRAM).set(control::WINDOW_US, 25_000).set(control::HOLD_US, HOLD_US);
+        deliver(&mut flow.datapath, &Installed::all().message(flow.id.0, &commands).unwrap());
+        let lost = AckSample { lost_packets: 3, ..AckSample::default() };
+        let acked =
+            AckSample { bytes_acked: 1_500, packets_acked: 1, rtt_us: 50_000, ..AckSample::default() };
+        let mut sent: Vec<Vec<u8>> = Vec::new();
+        flow.datapath.on_ack(at(1.0), flow.id, &lost, &mut sent);
+        for ms in 2..200 {
+            flow.datapath.on_ack(at(f64::from(ms)), flow.id, &acked, &mut sent);
+        }
+        let reports = sent.iter().filter_map(|message| match wire::decode(message) {
+            Ok((Message::Measure { values, .. }, _)) => Report::read(&values),
+            _ => None,
+        });
+        let first = reports.map(|report| (report.window % 4, report.missed)).find(|(window, _)| *window == 0);
+        first.unwrap().1
+    }
+
     /// The moments at which the flow tells of an alarm, ms, where its ACKs arrive at these with those round-trip times.
     fn alarms(acks: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
         let mut flow = Flow::new();
@@ -93,4 +116,9 @@ fn a_host_that_stood_still_is_no_overload() {
         Flow::alarms(stall().take_while(|(ms, _)| *ms < 160.5).chain(acks(161, 250, |_| 95.0))).len(),
         1
     );
+}
+
+#[test]
+fn losses_from_before_a_cycle_are_none_of_its_windows() {
+    assert_eq!(Flow::missed_at_first(), 0);
 }
