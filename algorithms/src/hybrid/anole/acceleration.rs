@@ -76,6 +76,8 @@ impl Anole {
         }
         if let Some((mean, _)) = window.rtt {
             let rate = acceleration.step(self.rate, mean, gradient, &self.path, self.flow.mss, &self.params);
+            // A rate that the application leaves unused meets no queue, whatever it is.
+            let rate = if self.is_idle(window, self.rate) { rate.min(self.rate) } else { rate };
             let (source, _) = self.source;
             self.apply(now, Choice { rate, source, climb: false });
         }

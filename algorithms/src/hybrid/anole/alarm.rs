@@ -32,8 +32,7 @@ impl Anole {
 
     /// The round-trip time is far beyond what is tolerated: capacity has shrunk, or others have come.
     pub(super) fn on_alarm(&mut self, now: Time, window: &MonitorInterval, out: &mut Commands) {
-        self.climbs = 0;
-        self.verdict = None;
+        self.forget_evaluations();
         let from = self.rate;
         if window.elapsed >= self.path.min_rtt() && window.acked > 0 {
             let delivered = Rate::from_bytes_in(window.acked, window.elapsed);

@@ -151,7 +151,8 @@ impl Anole {
             self.patience.did_no_harm();
         }
         let told = match drain.reason {
-            Reason::Ramp => Some(delivered),
+            // What an application has tells nothing of the path.
+            Reason::Ramp => (!self.is_idle(window, self.rate * MIN_SHARE)).then_some(delivered),
             Reason::Overload if drain.repeated == 0 && queues <= 1.0 => Some(drain.from),
             Reason::Overload => Some(delivered.clamp(self.rate * MIN_SHARE, self.rate)),
             Reason::Queue

@@ -6,7 +6,7 @@ use super::super::interval::{MonitorInterval, Phase};
 use super::decision::{Choice, Evidence, Source, decide};
 use super::params::AnoleParams;
 use super::verdict::Verdict;
-use super::{Anole, CAP_GAIN, CYCLE_MASK, Stage};
+use super::{Anole, CAP_GAIN, CYCLE_MASK, IDLE_SHARE, Stage};
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::anole_cycle::control;
 use anole_programs::{Commands, anole_cycle};
@@ -49,8 +49,6 @@ const MAX_SAMPLES: u64 = 32;
 const SHORTEST_WINDOW: Dur = Dur::from_millis(10);
 /// No window is longer.
 const MAX_WINDOW: Dur = Dur::from_millis(2_000);
-/// A window in which less than this share of the rate was sent was limited by the application.
-const IDLE_SHARE: f64 = 0.6;
 
 impl Evaluation {
     /// Orders two rates; `previous` is what is known about the rate in force.

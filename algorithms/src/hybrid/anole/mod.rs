@@ -99,8 +99,10 @@ const ADOPTED_PACKETS: u32 = 64;
 const MIN_PACKETS_PER_RTT: f64 = 2.0;
 /// What a timeout leaves of the rate and the window where nothing arrives any more.
 const LEFT_BY_TIMEOUT: f64 = 0.5;
-/// Reports in a row of a program that should have ended, after which it is changed once more.
+/// Reports in a row of a program that should have ended, after which it is changed once more, if they span a round trip.
 const LOST_AFTER_REPORTS: u32 = 4;
+/// Where less than this share of what the rate allows was sent the application had no more.
+const IDLE_SHARE: f64 = 0.6;
 
 fn build(what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
     let params = AnoleParams::with(&what.params)?;
@@ -166,8 +168,8 @@ struct Anole {
     /// How much the model of the path is believed, and what governs when it is not.
     trust: Trust,
     track: Track,
-    /// Reports in a row of a program that should have ended.
-    ignored: u32,
+    /// Reports in a row of a program that should have ended, and when the first of them came.
+    ignored: (u32, Time),
     /// What the last report's decision rested on, if it led to one.
     evidence: Option<Evidence>,
     telemetry: Telemetry,
@@ -193,7 +195,7 @@ impl Anole {
             patience: Patience::default(),
             trust: Trust::new(),
             track: track::new_track(flow, &params),
-            ignored: 0,
+            ignored: (0, Time::ZERO),
             evidence: None,
             telemetry: Telemetry::default(),
             explanation: None,
@@ -202,10 +204,12 @@ impl Anole {
 
     /// A report of the program before is late, once or twice; when they go on, the change of programs was
     /// lost on its way, and the rate in force is the place to start from again.
-    fn ignore(&mut self, out: &mut Commands) {
-        self.ignored += 1;
-        if self.ignored >= LOST_AFTER_REPORTS {
-            self.ignored = 0;
+    fn ignore(&mut self, now: Time, out: &mut Commands) {
+        let (before, since) = self.ignored;
+        let since = if before == 0 { now } else { since };
+        self.ignored = (before + 1, since);
+        if before + 1 >= LOST_AFTER_REPORTS && now.since(since) >= self.path.srtt() {
+            self.ignored.0 = 0;
             self.ramp(self.params.ramp_gain, self.cap(self.rate, 1.0), out);
         }
     }
@@ -286,10 +290,22 @@ impl Anole {
         }
     }
 
+    /// What evaluations have told is of a path that was another.
+    fn forget_evaluations(&mut self) {
+        (self.climbs, self.unmoved, self.verdict) = (0, 0, None);
+    }
+
+    /// True where less went than a rate allows, nothing was lost and no queue stands: the application had no more.
+    fn is_idle(&self, window: &MonitorInterval, rate: Rate) -> bool {
+        let tolerated = self.path.min_rtt().mul_f64(1.0 + self.target_queue().tolerated);
+        let used = window.acked as f64 >= IDLE_SHARE * rate.bytes_in(window.elapsed);
+        !used && window.lost == 0 && window.late_rtt <= tolerated
+    }
+
     /// A timeout says that nothing arrives any more, unless something did: slow start, then, up to half of what was in force.
     fn on_timeout(&mut self, now: Time, window: &MonitorInterval, out: &mut Commands) {
-        self.climbs = 0;
-        self.verdict = None;
+        self.forget_evaluations();
+        self.trust.forget_yielding();
         if window.acked == 0 {
             let cwnd = self.cap(self.rate, LEFT_BY_TIMEOUT);
             self.set_rate(now, self.rate * LEFT_BY_TIMEOUT, Source::Previous);
@@ -421,22 +437,22 @@ impl Algorithm for Anole {
         if report.program.name == ramp_program::PROGRAM.name {
             match ramp_program::Report::read(report.values) {
                 Some(seen) if ramping => self.on_ramp_report(now, &seen, out),
-                _ => return self.ignore(out),
+                _ => return self.ignore(now, out),
             }
         } else if report.program.name == rate_hold::PROGRAM.name {
             match rate_hold::Report::read(report.values) {
                 Some(seen) if self.stage == Stage::Track => self.on_track_report(now, &seen, out),
-                _ => return self.ignore(out),
+                _ => return self.ignore(now, out),
             }
         } else if report.program.name == anole_cycle::PROGRAM.name {
             match MonitorInterval::read(report.values) {
                 Some(window) if !ramping && self.stage != Stage::Track && window.cycle == self.cycle => {
                     self.on_window(now, &window, out)
                 }
-                _ => return self.ignore(out),
+                _ => return self.ignore(now, out),
             }
         }
-        self.ignored = 0;
+        self.ignored.0 = 0;
         if self.evidence.is_some() || (self.stage.name(), self.rate) != before {
             self.explanation = Some(self.explanation(now));
         }

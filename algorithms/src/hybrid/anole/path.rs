@@ -180,6 +180,11 @@ impl Path {
         self.capacity = Some(old * (1.0 - CAPACITY_GAIN) + capacity * CAPACITY_GAIN);
     }
 
+    /// Forgets what was delivered: the path starts over.
+    pub fn forget_delivery(&mut self) {
+        (self.delivery_rate, self.top) = (Rate::ZERO, Rate::ZERO);
+    }
+
     /// Forgets the capacity: it has been shown to be another.
     pub fn forget_capacity(&mut self) {
         self.capacity = None;

@@ -4,8 +4,9 @@
 //! It ends when the round-trip time rises by the queue aimed at (slow start: by half of what the utility tolerates
 //! at least), when a tenth of the packets is lost (random loss below that must not end it: a flow would stay at a
 //! fraction of a lossy link), when the delivery rate has not grown by a quarter of what was asked for over three
-//! reports in a row (the full-pipe test of BBR, for buffers too small to show a delay), or on a timeout. Reports in which the
-//! window did not grow are not counted: the application has less to send than the window, and the pipe is not full.
+//! reports in a row (the full-pipe test of BBR, for buffers too small to show a delay), or on a timeout. Not counted are
+//! reports in which the window did not grow, and those that span a pause: the application has less to send than the window,
+//! and the pipe is not full; nor those of less than half a round trip, which tell no rate.
 
 use super::decision::{Choice, Source};
 use super::drain::{self, Reason};
@@ -35,6 +36,9 @@ const PLATEAU_REPORTS: u32 = 3;
 /// Growth per report, relative to the growth asked for, below which the delivery rate has levelled off
 /// (BBR: a quarter where doubling was asked for).
 const PLATEAU_SHARE: f64 = 0.25;
+/// A report that comes this many times as late as it was asked for, by a packet that met no queue, spans a pause, and tells
+/// no rate.
+const PAUSE: u64 = 2;
 /// The round-trip time has to rise by at least this much: below, host jitter looks like a queue.
 const MIN_RISE: Dur = Dur::from_millis(1);
 /// Pacing rate over window per round trip, 1/16, in slow start and in a gentle ramp: 200 and 125 %, about what Linux
@@ -181,6 +185,7 @@ impl Ramp {
         params: &AnoleParams,
         out: &mut Commands,
     ) -> bool {
+        let asked = path.srtt();
         let [rtt, min] = [seen.rtt_us, seen.min_rtt_us.min(seen.rtt_us)].map(Dur::from_micros);
         path.saw_rtt(now, rtt, min);
         if !min.is_zero() {
@@ -189,19 +194,20 @@ impl Ramp {
         let widened = seen.cwnd > self.cwnd;
         self.cwnd = seen.cwnd;
         let elapsed = Dur::from_micros(seen.elapsed_us);
-        if path.tells_rate(elapsed) {
+        let paused = elapsed > asked * PAUSE && path.is_empty_at(rtt);
+        if path.tells_rate(elapsed) && !paused {
             path.saw_delivery(seen.acked, elapsed);
             self.limited = !widened;
+            match path.delivery_rate() > self.best * (1.0 + self.gain * PLATEAU_SHARE) {
+                true => self.flat_reports = 0,
+                false => self.flat_reports += u32::from(widened),
+            }
+            self.best = self.best.max(path.delivery_rate());
         }
         let lost = seen.lost.saturating_mul(u64::from(mss));
         self.lost |= seen.lost > 0;
         self.lossy =
             seen.lost >= LOSS_PACKETS && lost as f64 > LOSS_LIMIT * (lost.saturating_add(seen.acked)) as f64;
-        match path.delivery_rate() > self.best * (1.0 + self.gain * PLATEAU_SHARE) {
-            true => self.flat_reports = 0,
-            false => self.flat_reports += u32::from(widened),
-        }
-        self.best = self.best.max(path.delivery_rate());
         let aim = TargetQueue::of(Rate::from_bytes_in(seen.cwnd, path.srtt()), path, mss, params).target;
         self.aim(aim, path, params, out);
         seen.ended > 0 || seen.timeout > 0 || self.lossy || self.flat_reports >= PLATEAU_REPORTS
@@ -211,8 +217,12 @@ impl Ramp {
 impl Anole {
     /// Starts exponential growth from a window.
     pub(super) fn ramp(&mut self, gain: f64, cwnd: u32, out: &mut Commands) {
-        self.climbs = 0;
+        (self.climbs, self.unmoved) = (0, 0);
         self.path.forget_capacity();
+        if gain >= SLOW_START {
+            self.path.forget_delivery();
+            self.trust.forget_yielding();
+        }
         self.stage =
             Stage::Ramp(Ramp::start(gain, cwnd, self.target_queue().target, &self.path, &self.params, out));
         out.set(control::MSS, self.flow.mss);
@@ -253,7 +263,8 @@ impl Anole {
         if ramp.is_slow_start() && ramp.lost && ramp.fell {
             return self.track_from(now, self.path.delivery_rate() * CUT, out);
         }
-        self.apply(now, Choice { rate: self.path.top(), source: Source::Previous, climb: false });
+        let told = Some(self.path.top()).filter(|top| *top > Rate::ZERO);
+        self.apply(now, Choice { rate: told.unwrap_or(self.rate), source: Source::Previous, climb: false });
         self.start_cycle(out);
         let share = drain::after_ramp(ramp.gain(), rtt, self.target_queue().target, &self.path);
         self.enter_drain(Reason::Ramp, share, rtt, out);

@@ -548,12 +548,12 @@ fn a_host_that_stood_still_costs_one_drain_and_nothing_of_the_rate() {
 
 #[test]
 fn a_ramp_ends_on_loss_and_on_a_plateau_but_not_on_a_little_loss() {
-    let end_of = |acked: &[u64], lost: u64| {
+    let end_of_reports = |acked: &[u64], lost: u64, elapsed_us: u64| {
         let mut bench = Bench::probing(LearnedSlot::new(None));
         bench.anole.start(bench.now, &mut bench.out);
         for (i, &acked) in acked.iter().enumerate() {
             bench.now += RTT;
-            let values = [acked, lost, 0, 50_000, 50_000, 50_000, 0, 100_000 << i];
+            let values = [acked, lost, 0, elapsed_us, 50_000, 50_000, 0, 100_000 << i];
             let report = Report { program: &ramp_program::PROGRAM, values: &values };
             bench.anole.on_report(bench.now, &report, &mut bench.out);
             if !matches!(bench.anole.stage, Stage::Ramp(_)) {
@@ -562,11 +562,62 @@ fn a_ramp_ends_on_loss_and_on_a_plateau_but_not_on_a_little_loss() {
         }
         None
     };
+    let end_of = |acked: &[u64], lost| end_of_reports(acked, lost, 50_000);
     let growing: Vec<u64> = (0..6).map(|i| 300_000 << i).collect();
     assert_eq!(end_of(&growing, 0), None);
     assert_eq!(end_of(&growing, 9), None);
     assert_eq!(end_of(&growing, 60), Some(1));
     assert_eq!(end_of(&[300_000; 9], 0), Some(4));
+    // A few ACKs and a pause of the application tell no rate.
+    for elapsed_us in [1_000, 1_000_000] {
+        assert_eq!(end_of_reports(&[3_000; 9], 0, elapsed_us), None, "{elapsed_us} us");
+    }
+}
+
+#[test]
+fn an_application_that_pauses_in_the_drain_after_a_ramp_tells_no_rate() {
+    for (elapsed_us, kept) in [(50_000, false), (4_000_000, true)] {
+        let mut bench = Bench::probing(LearnedSlot::new(None));
+        bench.anole.start(bench.now, &mut bench.out);
+        bench.ramp_report(1, 500_000);
+        assert!(matches!(bench.anole.stage, Stage::Drain(Drain { reason: Reason::Ramp, .. })));
+        let before = bench.anole.rate;
+        let mut values = bench.values(Seen { rtt_ms: if kept { 50.0 } else { 80.0 }, ..quiet(2) });
+        (values[1], values[6]) = (50_000, elapsed_us);
+        bench.report(&values);
+        assert_eq!(bench.anole.rate == before, kept, "{before} became {}", bench.anole.rate);
+    }
+}
+
+#[test]
+fn a_rate_that_the_application_leaves_unused_is_not_accelerated() {
+    let accelerated = |acked: u64| {
+        let mut bench = Bench::probing(LearnedSlot::new(None));
+        bench.anole.enter(Stage::Acceleration(Acceleration::default()));
+        (0..9).for_each(|_| bench.anole.learned.confidence.judge(0.0, &AnoleParams::default().thresholds()));
+        let before = bench.anole.rate;
+        let mut values = bench.values(quiet(2));
+        values[1] = acked;
+        bench.report(&values);
+        bench.anole.rate > before
+    };
+    assert_eq!([500_000, 100_000].map(accelerated), [true, false]);
+}
+
+#[test]
+fn a_path_that_was_away_starts_over_with_nothing_of_what_it_carried() {
+    let mut bench = Bench::probing(scale(1.1));
+    bench.anole.unmoved = 3;
+    bench.window(Seen { timeout: true, acked: 0, ..quiet(2) });
+    assert!(matches!(bench.anole.stage, Stage::Ramp(_)));
+    assert_eq!((bench.anole.path.top(), bench.anole.unmoved), (Rate::ZERO, 0));
+    // A ramp that is over before it told a rate leaves the one in force.
+    let rate = bench.anole.rate;
+    bench.now += RTT;
+    let values = [3_000, 0, 0, 1_000, 50_000, 50_000, 1, 250_000];
+    let report = Report { program: &ramp_program::PROGRAM, values: &values };
+    bench.anole.on_report(bench.now, &report, &mut bench.out);
+    assert!((bench.anole.rate.mbps() / rate.mbps() - 2.0).abs() < 1.1, "{rate} became {}", bench.anole.rate);
 }
 
 #[test]
@@ -593,12 +644,16 @@ fn a_change_of_programs_that_was_lost_is_made_again() {
     let mut bench = Bench::probing(scale(1.1));
     let stale = bench.values(quiet(2));
     bench.window(quiet(2));
-    for late in 1..=LOST_AFTER_REPORTS {
+    let report = Report { program: &anole_cycle::PROGRAM, values: &stale };
+    // Those that were on their way already are late as well.
+    for _ in 0..2 * LOST_AFTER_REPORTS {
+        bench.now += Dur::from_micros(1_000);
         bench.out.clear();
-        let report = Report { program: &anole_cycle::PROGRAM, values: &stale };
         bench.anole.on_report(bench.now, &report, &mut bench.out);
-        assert_eq!(bench.out.is_empty(), late < LOST_AFTER_REPORTS);
+        assert!(bench.out.is_empty());
     }
+    bench.now += RTT;
+    bench.anole.on_report(bench.now, &report, &mut bench.out);
     assert_eq!(bench.out.program().map(|p| p.name), Some("ramp"));
     assert!((bench.anole.rate.mbps() - RATE_MBPS).abs() < 1e-9);
 }

@@ -43,8 +43,7 @@ impl Anole {
 
     /// The law governs, from a rate on.
     pub(super) fn track_from(&mut self, now: Time, rate: Rate, out: &mut Commands) {
-        self.climbs = 0;
-        self.verdict = None;
+        self.forget_evaluations();
         self.path.share.forget();
         let held = self.path.min_rtt().mul_f64(1.0 + self.target_queue().tolerated);
         let window = rate.bytes_in(held);

@@ -8,7 +8,7 @@
 
 use super::super::interval::{MonitorInterval, Phase};
 use super::drain::Reason;
-use super::{Anole, Stage};
+use super::{Anole, IDLE_SHARE, Stage};
 use anole_model::{Dur, Rate, Time};
 
 /// Shortfall of a forecast that costs no trust.
@@ -17,8 +17,6 @@ const SLACK: f64 = 0.15;
 const LEAST_LEFT: f64 = 0.9;
 /// Weight of the loss that the model does not explain.
 const LOSS_WEIGHT: f64 = 4.0;
-/// A stage in which less than this share of the rate was carried, without a queue, was limited by the application.
-const IDLE_SHARE: f64 = 0.6;
 /// A rate that fell by this share …
 const YIELDED: f64 = 0.5;
 /// … should have shortened the queue by this share of that.
@@ -74,6 +72,11 @@ impl Trust {
         self.patience = if soon { (2 * self.patience).min(PATIENCE.1) } else { PATIENCE.0 };
         self.rtt = None;
         self.yielded.take().map_or(rate, |(from, _)| from.max(rate))
+    }
+
+    /// What the rate has fallen by so far is none of the flow's yielding.
+    pub fn forget_yielding(&mut self) {
+        (self.rtt, self.yielded) = (None, None);
     }
 
     /// Round trips that have to go as forecast before the path is tried.
