@@ -18,7 +18,7 @@
 //! against the direction of late takes v back to 1 at once (both as implementations do); slow
 //! start ends at delivery rate times smallest RTT, since the window has doubled by the time its queue is seen; the queue is
 //! nearly empty below 0.2 of the range of RTTs, not 0.1: with 0.1, four flows that hear four reports per round trip take
-//! each other for CUBIC; pacing at 2·cwnd/standing is left to the transport; losses do not matter in the default mode, as in
+//! each other for CUBIC; nor does a queue of 1/δ + 2 packets on a path of fewer tell of CUBIC; pacing at 2·cwnd/standing is left to the transport; losses do not matter in the default mode, as in
 //! the paper, but a timeout starts over with two packets, and the window is at most twice what arrives in a round trip:
 //! where a queue of one packet shows no delay, nothing else would bound it.
 
@@ -26,7 +26,7 @@ mod mode;
 mod path;
 
 use crate::{Control, Feedback, FlowStart, Law, LawSpec, parameters};
-use anole_model::{Bounds, Time};
+use anole_model::{Bounds, Dur, Time};
 use mode::Mode;
 use path::Path;
 
@@ -171,6 +171,15 @@ impl Copa {
         self.round = (now + self.path.srtt(), self.cwnd);
     }
 
+    /// A path of a few packets is never without the queue that a flow alone aims at beside the least window, and tells nothing
+    /// of others by it.
+    fn queue_is_own(&self) -> bool {
+        let own = 1.0 / self.params.delta + f64::from(Bounds::DEFAULT.min_cwnd_packets);
+        let packets =
+            |time: Dur| self.cwnd * time.as_secs_f64() / self.path.standing().as_secs_f64().max(1e-9);
+        packets(self.path.least()) < own && packets(self.path.queue()) <= own
+    }
+
     fn start_over(&mut self) {
         self.set_cwnd(0.0);
         self.slow_start = true;
@@ -182,7 +191,7 @@ impl Law for Copa {
     fn on_feedback(&mut self, now: Time, seen: &Feedback) {
         if let Some(rtt) = seen.min_rtt.or(seen.rtt) {
             self.path.saw(now, rtt, seen.rtt.unwrap_or(rtt));
-            let nearly_empty = self.path.is_nearly_empty();
+            let nearly_empty = self.path.is_nearly_empty() || self.queue_is_own();
             self.mode.saw(now, self.path.srtt(), nearly_empty);
         }
         if seen.congested() || seen.timeout {

@@ -75,10 +75,15 @@ impl Path {
         self.standing.max().map_or(Dur::ZERO, |standing| standing.0)
     }
 
+    /// How long the standing queue is.
+    pub fn queue(&self) -> Dur {
+        self.standing() - self.least()
+    }
+
     /// The queue is as good as empty (§2.2).
     pub fn is_nearly_empty(&self) -> bool {
         let range = self.largest.max().map_or(Dur::ZERO, |largest| largest - self.least());
-        (self.standing() - self.least()).as_secs_f64() <= NEARLY_EMPTY * range.as_secs_f64()
+        self.queue().as_secs_f64() <= NEARLY_EMPTY * range.as_secs_f64()
     }
 }
 

@@ -106,3 +106,18 @@ fn a_timeout_starts_over_and_a_loss_does_not_matter() {
     copa.on_feedback(at(1400), &Feedback { timeout: true, ..Feedback::default() });
     assert_eq!((copa.control().cwnd, copa.in_slow_start()), (2000, true));
 }
+
+#[test]
+fn a_flow_alone_on_a_path_of_a_packet_takes_its_own_queue_for_nobody_elses() {
+    // 1 Mbps and 10 ms.
+    let mut copa = Copa::new(FLOW, Params::default());
+    let mut now = at(18);
+    copa.on_feedback(now, &ack(1, 18_000));
+    for _ in 0..400 {
+        let packets = copa.control().cwnd / 1000;
+        let rtt = Dur::from_micros(u64::max(10_000, 8_000 * packets));
+        now += rtt;
+        copa.on_feedback(now, &ack(packets, rtt.as_micros()));
+    }
+    assert!(copa.control().cwnd <= 6_000, "{}", copa.control().cwnd);
+}
