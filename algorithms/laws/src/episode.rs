@@ -42,10 +42,8 @@ impl Episode {
     /// `kept`.
     pub fn on_timeout(&mut self, now: Time, rtt: Dur, kept: f64) -> bool {
         let again = self.unrepaired > 0;
-        if !again {
-            self.begin(now, rtt, kept, 1);
-        }
-        self.unrepaired = 1;
+        // What is lost of the packets that it sends again belongs to it as well.
+        self.begin(now, rtt, kept, 1);
         again
     }
 
@@ -79,8 +77,10 @@ mod tests {
         episode.on_ack(1);
         episode.begin(now, rtt, 0.5, 10_000);
         episode.on_ack(9_999);
-        assert!(episode.on_timeout(now, rtt, 0.5));
+        let later = now + rtt * 5;
+        assert!(!episode.covers(later) && episode.on_timeout(later, rtt, 0.5));
+        assert!(episode.covers(later + rtt), "a loss of what is sent again");
         episode.on_ack(1_000);
-        assert!(!episode.on_timeout(now, rtt, 0.5));
+        assert!(!episode.on_timeout(later, rtt, 0.5));
     }
 }
