@@ -118,7 +118,7 @@ FOLD_INLINE u32 fold_reduced(struct fold_reduction *reduction, u32 in_flight, u3
 		most = most > reduction->out ? most - reduction->out : 0;
 	} else {
 		most = delivered > reduction->out ? delivered - reduction->out : 0;
-		most = most > acked ? most : acked;
+		most = (most > acked ? most : acked) + 1;
 		most = most < ssthresh - in_flight ? most : ssthresh - in_flight;
 	}
 	/* The first packet of a recovery always leaves (fast retransmit). */

@@ -95,8 +95,9 @@ fn a_reduction_sends_in_proportion_and_then_keeps_the_threshold() {
     assert_eq!(*steps.last().unwrap(), (69, 70));
     // With less in flight than the threshold, two leave for each until it is reached.
     let mut little = Reduction { ssthresh: 70, prior: 100, delivered: 0, out: 0 };
-    assert_eq!(reduce(&mut little, 40, 3), [(1, 40), (2, 40), (3, 40)]);
-    assert_eq!(anole_fold_reduced(&mut Reduction { delivered: 30, ..little }, 40, 1), 68);
+    assert_eq!(reduce(&mut little, 40, 3), [(2, 41), (4, 42), (6, 43)]);
+    assert_eq!(*reduce(&mut little, 43, 40).last().unwrap(), (73, 70));
+    assert_eq!(anole_fold_reduced(&mut Reduction { delivered: 30, out: 3, ..little }, 40, 1), 69);
     // What cannot be is bounded.
     assert_eq!(
         anole_fold_reduced(&mut Reduction { ssthresh: 2, prior: 0, delivered: u32::MAX, out: 0 }, 1, 1),
