@@ -277,6 +277,8 @@ impl Sender<'_> {
             under_test: true,
             start_s: 0.0,
             stop_s: lasted,
+            active_s: active.max(0.0),
+            optimal_mbps: None,
             throughput_mbps: mbps(|at| at.wire_bytes),
             goodput_mbps: mbps(|at| at.payload_bytes),
             owd_mean_ms: None,
@@ -285,7 +287,9 @@ impl Sender<'_> {
             owd_p99_ms: None,
             rtt_mean_ms: round_trips.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: round_trips.quantile(0.95).map(Dur::as_millis_f64),
-            ideal_rtt_ms: scenario.ideal_rtt(0, &changes(scenario, self.seed)).as_millis_f64(),
+            ideal_rtt_ms: scenario
+                .ideal_rtt(0, &changes(scenario, self.seed), Time::from_secs_f64(lasted))
+                .as_millis_f64(),
             loss_rate: lost.map(|(lost, sent)| lost / sent.max(1.0)),
             retransmit_rate: None,
             app_delay: None,
@@ -324,6 +328,7 @@ impl Sender<'_> {
             jain_index: None,
             disturbed: None,
             optimal_mbps: None,
+            measured_s: counted.record.measured.as_secs_f64(),
         }
     }
 }

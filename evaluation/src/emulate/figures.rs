@@ -85,6 +85,7 @@ pub fn result(
         optimal_mbps: optimal
             .filter(|_| !measured.is_zero())
             .map(|bytes| Rate::from_bytes_per_s(bytes / measured.as_secs_f64()).mbps()),
+        measured_s: measured.as_secs_f64(),
     }
 }
 
@@ -127,6 +128,8 @@ fn flow_result(
         under_test: spec.under_test,
         start_s: spec.start.as_secs_f64(),
         stop_s: ended.as_secs_f64(),
+        active_s: active.as_secs_f64(),
+        optimal_mbps: None,
         throughput_mbps: mbps(end.snapshot.wire_bytes, warm.wire_bytes),
         goodput_mbps: mbps(end.snapshot.payload_bytes, warm.payload_bytes),
         owd_mean_ms: record.one_way_delay.mean().map(Dur::as_millis_f64),
@@ -135,7 +138,7 @@ fn flow_result(
         owd_p99_ms: record.one_way_delay.quantile(0.99).map(Dur::as_millis_f64),
         rtt_mean_ms: rtt.mean().map(Dur::as_millis_f64),
         rtt_p95_ms: rtt.quantile(0.95).map(Dur::as_millis_f64),
-        ideal_rtt_ms: scenario.ideal_rtt(flow, changes).as_millis_f64(),
+        ideal_rtt_ms: scenario.ideal_rtt(flow, changes, ended).as_millis_f64(),
         loss_rate: share(record.lost_packets, record.entered_packets),
         retransmit_rate: share(
             end.snapshot.lost_packets.saturating_sub(warm.lost_packets),
