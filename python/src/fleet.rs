@@ -323,9 +323,14 @@ impl Pilot for SeatPilot {
         log.questions += 1;
         let seat = &self.hall.seats[self.index];
         if question.now >= self.end {
-            log.ended = Some(question.step);
-            log.last_input.clear();
-            log.last_input.extend_from_slice(question.input);
+            // The trainer has seen nothing of an episode whose first question comes too late, and the end before it stands.
+            if log.questions > 1 {
+                log.ended = Some(question.step);
+                log.last_input.clear();
+                log.last_input.extend_from_slice(question.input);
+            } else {
+                log.questions = 0;
+            }
             return PilotAnswer::Stop;
         }
         let ended = log.ended.take();

@@ -163,6 +163,7 @@ struct Counts {
 
 /// What was counted.
 struct Counted {
+    /// When the flow started: with its handshake, as in `emulate`.
     started: Instant,
     lasted: Duration,
     readings: Vec<Counts>,
@@ -196,7 +197,8 @@ impl Sender<'_> {
             async move { server.run(tokio::sync::mpsc::unbounded_channel().0).await }
         });
         let network = EmulatedNetwork::of(self.scenario, self.seed);
-        let options = EmulatorOptions { epoch: Instant::now(), warmup: self.scenario.warmup };
+        let started = Instant::now();
+        let options = EmulatorOptions { epoch: started, warmup: self.scenario.warmup };
         let emulator = Emulator::start(network, ports, options).map_err(text)?;
         let (sender, samples) = mpsc::channel();
         let client = ClientOptions {
@@ -209,19 +211,19 @@ impl Sender<'_> {
         let control = CongestionControl::AnoleCcp { host: host.clone(), algorithm: AlgorithmName::NONE };
         let transfer = Transfer::connect(client, &control).await.map_err(text)?;
         let (meter, counts) = (transfer.meter(), emulator.counts(0));
-        let started = Instant::now();
-        let time = Duration::from_nanos(self.length().as_nanos());
-        let mut sending = tokio::spawn(transfer.run(Amount::Time(time)));
+        let stop = started + Duration::from_nanos(self.length().as_nanos());
+        let left = stop.saturating_duration_since(Instant::now());
+        let mut sending = tokio::spawn(transfer.run(Amount::Time(left)));
         let step = Duration::from_nanos(SERIES_STEP.as_nanos());
         let mut ticks = tokio::time::interval_at((started + step).into(), step);
         let points = self.length().as_nanos().div_ceil(SERIES_STEP.as_nanos()) as usize;
-        let mut end = std::pin::pin!(tokio::time::sleep_until((started + time).into()));
+        let mut end = std::pin::pin!(tokio::time::sleep_until(stop.into()));
         let read = || Counts {
             wire_bytes: counts.delivered_bytes(),
             payload_bytes: server.received_from(exit).map_or(0, |received| received.bytes()),
             sender: meter.read(),
         };
-        let mut readings = vec![read()];
+        let mut readings = vec![Counts::default()];
         let ended = loop {
             tokio::select! {
                 biased;
@@ -277,6 +279,8 @@ impl Sender<'_> {
             under_test: true,
             start_s: 0.0,
             stop_s: lasted,
+            active_s: active.max(0.0),
+            optimal_mbps: None,
             throughput_mbps: mbps(|at| at.wire_bytes),
             goodput_mbps: mbps(|at| at.payload_bytes),
             owd_mean_ms: None,
@@ -285,7 +289,9 @@ impl Sender<'_> {
             owd_p99_ms: None,
             rtt_mean_ms: round_trips.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: round_trips.quantile(0.95).map(Dur::as_millis_f64),
-            ideal_rtt_ms: scenario.ideal_rtt(0, &changes(scenario, self.seed)).as_millis_f64(),
+            ideal_rtt_ms: scenario
+                .ideal_rtt(0, &changes(scenario, self.seed), Time::from_secs_f64(lasted))
+                .as_millis_f64(),
             loss_rate: lost.map(|(lost, sent)| lost / sent.max(1.0)),
             retransmit_rate: None,
             app_delay: None,
@@ -324,6 +330,7 @@ impl Sender<'_> {
             jain_index: None,
             disturbed: None,
             optimal_mbps: None,
+            measured_s: counted.record.measured.as_secs_f64(),
         }
     }
 }

@@ -92,6 +92,19 @@ def test_episodes_end_in_time_and_the_last_observation_is_kept():
     assert ends >= 6
 
 
+def test_the_end_of_an_episode_is_that_of_the_one_before():
+    ranges = anole.Ranges(capacity_mbps=(5.0, 20.0), rtt_ms=(50.0, 200.0), start_s=(0.0, 1.9), duration_s=2.0)
+    environment = env(schema="libra", algorithm="libra-rl", n=8, seed=3, ranges=ranges)
+    environment.reset()
+    last = np.full(8, np.nan)
+    for _ in range(300):
+        _, stats, done = environment.step(np.zeros(8))
+        known = done & ~np.isnan(last)
+        begins = stats[:, COLUMN["time_s"]] - stats[:, COLUMN["interval_s"]]
+        assert np.allclose(begins[known], last[known], atol=1e-3)
+        last = np.where(done, np.nan, stats[:, COLUMN["time_s"]])
+
+
 def test_cross_traffic_and_late_starts_are_seen():
     ranges = SHORT.replace(cross_flows=(2, 2), start_s=(0.2, 0.2), duration_s=3.0)
     environment = env(ranges=ranges)

@@ -41,17 +41,24 @@ fn better(a: Option<Ideal>, b: Option<Ideal>) -> Option<Ideal> {
     }
 }
 
-/// Each step; `None` where nothing arrived.
+/// Each step, one without an ACK with the round-trip time of the last that has one; `None` before the first, and after the
+/// flow's end.
 fn steps(flow: &FlowResult) -> impl Iterator<Item = Option<Ideal>> {
     let series = &flow.series;
     let loss = flow.loss_rate.unwrap_or(0.0);
-    (0..series.throughput_mbps.len()).map(move |i| {
-        let (throughput_mbps, rtt_mean_ms) = (series.throughput_mbps[i], series.rtt_ms[i]?);
-        let before = i.checked_sub(1).and_then(|i| series.rtt_ms[i]).unwrap_or(rtt_mean_ms);
-        let slope = (rtt_mean_ms - before) / 1e3 / series.dt_s;
-        let utility = libra_utility(Rate::from_mbps(throughput_mbps), slope, loss);
-        Some(Ideal { throughput_mbps, rtt_mean_ms, utility })
-    })
+    let points = series.throughput_mbps.iter().zip(&series.rtt_ms).enumerate();
+    points
+        .scan(None, move |known: &mut Option<f64>, (number, (&throughput_mbps, &rtt_ms))| {
+            let (before, runs) = (*known, (number as f64) * series.dt_s < flow.stop_s);
+            *known = rtt_ms.or(before.filter(|_| runs));
+            Some(known.map(|rtt_mean_ms| (throughput_mbps, rtt_mean_ms, before.unwrap_or(rtt_mean_ms))))
+        })
+        .map(move |step| {
+            let (throughput_mbps, rtt_mean_ms, before) = step?;
+            let slope = (rtt_mean_ms - before) / 1e3 / series.dt_s;
+            let utility = libra_utility(Rate::from_mbps(throughput_mbps), slope, loss);
+            Some(Ideal { throughput_mbps, rtt_mean_ms, utility })
+        })
 }
 
 fn mean(steps: impl Iterator<Item = Option<Ideal>>) -> Option<Ideal> {
@@ -62,4 +69,25 @@ fn mean(steps: impl Iterator<Item = Option<Ideal>>) -> Option<Ideal> {
         rtt_mean_ms: mean(|step| step.rtt_mean_ms),
         utility: mean(|step| step.utility),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Choice, plan, shipped};
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn steps_without_an_ack_count() {
+        // 20 packets every 200 ms: a step with ACKs, in which nothing arrives, and one in which all do.
+        let text = "name = \"t\"\nduration_s = 20.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 50.0\n\
+                    one_way_delay_ms = 100.0\nbuffer_bdp = 1.0\n[[flow]]\nalg = \"hold\"\nunder_test = true\n";
+        let set = ["param.window_packets=20".to_string()];
+        let scenario = Scenario::parse(text, "t", &set, &mut |_| Err(String::new())).unwrap();
+        let plans = plan(&scenario, &Choice::default(), &shipped(), 1).unwrap();
+        let run = crate::run(&scenario, plans, 1, crate::AgentScript::default(), &mut |_| ());
+        let flow = &run.flows[0];
+        let (mean, all) = (of_flow(flow, 0.0).unwrap().throughput_mbps, flow.throughput_mbps.unwrap());
+        assert!((mean / all - 1.0).abs() < 0.05, "{mean} {all}");
+    }
 }

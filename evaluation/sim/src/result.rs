@@ -77,6 +77,9 @@ pub struct RunResult {
     pub jain_index: Option<f64>,
     /// Mean capacity after warm-up, of the slowest link.
     pub optimal_mbps: Option<f64>,
+    /// The time that counts: from the end of the warm-up to that of the run.
+    #[serde(default)]
+    pub measured_s: f64,
     /// Why the run can't be held against a target: the host was too busy for real packets. Known before any figure is read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub disturbed: Option<String>,
@@ -88,24 +91,43 @@ pub fn tested(flows: &[FlowResult]) -> usize {
 }
 
 impl RunResult {
-    /// A flow's throughput over the mean capacity of the slowest link.
+    /// The mean capacity that a flow's figures are held against: while it was active, of the slowest link of its path; in
+    /// modes that do not know that, as the run's.
+    pub fn capacity_of(&self, flow: usize) -> Option<f64> {
+        self.flows.get(flow)?.optimal_mbps.or(self.optimal_mbps).filter(|mbps| *mbps > 0.0)
+    }
+
+    /// A flow's throughput over the mean capacity that it had ([`RunResult::capacity_of`]).
     pub fn share_of_capacity(&self, flow: usize) -> Option<f64> {
-        let possible = self.optimal_mbps.filter(|mbps| *mbps > 0.0)?;
-        Some(self.flows.get(flow)?.throughput_mbps? / possible)
+        Some(self.flows.get(flow)?.throughput_mbps? / self.capacity_of(flow)?)
+    }
+
+    /// A rate of every flow, each over the whole time that counts, added up: a flow that is active half of it counts half.
+    pub fn total(&self, rate: impl Fn(&FlowResult) -> Option<f64>) -> Option<f64> {
+        let whole = Some(self.measured_s).filter(|seconds| *seconds > 0.0)?;
+        // One that is over before the warm-up has no rate, and adds none.
+        let counted = self.flows.iter().filter(|flow| flow.active_s > 0.0);
+        counted.map(|flow| Some(rate(flow)? * (flow.active_s / whole))).sum()
     }
 
     /// Kleinrock's power of a flow, without unit and 1 at best: its share of the capacity over its mean round-trip
     /// time in units of the ideal one, that of a lone full packet; where the path changes, that of the mean path.
     ///
-    /// `(throughput_mbps / optimal_mbps) / max(1, rtt_mean_ms / ideal_rtt_ms)`
+    /// `share_of_capacity / max(1, rtt_mean_ms / ideal_rtt_ms)`
     ///
     /// The bound is for capacities that vary, with which a packet can be faster than at the mean. Source:
     /// Kleinrock, *Power and deterministic rules of thumb for probabilistic problems in computer
     /// communications*, ICC 1979, normalised.
     pub fn power(&self, flow: usize) -> Option<f64> {
         let share = self.share_of_capacity(flow)?;
-        let flow = self.flows.get(flow)?;
-        Some(share / (flow.rtt_mean_ms? / flow.ideal_rtt_ms).max(1.0))
+        Some(share / self.flows.get(flow)?.stretch()?)
+    }
+
+    /// The power of all flows together: of the capacity of the whole time that counts, each flow's share over its round-trip
+    /// times.
+    pub fn total_power(&self) -> Option<f64> {
+        let possible = self.optimal_mbps.filter(|mbps| *mbps > 0.0)?;
+        self.total(|flow| Some(flow.throughput_mbps? / possible / flow.stretch()?))
     }
 }
 
@@ -151,6 +173,12 @@ pub struct FlowResult {
     pub start_s: f64,
     /// When it stopped, or had delivered everything; its start, of one that never ran since it would start after its stop.
     pub stop_s: f64,
+    /// How long it was active after warm-up.
+    #[serde(default)]
+    pub active_s: f64,
+    /// Mean capacity in that time, of the slowest link of its path; null where a mode cannot see it.
+    #[serde(default)]
+    pub optimal_mbps: Option<f64>,
     /// Bytes on the wire delivered to the receiver over the time active after warm-up.
     pub throughput_mbps: Option<f64>,
     /// The same of payload, each byte once.
@@ -207,6 +235,11 @@ impl FlowResult {
     /// Whether it ran at all.
     pub fn ran(&self) -> bool {
         self.start_s < self.stop_s
+    }
+
+    /// Mean round-trip time in units of the ideal one, at least 1.
+    fn stretch(&self) -> Option<f64> {
+        Some((self.rtt_mean_ms? / self.ideal_rtt_ms).max(1.0))
     }
 }
 

@@ -10,6 +10,7 @@ const SLACK: f64 = 0.01;
 /// The first law that a run of this scenario breaks.
 ///
 /// - No link carries more than it can.
+/// - No flow gets more than its path can carry while it is active, where that is all its life.
 /// - No packet is faster than propagation.
 /// - Payload is no more than what was on the wire, and rates of loss and Jain's index are shares.
 pub fn broken(scenario: &Scenario, run: &RunResult) -> Option<String> {
@@ -18,13 +19,20 @@ pub fn broken(scenario: &Scenario, run: &RunResult) -> Option<String> {
     if let Some(link) = run.links.iter().find(too_busy) {
         return Some(format!("link {} carried {:?} of what it can", link.name, link.utilization));
     }
-    let share = |value: Option<f64>| value.is_none_or(|value| (0.0..=1.0 + 1e-9).contains(&value));
-    if !share(run.jain_index) {
+    let warmup_s = scenario.warmup.as_secs_f64();
+    let is_share = |value: Option<f64>| value.is_none_or(|value| (0.0..=1.0 + 1e-9).contains(&value));
+    if !is_share(run.jain_index) {
         return Some(format!("Jain's index is {:?}", run.jain_index));
     }
     run.flows.iter().enumerate().find_map(|(number, flow)| {
         let least = propagation(scenario, number).as_millis_f64();
         let of_flow = |what: String| Some(format!("flow {}: {what}", number + 1));
+        // A packet may be sent at the very moment of the start.
+        let packet_mbps = f64::from(scenario.full_packet()) * 8.0 / 1e6 / flow.active_s;
+        let rates = flow.throughput_mbps.zip(flow.optimal_mbps).filter(|_| flow.start_s >= warmup_s);
+        if let Some((got, mbps)) = rates.filter(|(got, mbps)| *got > (1.0 + SLACK) * mbps + packet_mbps) {
+            return of_flow(format!("got {got} Mbps of the {mbps} that its path can carry"));
+        }
         match flow {
             FlowResult { owd_mean_ms: Some(ms), .. } if *ms < least => {
                 of_flow(format!("a mean one-way delay of {ms} ms, where propagation takes {least} ms"))
@@ -33,7 +41,7 @@ pub fn broken(scenario: &Scenario, run: &RunResult) -> Option<String> {
                 of_flow(format!("{payload} Mbps of payload in {wire} Mbps"))
             }
             FlowResult { loss_rate, retransmit_rate, .. }
-                if !share(*loss_rate) || !share(*retransmit_rate) =>
+                if !is_share(*loss_rate) || !is_share(*retransmit_rate) =>
             {
                 of_flow(format!("lost {loss_rate:?}, sent again {retransmit_rate:?}"))
             }
@@ -79,6 +87,7 @@ mod tests {
             broken(&scenario, &run).unwrap_or_default()
         };
         assert!(changed(|run| run.links[0].utilization = Some(1.2)).contains("carried"));
+        assert!(changed(|run| run.flows[0].optimal_mbps = Some(1.0)).contains("that its path can carry"));
         assert!(changed(|run| run.flows[0].owd_mean_ms = Some(9.0)).contains("propagation takes 10"));
         assert!(changed(|run| run.flows[0].goodput_mbps = Some(1e6)).contains("of payload"));
         assert!(changed(|run| run.flows[0].loss_rate = Some(1.5)).contains("lost"));

@@ -4,7 +4,7 @@ use super::agent::ReportedFlow;
 use super::govern::FlowGovernor;
 use super::govern::GovernedFlows;
 use super::timeline::{FlowEnd, Notes, Snapshot, since_epoch};
-use anole_emulator::{Record, RoundTrip};
+use anole_emulator::{FlowRecord, Record, RoundTrip};
 use anole_model::{Dur, Rate, Time};
 use anole_quic::Reading;
 use anole_sim::histogram::Histogram;
@@ -85,6 +85,7 @@ pub fn result(
         optimal_mbps: optimal
             .filter(|_| !measured.is_zero())
             .map(|bytes| Rate::from_bytes_per_s(bytes / measured.as_secs_f64()).mbps()),
+        measured_s: measured.as_secs_f64(),
     }
 }
 
@@ -118,7 +119,6 @@ fn flow_result(
     let mbps = |now: u64, before: u64| {
         (!active.is_zero()).then(|| Rate::from_bytes_in(now.saturating_sub(before), active).mbps())
     };
-    let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
     let rtt = rtt_histogram(scenario, &raw.round_trips[flow]);
     let FlowExchange { reports, updates, line } = &raw.exchanges[flow];
     let line = line.as_ref();
@@ -127,6 +127,8 @@ fn flow_result(
         under_test: spec.under_test,
         start_s: spec.start.as_secs_f64(),
         stop_s: ended.as_secs_f64(),
+        active_s: active.as_secs_f64(),
+        optimal_mbps: None,
         throughput_mbps: mbps(end.snapshot.wire_bytes, warm.wire_bytes),
         goodput_mbps: mbps(end.snapshot.payload_bytes, warm.payload_bytes),
         owd_mean_ms: record.one_way_delay.mean().map(Dur::as_millis_f64),
@@ -135,8 +137,8 @@ fn flow_result(
         owd_p99_ms: record.one_way_delay.quantile(0.99).map(Dur::as_millis_f64),
         rtt_mean_ms: rtt.mean().map(Dur::as_millis_f64),
         rtt_p95_ms: rtt.quantile(0.95).map(Dur::as_millis_f64),
-        ideal_rtt_ms: scenario.ideal_rtt(flow, changes).as_millis_f64(),
-        loss_rate: share(record.lost_packets, record.entered_packets),
+        ideal_rtt_ms: scenario.ideal_rtt(flow, changes, ended).as_millis_f64(),
+        loss_rate: loss_rate(record),
         retransmit_rate: share(
             end.snapshot.lost_packets.saturating_sub(warm.lost_packets),
             end.snapshot.sent_packets.saturating_sub(warm.sent_packets),
@@ -153,6 +155,15 @@ fn flow_result(
         units: Vec::new(),
         explained: Vec::new(),
     }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Packets whose fate is not known yet are no part of it.
+fn loss_rate(record: &FlowRecord) -> Option<f64> {
+    share(record.lost_packets, record.lost_packets + record.delivered_packets)
 }
 
 fn rtt_histogram(scenario: &Scenario, round_trips: &[RoundTrip]) -> Histogram {
@@ -202,4 +213,20 @@ fn jain(scenario: &Scenario, raw: &Raw) -> Option<f64> {
     let goodputs = flows.map(|((from, to), _)| to.payload_bytes.checked_sub(from.payload_bytes));
     let goodputs: Option<Vec<f64>> = goodputs.map(|bytes| bytes.map(|bytes| bytes as f64)).collect();
     jain_index(&goodputs?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_on_their_way_are_neither_lost_nor_arrived() {
+        let record = FlowRecord {
+            entered_packets: 100,
+            delivered_packets: 60,
+            lost_packets: 20,
+            ..FlowRecord::default()
+        };
+        assert_eq!((loss_rate(&record), loss_rate(&FlowRecord::default())), (Some(0.25), None));
+    }
 }

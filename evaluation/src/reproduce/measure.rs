@@ -255,7 +255,7 @@ impl Measure {
         match &self.0 {
             Named::Throughput { flow: number, between: None } => flow(*number)?.throughput_mbps,
             Named::Throughput { flow, between: Some(span) } => throughput_between(run, *flow, span.seconds()),
-            Named::TotalThroughput => run.flows.iter().map(|flow| flow.throughput_mbps).sum(),
+            Named::TotalThroughput => run.total(|flow| flow.throughput_mbps),
             Named::Goodput { flow: number } => flow(*number)?.goodput_mbps,
             Named::OwdMean { flow: number } => flow(*number)?.owd_mean_ms,
             Named::OwdP50 { flow: number } => flow(*number)?.owd_p50_ms,
@@ -286,13 +286,10 @@ impl Measure {
             Named::RetransmitRate { flow: number, .. } => flow(*number)?.retransmit_rate,
             Named::Fct => mean(&run.flows.iter().filter_map(|flow| flow.fct_s).collect::<Vec<f64>>()),
             Named::ShareOfCapacity { flow } => run.share_of_capacity(*flow),
-            Named::GoodputOfCapacity { flow: number, all } => {
-                let goodput = match all {
-                    true => run.flows.iter().map(|flow| flow.goodput_mbps).sum::<Option<f64>>(),
-                    false => flow(*number)?.goodput_mbps,
-                };
-                Some(goodput? / run.optimal_mbps?)
-            }
+            Named::GoodputOfCapacity { flow: number, all } => Some(match all {
+                true => run.total(|flow| flow.goodput_mbps)? / run.optimal_mbps?,
+                false => flow(*number)?.goodput_mbps? / run.capacity_of(*number)?,
+            }),
             Named::Power { flow } => run.power(*flow),
             Named::Jain { between } => jain_between(run, between.seconds()),
             Named::JainIndex => run.jain_index,

@@ -166,6 +166,8 @@ mod tests {
             under_test: false,
             start_s,
             stop_s: 4.0,
+            active_s: 4.0 - start_s,
+            optimal_mbps: None,
             throughput_mbps: Some(10.0),
             goodput_mbps: Some(4.0),
             owd_mean_ms: None,
@@ -215,6 +217,7 @@ mod tests {
             jain_index: None,
             disturbed: None,
             optimal_mbps: Some(20.0),
+            measured_s: 4.0,
         }
     }
 
@@ -253,6 +256,11 @@ mod tests {
             Some(1.0 / 3.0)
         );
         assert_eq!(named("m = { name = 'goodput-of-capacity', all = true }").of(&four), Some(0.8));
+        // One is active in half the time that counts.
+        let two = [0.0, 2.0].map(|start_s| flow(start_s, vec![10.0; 8], vec![None; 8]));
+        let two = super::tests::run(two.to_vec());
+        assert_eq!(named("m = 'total-throughput'").of(&two), Some(15.0));
+        assert_eq!(named("m = { name = 'goodput-of-capacity', all = true }").of(&two), Some(0.3));
         assert_eq!(named("m = { name = 'retransmit-rate', all = true }").of(&four), Some(0.25));
         let error = Measure::try_from(Value::String("throughputt".into())).unwrap_err();
         assert!(error.contains("throughputt") && error.contains("`throughput`"), "{error}");

@@ -94,6 +94,14 @@ struct Before {
     lost: u64,
 }
 
+/// Bytes that each link of a flow's path could have sent since the end of the warm-up: by the flow's start, 0 of one that
+/// starts before, and by its end.
+#[derive(Clone, Debug)]
+struct Offered {
+    from: Vec<f64>,
+    to: Option<Vec<f64>>,
+}
+
 pub(crate) struct Simulation<'a> {
     scenario: Cow<'a, Scenario>,
     now: Time,
@@ -109,6 +117,7 @@ pub(crate) struct Simulation<'a> {
     outgoing: Vec<Packet<Data>>,
     before: Vec<Before>,
     lost_at_end: Vec<Option<u64>>,
+    offered: Vec<Offered>,
     /// Goodput counters when all flows had started, and when the first was over.
     all_active: Option<Vec<u64>>,
     one_over: Option<Vec<u64>>,
@@ -161,6 +170,11 @@ impl<'a> Simulation<'a> {
             outgoing: Vec::new(),
             before: vec![Before::default(); flows.len()],
             lost_at_end: vec![None; flows.len()],
+            offered: scenario
+                .flows
+                .iter()
+                .map(|flow| Offered { from: vec![0.0; flow.path.len()], to: None })
+                .collect(),
             all_active: None,
             one_over: None,
             cockpit: None,
@@ -345,7 +359,6 @@ impl<'a> Simulation<'a> {
             .filter(|&(other, flow)| other != index && flow.ended.is_none() && flow.start <= now);
         let flows = 1 + rivals.count() as u64;
         let base_rtt = propagation + reverse::propagation(spec, &self.links, &self.reverse);
-        let offered_bytes = path().map(|link| self.links[link].offered_bytes(now)).collect();
         let (flow, lost) = (&self.flows[index], self.lost(index));
         let measure = &flow.measure;
         Reading {
@@ -356,7 +369,7 @@ impl<'a> Simulation<'a> {
             lost,
             owd: (measure.one_way_delay.sum_nanos(), measure.one_way_delay.len()),
             rtt: (measure.rtt.sum_nanos(), measure.rtt.len()),
-            offered_bytes,
+            offered_bytes: self.offered_on_path(index),
             base_rtt,
             propagation,
             random_loss: 1.0 - kept,
@@ -374,6 +387,7 @@ impl<'a> Simulation<'a> {
             match entry {
                 Entry::Change(link, change) => self.change(link, &change),
                 Entry::WarmUpOver => self.warm_up_over(),
+                Entry::FlowStarted(flow) => self.offered[flow].from = self.offered_on_path(flow),
                 // Flows that are over before are never active together with the last one.
                 Entry::AllStarted if self.one_over.is_some() => {}
                 Entry::AllStarted => self.all_active = Some(self.payload_bytes()),
@@ -407,6 +421,7 @@ impl<'a> Simulation<'a> {
     fn note_end(&mut self, index: usize) {
         if self.lost_at_end[index].is_none() {
             self.lost_at_end[index] = Some(self.lost(index));
+            self.offered[index].to = Some(self.offered_on_path(index));
             if self.one_over.is_none() {
                 self.one_over = Some(self.payload_bytes());
             }
@@ -428,6 +443,12 @@ impl<'a> Simulation<'a> {
 
     fn lost(&self, flow: usize) -> u64 {
         self.links.iter().map(|link| link.lost_of(flow as u32)).sum()
+    }
+
+    /// Bytes that each link of a flow's path could have sent since counting began.
+    fn offered_on_path(&self, flow: usize) -> Vec<f64> {
+        let path = self.scenario.flows[flow].path.iter();
+        path.map(|&link| self.links[link].offered_bytes(self.now)).collect()
     }
 
     fn payload_bytes(&self) -> Vec<u64> {

@@ -46,6 +46,7 @@ impl Simulation<'_> {
             jain_index: self.jain(),
             disturbed: None,
             optimal_mbps: optimal.map(|bytes| Rate::from_bytes_per_s(bytes / measured.as_secs_f64()).mbps()),
+            measured_s: measured.as_secs_f64(),
             flows,
         }
     }
@@ -69,6 +70,11 @@ impl Simulation<'_> {
             under_test: self.scenario.flows[index].under_test,
             start_s: flow.start.as_secs_f64(),
             stop_s: ended.as_secs_f64(),
+            active_s: active.as_secs_f64(),
+            optimal_mbps: self
+                .offered_to(index)
+                .filter(|_| !active.is_zero())
+                .map(|bytes| Rate::from_bytes_per_s(bytes / active.as_secs_f64()).mbps()),
             throughput_mbps: mbps(flow.measure.wire_bytes),
             goodput_mbps: mbps(flow.measure.payload_bytes),
             owd_mean_ms: flow.measure.one_way_delay.mean().map(Dur::as_millis_f64),
@@ -77,7 +83,7 @@ impl Simulation<'_> {
             owd_p99_ms: flow.measure.one_way_delay.quantile(0.99).map(Dur::as_millis_f64),
             rtt_mean_ms: flow.measure.rtt.mean().map(Dur::as_millis_f64),
             rtt_p95_ms: flow.measure.rtt.quantile(0.95).map(Dur::as_millis_f64),
-            ideal_rtt_ms: self.scenario.ideal_rtt(index, changes).as_millis_f64(),
+            ideal_rtt_ms: self.scenario.ideal_rtt(index, changes, ended).as_millis_f64(),
             loss_rate: share(lost, settled),
             retransmit_rate: share(retransmitted - before.retransmitted, sent),
             app_delay: flow.measure.app_delay.mean().map(|mean| AppDelay {
@@ -95,6 +101,13 @@ impl Simulation<'_> {
             units,
             explained,
         }
+    }
+
+    /// Bytes that the slowest link of a flow's path could have sent while it was active after warm-up.
+    fn offered_to(&self, index: usize) -> Option<f64> {
+        let offered = &self.offered[index];
+        let to = offered.to.clone().unwrap_or_else(|| self.offered_on_path(index));
+        to.iter().zip(&offered.from).map(|(to, from)| to - from).reduce(f64::min)
     }
 
     /// Jain's index over the time in which all flows that run were active.

@@ -61,7 +61,8 @@ fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
     assert_eq!(
         keys(&json),
         sorted(
-            "scenario mode alg seed version classic policy backend set wall_s links flows jain_index optimal_mbps"
+            "scenario mode alg seed version classic policy backend set wall_s links flows jain_index optimal_mbps \
+             measured_s"
         )
     );
     assert_eq!(
@@ -71,7 +72,7 @@ fn a_result_has_the_keys_of_the_contract_and_null_for_what_was_not_measured() {
     assert_eq!(
         keys(&json["flows"][0]),
         sorted(
-            "alg under_test start_s stop_s throughput_mbps goodput_mbps owd_mean_ms owd_p50_ms owd_p95_ms owd_p99_ms \
+            "alg under_test start_s stop_s active_s optimal_mbps throughput_mbps goodput_mbps owd_mean_ms owd_p50_ms owd_p95_ms owd_p99_ms \
              rtt_mean_ms rtt_p95_ms loss_rate retransmit_rate fct_s applied decisions inferences reports updates series"
         )
     );
@@ -265,6 +266,39 @@ fn warm_up_is_left_out_of_every_mean() {
     assert!(half.flows[0].throughput_mbps.unwrap() > whole.flows[0].throughput_mbps.unwrap());
     assert_eq!(half.flows[0].series, whole.flows[0].series);
     assert!((half.optimal_mbps.unwrap() - 48.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_flow_is_held_against_what_its_path_could_carry_while_it_was_active() {
+    let faster = |warmup_s: f64, flow: &str, rest: &str| {
+        native(&parse(&format!(
+            "name = \"t\"\nduration_s = 20.0\nwarmup_s = {warmup_s:?}\n[[link]]\nname = \"b\"\ncapacity_mbps = 10.0\n\
+             one_way_delay_ms = 20.0\nbuffer_bdp = 2.0\n[[change]]\nat_s = 10.0\ncapacity_mbps = 50.0\n\
+             [[flow]]\nalg = \"native\"\n{flow}\n{rest}"
+        )))
+    };
+    let late = faster(0.0, "start_s = 10.0", "");
+    let flow = &late.flows[0];
+    assert_eq!((late.optimal_mbps, flow.optimal_mbps, flow.active_s), (Some(30.0), Some(50.0), 10.0));
+    let (share, used) = (late.share_of_capacity(0).unwrap(), late.links[0].utilization.unwrap());
+    // The link could carry 600 Mbit, 500 of them while the flow was active.
+    assert!(share <= 1.01 && (share / used - 1.2).abs() < 0.01, "{share} {used}");
+    assert!((flow.ideal_rtt_ms - 40.24).abs() < 1e-6, "{}", flow.ideal_rtt_ms);
+    let early = faster(5.0, "stop_s = 10.0", "[[flow]]\nalg = \"native\"");
+    assert_eq!((early.flows[0].optimal_mbps, early.flows[0].active_s), (Some(10.0), 5.0));
+    assert_eq!((early.flows[1].optimal_mbps, early.measured_s), (early.optimal_mbps, 15.0));
+    assert_eq!(faster(11.0, "stop_s = 10.0", "").flows[0].optimal_mbps, None);
+}
+
+#[test]
+fn flows_one_after_the_other_get_no_more_than_the_link_carries() {
+    let run = native(&parse(
+        "name = \"t\"\nduration_s = 20.0\n[[link]]\nname = \"b\"\ncapacity_mbps = 10.0\n\
+         one_way_delay_ms = 20.0\nbuffer_bdp = 2.0\n[[flow]]\nalg = \"native\"\nstop_s = 10.0\n\
+         [[flow]]\nalg = \"native\"\nstart_s = 10.0\n",
+    ));
+    let (total, power) = (run.total(|flow| flow.throughput_mbps).unwrap(), run.total_power().unwrap());
+    assert!((9.0..=10.0).contains(&total) && (0.3..=1.0).contains(&power), "{total} {power}");
 }
 
 #[test]

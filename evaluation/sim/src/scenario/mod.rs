@@ -265,52 +265,38 @@ impl Scenario {
     }
 
     /// One-way delay of a lone full packet of a flow: propagation, and transmission at each link's mean capacity. Both are
-    /// means over the time that counts, with these changes of the run ([`crate::changes`]).
-    pub fn ideal_owd(&self, flow: usize, changes: &[Change]) -> Dur {
-        let spec = &self.flows[flow];
+    /// means over the time that counts of a flow that is over at `stop`, with these changes of the run ([`crate::changes`]).
+    pub fn ideal_owd(&self, flow: usize, changes: &[Change], stop: Time) -> Dur {
+        let (spec, span) = (&self.flows[flow], self.counted(flow, stop));
         spec.path.iter().fold(spec.extra_delay, |sum, &link| {
             let rate = self.links[link].capacity.mean_rate().bytes_per_s();
-            let rate = self.mean(link, rate, changes, |change| change.capacity.map(Rate::bytes_per_s));
+            let rate = mean(link, rate, changes, span, |change| change.capacity.map(Rate::bytes_per_s));
             let transmission = Dur::from_secs_f64(f64::from(self.full_packet()) / rate);
-            sum + self.mean_delay(link, changes) + transmission
+            sum + self.mean_delay(link, changes, span) + transmission
         })
     }
 
     /// Round-trip time of such a packet; ACKs take no time on a link but the propagation delay.
-    pub fn ideal_rtt(&self, flow: usize, changes: &[Change]) -> Dur {
-        let spec = &self.flows[flow];
+    pub fn ideal_rtt(&self, flow: usize, changes: &[Change], stop: Time) -> Dur {
+        let (spec, span) = (&self.flows[flow], self.counted(flow, stop));
         let back = spec.path.iter().fold(spec.extra_delay, |sum, &link| {
-            sum + self.links[link].reverse_delay.unwrap_or_else(|| self.mean_delay(link, changes))
+            sum + self.links[link].reverse_delay.unwrap_or_else(|| self.mean_delay(link, changes, span))
         });
-        self.ideal_owd(flow, changes) + back
+        self.ideal_owd(flow, changes, stop) + back
     }
 
     /// Mean propagation delay of data.
-    fn mean_delay(&self, link: usize, changes: &[Change]) -> Dur {
+    fn mean_delay(&self, link: usize, changes: &[Change], span: [Time; 2]) -> Dur {
         let delay = self.links[link].one_way_delay.as_secs_f64();
-        Dur::from_secs_f64(
-            self.mean(link, delay, changes, |change| change.one_way_delay.map(Dur::as_secs_f64)),
-        )
+        Dur::from_secs_f64(mean(link, delay, changes, span, |change| {
+            change.one_way_delay.map(Dur::as_secs_f64)
+        }))
     }
 
-    /// Mean over the time that counts, from the end of the warm-up, of what a link has at first and `of` changes.
-    fn mean(
-        &self,
-        link: usize,
-        first: f64,
-        changes: &[Change],
-        of: impl Fn(&LinkChange) -> Option<f64>,
-    ) -> f64 {
-        let begin = Time::ZERO + self.warmup;
-        let whole = self.end().since(begin).as_secs_f64();
-        let (mut mean, mut before) = (first, first);
-        for Change { at, change, .. } in changes.iter().filter(|change| change.link == link) {
-            if let Some(value) = of(change) {
-                mean += (value - before) * self.end().since((*at).max(begin)).as_secs_f64() / whole;
-                before = value;
-            }
-        }
-        mean
+    /// The time that counts of a flow that is over at `stop`: from its start or the end of the warm-up.
+    fn counted(&self, flow: usize, stop: Time) -> [Time; 2] {
+        let from = self.flows[flow].start.max(Time::ZERO + self.warmup);
+        [from, stop.min(self.end()).max(from)]
     }
 
     /// When every flow that runs has started, and figures count.
@@ -323,4 +309,26 @@ impl Scenario {
     pub fn end(&self) -> Time {
         Time::ZERO + self.duration
     }
+}
+
+/// Mean over a span of what a link has at first and `of` changes; what it has then, of a span of no length.
+fn mean(
+    link: usize,
+    first: f64,
+    changes: &[Change],
+    [from, to]: [Time; 2],
+    of: impl Fn(&LinkChange) -> Option<f64>,
+) -> f64 {
+    let whole = to.since(from).as_secs_f64();
+    let (mut mean, mut before) = (first, first);
+    for Change { at, change, .. } in changes.iter().filter(|change| change.link == link) {
+        let Some(value) = of(change) else { continue };
+        match whole > 0.0 {
+            true => mean += (value - before) * to.since((*at).max(from)).as_secs_f64() / whole,
+            false if *at <= from => mean = value,
+            false => {}
+        }
+        before = value;
+    }
+    mean
 }

@@ -65,7 +65,7 @@ fn a_policy_file_is_beside_the_scenario_and_a_name_is_a_name() {
 fn a_lone_packet_takes_propagation_and_transmission() {
     // 1500 bytes at 48 Mbps: 0.25 ms; at the mean of that and 96 Mbps: a sixth.
     let ideal = |s: &Scenario| {
-        let [owd, rtt] = [s.ideal_owd(0, &s.changes), s.ideal_rtt(0, &s.changes)];
+        let [owd, rtt] = [s.ideal_owd(0, &s.changes, s.end()), s.ideal_rtt(0, &s.changes, s.end())];
         (owd.as_millis_f64(), rtt.as_millis_f64())
     };
     let unchanged = GOOD.replacen("capacity_mbps = 96.0", "random_loss = 0.1", 1);
@@ -85,6 +85,11 @@ fn a_lone_packet_takes_propagation_and_transmission() {
     let mean = |set: &[&str]| ideal(&parse(&delays, set).unwrap());
     assert_eq!(mean(&[]), (41.916_667, 83.583_334));
     assert_eq!(mean(&["warmup_s=10"]), (50.25, 100.25));
+    // Of a flow, while it is active.
+    assert_eq!(mean(&["flow.start_s=10"]), (50.25, 100.25));
+    let s = parse(&delays, &["flow.start_s=5"]).unwrap();
+    let until = |stop_s| s.ideal_owd(0, &s.changes, Time::from_secs_f64(stop_s)).as_millis_f64();
+    assert_eq!((until(20.0), until(15.0), until(5.0)), (41.916_667, 25.25, 25.25));
     assert_eq!(mean(&["bottleneck.reverse_delay_ms=1"]), (41.916_667, 42.916_667));
 }
 

@@ -2,6 +2,7 @@
 
 use crate::result::RunResult;
 use crate::scenario::Scenario;
+use anole_model::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
@@ -28,7 +29,8 @@ impl LinkOutcome {
     /// Of the first flow of a run over this link.
     pub fn of(run: &RunResult, link: &Scenario) -> LinkOutcome {
         let flow = &run.flows[0];
-        let ideal_ms = link.ideal_owd(0, &link.changes).as_millis_f64();
+        let stop = Time::from_secs_f64(flow.stop_s);
+        let ideal_ms = link.ideal_owd(0, &link.changes, stop).as_millis_f64();
         LinkOutcome {
             utilization: run.share_of_capacity(0).unwrap_or(0.0),
             delay_mean_ms: flow.owd_mean_ms.map(|ms| (ms - ideal_ms).max(0.0)),

@@ -8,9 +8,10 @@ use anole_sim::result::{FlowResult, RunResult};
 /// A figure of a run: its heading, and how to read it off.
 type Column = (&'static str, fn(&RunResult) -> Option<f64>);
 
-/// Delays are of packets, and means over flows where there are several.
+/// Rates and power are of all flows over the whole time that counts; delays are of packets, and means over flows where there
+/// are several.
 const COLUMNS: [Column; 9] = [
-    ("Mbps", |run| run.flows.iter().map(|flow| flow.throughput_mbps).sum()),
+    ("Mbps", |run| run.total(|flow| flow.throughput_mbps)),
     ("utilisation, %", |run| Some(100.0 * run.links.first()?.utilization?)),
     ("delay, ms", |run| over_flows(run, |flow| flow.owd_mean_ms)),
     ("p50", |run| over_flows(run, |flow| flow.owd_p50_ms)),
@@ -18,7 +19,7 @@ const COLUMNS: [Column; 9] = [
     ("p99", |run| over_flows(run, |flow| flow.owd_p99_ms)),
     ("loss, %", |run| over_flows(run, |flow| Some(100.0 * flow.loss_rate?))),
     ("Jain", |run| run.jain_index.filter(|_| run.flows.len() > 1)),
-    ("power", |run| (0..run.flows.len()).map(|flow| run.power(flow)).sum()),
+    ("power", RunResult::total_power),
 ];
 /// What the Pareto front and the regret go by.
 const UTILISATION: usize = 1;
