@@ -19,11 +19,12 @@
 #define GROUPS 32
 
 /* Listeners of other network namespaces hear nothing, and make it look as if somebody listened: when a
- * message reached nobody, flows are not announced for as long as each waits between two announcements. */
+ * message reached nobody, flows are not announced for as long as each waits between two announcements. The
+ * difference of two times is right however old the first is, but for this long once in ULONG_MAX jiffies. */
 #define DEAF_JIFFIES (HZ / 4)
 
 static struct sock *agent;
-static unsigned long deaf_until;
+static unsigned long deaf_since;
 
 static bool may_speak(const struct sk_buff *skb)
 {
@@ -48,7 +49,7 @@ static void receive(struct sk_buff *skb)
 
 bool ccp_agent_listens(void)
 {
-	return netlink_has_listeners(agent, GROUP) && !time_before(jiffies, READ_ONCE(deaf_until));
+	return netlink_has_listeners(agent, GROUP) && jiffies - READ_ONCE(deaf_since) >= DEAF_JIFFIES;
 }
 
 /* Room for a message of `length` bytes; send_out() sends it. NULL if there is none. */
@@ -84,7 +85,7 @@ void ccp_send_create(u32 sid, const struct fold_create *create, const char *algo
 		return;
 	fold_write_create(at, sid, create, algorithm);
 	if (!send_out(skb))
-		WRITE_ONCE(deaf_until, jiffies + DEAF_JIFFIES);
+		WRITE_ONCE(deaf_since, jiffies);
 }
 
 /* Returns whether it was sent. */
@@ -122,7 +123,7 @@ int ccp_netlink_init(void)
 	agent = netlink_kernel_create(&init_net, NETLINK_USERSOCK, &config);
 	if (!agent)
 		return -ENOMEM;
-	deaf_until = jiffies;
+	deaf_since = jiffies - DEAF_JIFFIES;
 	send_ready();
 	return 0;
 }

@@ -125,7 +125,8 @@ pub unsafe extern "C" fn anole_connection_start(
     })
 }
 
-/// Ends a connection and tells the agent.
+/// Ends a connection and tells the agent. Where `send_msg` does not take that, it is given it again in later calls of
+/// anole_invoke(), anole_read_msg() and anole_connection_start().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn anole_connection_free(datapath: *mut AnoleDatapath, connection: u32) -> AnoleStatus {
     with(datapath, |table| table.close(connection))

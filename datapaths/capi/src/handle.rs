@@ -55,15 +55,31 @@ mod tests {
     use crate::callbacks::Callbacks;
     use crate::table::Options;
     use crate::types::AnoleConfig;
+    use anole_datapath::wire::{self, AlgorithmName, CreateMessage};
     use anole_model::{Bounds, Dur};
     use core::ffi::{c_int, c_void};
+    use std::cell::Cell;
 
     extern "C" fn set_cwnd(_: *mut c_void, _: *mut c_void, _: u32) {}
     extern "C" fn now(_: *mut c_void) -> u64 {
-        0
+        NOW.get()
     }
-    extern "C" fn send_msg(_: *mut c_void, _: *const u8, _: usize) -> c_int {
-        0
+    extern "C" fn send_msg(_: *mut c_void, _: *const u8, bytes: usize) -> c_int {
+        match ROOM.get().checked_sub(1) {
+            Some(left) => {
+                ROOM.set(left);
+                ENDS.set(ENDS.get() + usize::from(bytes == wire::end(1).len()));
+                0
+            }
+            None => -1,
+        }
+    }
+
+    thread_local! {
+        /// Messages that the agent's queue has room for.
+        static ROOM: Cell<usize> = const { Cell::new(usize::MAX) };
+        static NOW: Cell<u64> = const { Cell::new(0) };
+        static ENDS: Cell<usize> = const { Cell::new(0) };
     }
 
     fn datapath() -> AnoleDatapath {
@@ -83,6 +99,46 @@ mod tests {
         assert_eq!(datapath.call(|_| Ok(())), AnoleStatus::Ok);
         assert_eq!(datapath.call(|_| panic!("a fault of the library, on purpose")), AnoleStatus::Internal);
         assert_eq!(datapath.call(|_| unreachable!("out of use")), AnoleStatus::Internal);
+    }
+
+    #[test]
+    fn an_end_that_is_refused_is_told_again() {
+        const CONNECTIONS: usize = 5;
+        let create = CreateMessage {
+            init_cwnd: 14_480,
+            mss: 1448,
+            src_ip: 0,
+            src_port: 0,
+            dst_ip: 0,
+            dst_port: 0,
+            algorithm: AlgorithmName::new("anole").unwrap(),
+        };
+        let datapath = datapath();
+        let ends_told = |then: fn(&mut Table) -> Result<(), AnoleStatus>| {
+            assert_eq!(datapath.call(then), AnoleStatus::Ok);
+            ENDS.get()
+        };
+        for sid in 1..=CONNECTIONS as u32 {
+            assert_eq!(
+                datapath.call(|table| table.start(std::ptr::null_mut(), create.clone()).map(drop)),
+                AnoleStatus::Ok
+            );
+            ROOM.set(usize::from(sid == 1));
+            assert_eq!(datapath.call(|table| table.close(sid)), AnoleStatus::Ok);
+        }
+        assert_eq!(ENDS.get(), 1);
+        NOW.set(10_000);
+        ROOM.set(2);
+        // Whether or not the datagram is refused.
+        assert_eq!(ends_told(|table| table.read(&[9; 20]).or(Ok(()))), 3);
+        ROOM.set(usize::MAX);
+        // The clock stands still, and a refusal is not followed by another try at once.
+        assert_eq!(ends_told(|table| table.read(&[9; 20]).or(Ok(()))), 3);
+        let close_all = |table: &mut Table| {
+            table.close_all();
+            Ok(())
+        };
+        assert_eq!(ends_told(close_all), CONNECTIONS);
     }
 
     #[test]

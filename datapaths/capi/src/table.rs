@@ -7,9 +7,15 @@ use anole_datapath::wire::{self, CreateMessage, Message};
 use anole_datapath::{
     AckSample, FlowConfig, FlowStats, Governor, InForce, Outbox, ProgramTable, ReceiveError,
 };
-use anole_model::{Bounds, Dur};
+use anole_model::{Bounds, Dur, Time};
 use core::ffi::c_void;
 use std::collections::BTreeMap;
+
+/// Ends that wait for the agent at the same time, as many as it knows flows.
+const MAX_ENDS: usize = 65_536;
+
+/// After a refusal they are not tried again with each ACK: there may be no agent for long.
+const ENDS_AGAIN: Dur = Dur::from_millis(10);
 
 /// What lies behind a handle.
 pub(crate) struct Table {
@@ -19,6 +25,10 @@ pub(crate) struct Table {
     connections: BTreeMap<u32, Box<Connection>>,
     /// The number of the latest connection. Numbers are not used again: a late message of the agent finds nobody.
     latest: u32,
+    /// Connections that are closed and whose end the agent did not take.
+    ends: Vec<u32>,
+    /// When they are told again.
+    ends_due: Time,
     /// Datagrams refused so far.
     refused: u64,
 }
@@ -67,7 +77,16 @@ impl Flow {
 impl Table {
     pub(crate) fn new(callbacks: Callbacks, options: Options) -> Table {
         let (programs, connections) = (ProgramTable::default(), BTreeMap::new());
-        Table { callbacks, options, programs, connections, latest: 0, refused: 0 }
+        Table {
+            callbacks,
+            options,
+            programs,
+            connections,
+            latest: 0,
+            ends: Vec::new(),
+            ends_due: Time::ZERO,
+            refused: 0,
+        }
     }
 
     /// Tells the agent that a datapath is there (READY), and has each flow announced with its next ACK: the agent sends
@@ -77,6 +96,7 @@ impl Table {
         let mut message = Vec::new();
         wire::encode(&Message::Ready(self.options.id), &mut message).map_err(|_| AnoleStatus::Internal)?;
         self.callbacks.send(&message).map_err(|_| AnoleStatus::Send)?;
+        self.ends.clear();
         for connection in self.connections.values_mut() {
             if let Flow::Agent(flow) = &mut connection.flow {
                 flow.announce_next();
@@ -91,6 +111,7 @@ impl Table {
         create: CreateMessage,
     ) -> Result<u32, AnoleStatus> {
         let (now, sid) = (self.callbacks.now(), self.free_id());
+        self.tell_ends(now);
         let flow = match &self.options.in_process {
             Some(in_process) => Flow::InProcess(in_process.start(now, create.mss, create.init_cwnd)),
             None => {
@@ -109,6 +130,7 @@ impl Table {
 
     pub(crate) fn invoke(&mut self, sid: u32, sample: &AckSample) -> Result<(), AnoleStatus> {
         let now = self.callbacks.now();
+        self.tell_ends(now);
         let connection = self.connections.get_mut(&sid).ok_or(AnoleStatus::UnknownConnection)?;
         match &mut connection.flow {
             Flow::Agent(flow) => flow.on_ack(now, sample, &mut self.callbacks),
@@ -131,6 +153,7 @@ impl Table {
     pub(crate) fn read(&mut self, datagram: &[u8]) -> Result<(), AnoleStatus> {
         self.needs_agent()?;
         let now = self.callbacks.now();
+        self.tell_ends(now);
         let connections = &mut self.connections;
         let outcome = self.programs.receive(datagram, |sid, message| {
             let Some(connection) = connections.get_mut(&sid) else { return false };
@@ -164,10 +187,25 @@ impl Table {
 
     pub(crate) fn close(&mut self, sid: u32) -> Result<(), AnoleStatus> {
         let connection = self.connections.remove(&sid).ok_or(AnoleStatus::UnknownConnection)?;
-        if let Flow::Agent(mut flow) = connection.flow {
-            flow.close(&mut self.callbacks);
+        if let Flow::Agent(mut flow) = connection.flow
+            && flow.close(&mut self.callbacks).is_err()
+            && self.ends.len() < MAX_ENDS
+        {
+            self.ends.push(sid);
         }
         Ok(())
+    }
+
+    /// Tells the agent of the ends that it did not take before.
+    fn tell_ends(&mut self, now: Time) {
+        while now >= self.ends_due
+            && let Some(&sid) = self.ends.last()
+        {
+            match self.callbacks.send(&wire::end(sid)) {
+                Ok(()) => _ = self.ends.pop(),
+                Err(_) => self.ends_due = now + ENDS_AGAIN,
+            }
+        }
     }
 
     /// Ends every connection.
@@ -175,6 +213,8 @@ impl Table {
         while let Some((&sid, _)) = self.connections.first_key_value() {
             let _ = self.close(sid);
         }
+        self.ends_due = Time::ZERO;
+        self.tell_ends(self.callbacks.now());
     }
 
     pub(crate) fn log(&self, level: AnoleLogLevel, line: &str) {

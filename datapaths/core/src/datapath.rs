@@ -251,7 +251,7 @@ impl Datapath {
     /// Closes a flow and tells the agent.
     pub fn close(&mut self, id: FlowId, out: &mut impl Outbox) {
         if let Some(mut flow) = self.flows.remove(&id) {
-            flow.close(out);
+            let _ = flow.close(out);
         }
     }
 }

@@ -49,7 +49,7 @@ use crate::register::RegisterKind;
 use crate::silence::Silence;
 use crate::vm::{Abort, Limits, Machine};
 use crate::wire::{self, CreateMessage, MAX_MEASURE_BYTES};
-use crate::{AckSample, FlowMessage, InForce, Mail, Outbox};
+use crate::{AckSample, FlowMessage, InForce, Mail, Outbox, SendError};
 use anole_laws::{Cubic, Law};
 use anole_model::{Bounds, Dur, Time};
 
@@ -238,11 +238,12 @@ impl Flow {
         self.last_abort
     }
 
-    /// Tells the agent that the flow has ended (MEASURE without fields).
-    pub fn close(&mut self, out: &mut impl Outbox) {
-        let mut buffer = [0; MAX_MEASURE_BYTES];
-        let sent = out.send(wire::measure(&mut buffer, self.config.sid, 0, &[]));
+    /// Tells the agent that the flow has ended (MEASURE without fields). One that does not hear of it keeps the flow for
+    /// some minutes: what was refused is worth another try.
+    pub fn close(&mut self, out: &mut impl Outbox) -> Result<(), SendError> {
+        let sent = out.send(&wire::end(self.config.sid));
         self.stats.send_failures += u64::from(sent.is_err());
+        sent
     }
 
     fn bounded(&self, cwnd: u32) -> u32 {

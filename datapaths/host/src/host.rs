@@ -1,7 +1,7 @@
 //! The host: what a process opens flows with.
 
 use crate::flow::{FlowOptions, HostFlow};
-use crate::receive;
+use crate::receive::{self, Known};
 use crate::shared::{HostOptions, Shared};
 use crate::socket::{AgentSocket, HostError};
 use std::path::Path;
@@ -24,7 +24,8 @@ pub struct HostStats {
 }
 
 /// A process's connection to the agent. Flows keep it alive as far as they need it; dropping the host
-/// stops the receive thread and removes the socket, after which flows live on their fallback.
+/// stops the receive thread and removes the socket, after which flows live on their fallback. An agent whose queue is full
+/// is waited for, as long as `agent_timeout` at most, to tell it which flows have ended.
 #[derive(Debug)]
 pub struct Host {
     shared: Arc<Shared>,
@@ -37,12 +38,13 @@ impl Host {
     pub fn connect(agent: &Path, options: HostOptions) -> Result<Host, HostError> {
         let shared = Arc::new(Shared::new(Some(AgentSocket::bind(agent)?), options));
         // At once, so that the first flow's announcement finds the way open.
-        let greeted = receive::greet(&shared, None);
+        let mut known = Known::default();
+        receive::greet(&shared, &mut known);
         let thread = std::thread::Builder::new()
             .name("anole-datapath".to_string())
             .spawn({
                 let shared = shared.clone();
-                move || receive::run(&shared, greeted)
+                move || receive::run(&shared, known)
             })
             .map_err(HostError::Thread)?;
         Ok(Host { shared, thread: Some(thread) })
@@ -72,6 +74,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        receive::last_ends(&self.shared);
         self.shared.stop.store(true, Relaxed);
         if let Some(socket) = &self.shared.socket {
             // Wakes the receive thread; sends of flows that outlive the host fail from here on.

@@ -7,6 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 /// How often the agent's socket is looked at: a restarted agent is announced to within this time,
 /// which is short against the time-out after which its flows are missed.
@@ -16,23 +17,58 @@ const LOOK_MS: u16 = 100;
 /// several messages may share a datagram.
 const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
-/// Connects and announces to an agent whose socket is not the one of `greeted`; returns whom the host
-/// knows now. What is refused (file there, nobody listening) is to be tried again at the next look.
-pub(crate) fn greet(shared: &Shared, greeted: Option<Identity>) -> Option<Identity> {
-    let socket = shared.socket.as_ref()?;
-    let present = socket.agent_identity();
-    let fresh = present.is_some() && present != greeted;
-    if fresh && (socket.connect().is_err() || shared.announce().is_err()) { None } else { present }
+/// Whom the host knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    connected: Option<Identity>,
+    /// Whoever was announced to.
+    greeted: Option<Identity>,
 }
 
-/// Runs until the host is dropped; `greeted` is the agent that it was opened with.
-pub(crate) fn run(shared: &Shared, mut greeted: Option<Identity>) {
+/// Announces to an agent whose socket is not the one that was greeted, after connecting to it once; returns whether it
+/// has connected. What is refused (file there, nobody listening; a full queue) is to be tried again at the next look.
+pub(crate) fn greet(shared: &Shared, known: &mut Known) -> bool {
+    let Some(socket) = &shared.socket else { return false };
+    let present = socket.agent_identity();
+    let connects = present.is_some() && present != known.connected;
+    if connects {
+        known.greeted = None;
+        if socket.connect().is_err() {
+            return false;
+        }
+        known.connected = present;
+    }
+    let fresh = present.is_some() && present != known.greeted;
+    known.greeted = if fresh && shared.announce().is_err() { None } else { present };
+    connects
+}
+
+/// Tells a busy agent of the ends that wait, until it would be lost.
+pub(crate) fn last_ends(shared: &Shared) {
+    let Some(socket) = &shared.socket else { return };
+    let until = Instant::now() + Duration::from_nanos(shared.options.agent_timeout.as_nanos());
+    while shared.tell_ends() {
+        let mut fds = [PollFd::new(socket.inner().as_fd(), PollFlags::POLLOUT)];
+        if Instant::now() >= until || poll(&mut fds, PollTimeout::from(LOOK_MS)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs until the host is dropped; `known` is the agent that it was opened with.
+pub(crate) fn run(shared: &Shared, mut known: Known) {
     let Some(socket) = &shared.socket else { return };
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let mut programs = ProgramTable::default();
     while !shared.stop.load(Relaxed) {
-        greeted = greet(shared, greeted);
-        let mut fds = [PollFd::new(socket.inner().as_fd(), PollFlags::POLLIN)];
+        if greet(shared, &mut known) {
+            // Another agent's programs may have the same ids.
+            programs = ProgramTable::default();
+        }
+        let mut events = PollFlags::POLLIN;
+        // Whatever else keeps an end from being told (no agent) is tried again at the next look.
+        events.set(PollFlags::POLLOUT, shared.tell_ends());
+        let mut fds = [PollFd::new(socket.inner().as_fd(), events)];
         match poll(&mut fds, PollTimeout::from(LOOK_MS)) {
             Ok(0) | Err(nix::errno::Errno::EINTR) => {}
             Ok(_) => drain(shared, socket, &mut programs, &mut buffer),
@@ -86,5 +122,35 @@ fn refuse(shared: &Shared, reason: &str) {
         tracing::warn!(reason, "datapath host refused a datagram; further ones are only counted");
     } else {
         tracing::debug!(reason, "datapath host refused a datagram");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostOptions;
+    use std::os::unix::net::UnixDatagram;
+
+    /// A flow may have announced itself to an agent that READY could not reach, and been answered.
+    #[test]
+    fn another_greeting_throws_nothing_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agent.sock");
+        let agent = UnixDatagram::bind(&path).unwrap();
+        let other = UnixDatagram::unbound().unwrap();
+        for socket in [&agent, &other] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        while other.send_to(&[0], &path).is_ok() {}
+        let shared = Shared::new(Some(AgentSocket::bind(&path).unwrap()), HostOptions::default());
+        let socket = shared.socket.as_ref().unwrap();
+        let mut known = Known::default();
+        assert!(greet(&shared, &mut known), "connected");
+        assert_eq!(shared.counters.announcements.load(Relaxed), 0, "its queue is full");
+        while agent.recv(&mut [0; 16]).is_ok() {}
+        agent.send_to(&[7; 12], socket.path()).unwrap();
+        assert!(!greet(&shared, &mut known), "connected before");
+        assert_eq!(shared.counters.announcements.load(Relaxed), 1);
+        assert_eq!(socket.receive(&mut [0; 16]).unwrap(), (12, true));
     }
 }

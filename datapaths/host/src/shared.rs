@@ -6,9 +6,14 @@ use anole_datapath::wire::{self, Message};
 use anole_datapath::{FlowMessage, Mail, Outbox, SendError};
 use anole_model::{Bounds, Dur};
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Ends that wait for room in the agent's queue at the same time, as many as the agent knows flows; further ones are left
+/// to the time after which it forgets a silent flow.
+const MAX_ENDS: usize = 65_536;
 
 /// What a host is set up with.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     ports: Mutex<HashMap<u32, Weak<Port>>>,
     next_sid: AtomicU32,
+    /// Flows whose end the agent did not take.
+    ends: Mutex<Vec<u32>>,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +64,7 @@ impl Shared {
             counters: Counters::default(),
             ports: Mutex::default(),
             next_sid: AtomicU32::new(1),
+            ends: Mutex::default(),
         }
     }
 
@@ -87,11 +95,41 @@ impl Shared {
     pub(crate) fn announce(&self) -> Result<(), SendError> {
         let mut message = Vec::new();
         wire::encode(&Message::Ready(std::process::id()), &mut message).map_err(|_| SendError)?;
-        (&*self).send(&message)?;
+        {
+            // Under the lock: an end that is refused after READY may be that of a flow announced after it.
+            let mut ends = lock(&self.ends);
+            (&*self).send(&message)?;
+            ends.clear();
+        }
         self.counters.announcements.fetch_add(1, Relaxed);
         let ports: Vec<_> = self.ports().values().filter_map(Weak::upgrade).collect();
         ports.iter().for_each(|port| port.announce());
         Ok(())
+    }
+
+    /// Tells the agent that a flow has ended, now or when its queue has room again.
+    fn end(&self, sid: u32) {
+        let mut ends = lock(&self.ends);
+        if self.send_end(sid).is_err() && ends.len() < MAX_ENDS {
+            ends.push(sid);
+        }
+    }
+
+    /// Tells the agent of the ends that it did not take before; returns whether some wait for room in its queue.
+    pub(crate) fn tell_ends(&self) -> bool {
+        let mut ends = lock(&self.ends);
+        while let Some(&sid) = ends.last() {
+            if let Err(error) = self.send_end(sid) {
+                return error.kind() == io::ErrorKind::WouldBlock;
+            }
+            ends.pop();
+        }
+        false
+    }
+
+    /// Without a socket there is nobody to tell.
+    fn send_end(&self, sid: u32) -> io::Result<()> {
+        self.socket.as_ref().map_or(Ok(()), |socket| socket.send(&wire::end(sid)))
     }
 
     /// Flows open now.
@@ -180,12 +218,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Drop for Port {
     fn drop(&mut self) {
         self.shared.unregister(self.sid);
-        let mut message = Vec::new();
-        // A report without values closes the flow; which program it names does not matter then.
-        let close = Message::Measure { sid: self.sid, uid: 0, values: Vec::new() };
-        if wire::encode(&close, &mut message).is_ok() {
-            // Without an agent there is nobody to tell.
-            let _ = (&*self.shared).send(&message);
-        }
+        self.shared.end(self.sid);
     }
 }

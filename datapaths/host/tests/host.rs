@@ -7,6 +7,7 @@ use anole_datapath::wire::{self, AlgorithmName, Install, Message};
 use anole_datapath::{AckSample, Governor};
 use anole_datapath_host::{FlowOptions, Host, HostFlow, HostOptions};
 use common::{ScriptedAgent, eventually};
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::Ordering::Relaxed;
@@ -188,6 +189,37 @@ fn a_flow_that_was_silent_is_announced_to_a_new_agent_with_its_first_ack() {
     flow.on_ack(Instant::now(), &sample());
     assert!(eventually(|| next.seen.created.load(Relaxed) >= 1), "announced with one ACK");
     assert!(acks_until(&mut flow, |flow| flow.control().cwnd == CWND / 2));
+}
+
+/// What the agent's queue has no room for is told when it has; dropping the host waits for that as well.
+#[test]
+fn an_agent_that_is_busy_hears_of_every_end() {
+    const FLOWS: usize = 50;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    for host_is_dropped in [false, true] {
+        let _ = std::fs::remove_file(&path);
+        let agent = UnixDatagram::bind(&path).unwrap();
+        agent.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let host = Host::connect(&path, HostOptions::default()).unwrap();
+        let flows: Vec<_> = (0..FLOWS).map(|_| host.open(Instant::now(), &spec())).collect();
+        let mut open: HashSet<u32> = flows.iter().map(HostFlow::sid).collect();
+        drop(flows);
+        let mut host = Some(host);
+        let dropped = host_is_dropped.then(|| {
+            let host = host.take();
+            std::thread::spawn(move || drop(host))
+        });
+        let mut buffer = [0; 256];
+        while !open.is_empty() {
+            let (length, _) = agent.recv_from(&mut buffer).expect("every flow's end comes");
+            let (message, _) = wire::decode(&buffer[..length]).unwrap();
+            if let Message::Measure { sid, values, .. } = message {
+                assert!(values.is_empty() && open.remove(&sid), "{sid}");
+            }
+        }
+        dropped.into_iter().for_each(|thread| thread.join().unwrap());
+    }
 }
 
 /// An agent whose INSTALL did not arrive names a program that the host does not have.

@@ -1,12 +1,15 @@
 //! Real devices, and the loop that drives a stack on one.
 
+use crate::socket::hand_over;
 use crate::{HostAddress, UserTcpError};
+use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
-use smoltcp::phy::{self, Medium, RawSocket, TunTapInterface};
+use smoltcp::phy::{self, Device, DeviceCapabilities, Medium, RawSocket, TunTapInterface};
+use smoltcp::time::Instant as StackTime;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -22,10 +25,54 @@ pub fn open_tun(name: &str) -> Result<TunTapInterface, UserTcpError> {
     checked(name).and_then(up).and_then(|name| TunTapInterface::new(name, Medium::Ip)).map_err(failed)
 }
 
+/// An Ethernet interface. A frame that it has no room for, in its queueing discipline or in memory, is lost, as on a wire;
+/// smoltcp's device panics then.
+#[derive(Debug)]
+pub struct Interface(RawSocket);
+
+/// Leave to send a frame.
+#[derive(Debug)]
+pub struct InterfaceTx(RawFd);
+
+impl AsRawFd for Interface {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl phy::TxToken for InterfaceTx {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
+        match hand_over(self.0, length, fill) {
+            (result, Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ENOMEM)) => result,
+            // As smoltcp's devices: drive() makes it an error.
+            (_, Err(error)) => panic!("{error}"),
+        }
+    }
+}
+
+impl Device for Interface {
+    type RxToken<'a> = <RawSocket as Device>::RxToken<'a>;
+    type TxToken<'a> = InterfaceTx;
+
+    fn receive(&mut self, time: StackTime) -> Option<(Self::RxToken<'_>, InterfaceTx)> {
+        let socket = self.as_raw_fd();
+        self.0.receive(time).map(|(rx, _)| (rx, InterfaceTx(socket)))
+    }
+
+    fn transmit(&mut self, _: StackTime) -> Option<InterfaceTx> {
+        Some(InterfaceTx(self.as_raw_fd()))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        self.0.capabilities()
+    }
+}
+
 /// Opens an Ethernet interface; its frames come here as well as to the kernel.
-pub fn open_interface(name: &str) -> Result<RawSocket, UserTcpError> {
+pub fn open_interface(name: &str) -> Result<Interface, UserTcpError> {
     let failed = |reason| UserTcpError::Open { kind: "the interface", name: name.to_string(), reason };
-    checked(name).and_then(up).and_then(|name| RawSocket::new(name, Medium::Ethernet)).map_err(failed)
+    let opened = checked(name).and_then(up).and_then(|name| RawSocket::new(name, Medium::Ethernet));
+    opened.map(Interface).map_err(failed)
 }
 
 /// The interface of that name, if it is there and up: reading and writing fail while it is not.
@@ -109,7 +156,7 @@ pub enum Turn<T> {
 
 /// Waits for the same packets as the device it was taken from.
 #[derive(Debug)]
-pub struct Waiter(std::os::fd::RawFd);
+pub struct Waiter(RawFd);
 
 impl Waiter {
     /// Of a device that lives as long as whoever waits.
@@ -119,7 +166,7 @@ impl Waiter {
 }
 
 impl AsRawFd for Waiter {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+    fn as_raw_fd(&self) -> RawFd {
         self.0
     }
 }

@@ -41,11 +41,19 @@ impl phy::RxToken for RxToken {
 
 impl phy::TxToken for TxToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
-        let mut packet = vec![0; length];
-        let result = fill(&mut packet);
-        let _ = send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
-        result
+        hand_over(self.0.as_raw_fd(), length, fill).0
     }
+}
+
+/// Has a packet filled and gives it to a socket, which takes it at once or not at all.
+pub(crate) fn hand_over<R>(
+    socket: RawFd,
+    length: usize,
+    fill: impl FnOnce(&mut [u8]) -> R,
+) -> (R, nix::Result<usize>) {
+    let mut packet = vec![0; length];
+    let result = fill(&mut packet);
+    (result, send(socket, &packet, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL))
 }
 
 impl Device for SocketDevice {

@@ -131,10 +131,8 @@ fn a_kernel_s_data_is_received() {
 }
 
 /// Two Ethernet interfaces joined to each other: the kernel has an address on one, the stack takes the other's frames.
-#[test]
-fn an_interface_s_frames_are_taken() {
-    let Some(namespace) = namespace() else { return };
-    let received = namespace
+fn receive_from_an_interface(namespace: &Namespace, before: impl FnOnce() + Send) -> u64 {
+    namespace
         .run(|| {
             ip("link add kernel0 type veth peer name stack0");
             ip("address add 10.9.0.1/24 dev kernel0");
@@ -143,11 +141,39 @@ fn an_interface_s_frames_are_taken() {
             ip("link set stack0 arp off up");
             let text = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
             assert!(text.contains("stack0"));
+            before();
             let host = HostAddress { ethernet: Some([2, 0, 0, 0, 9, 2]), ..stack() };
             Ok(receive(open_interface("stack0").unwrap(), host))
         })
-        .unwrap();
+        .unwrap()
+}
+
+#[test]
+fn an_interface_s_frames_are_taken() {
+    let Some(namespace) = namespace() else { return };
+    assert_eq!(receive_from_an_interface(&namespace, || {}), SIZE);
+}
+
+fn tc(arguments: &str) -> Option<String> {
+    let output = Command::new("tc").args(arguments.split_whitespace()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_frame_that_the_queueing_discipline_refuses_is_lost() {
+    let Some(namespace) = namespace() else { return };
+    let mut shaped = false;
+    // Room for some ACKs of the thousands.
+    let shape = || shaped = tc("qdisc add dev stack0 root tbf rate 1mbit burst 2k latency 5ms").is_some();
+    let received = receive_from_an_interface(&namespace, shape);
+    if !shaped {
+        anole_testing::skip!("no token bucket filter (package iproute2, module sch_tbf)");
+        return;
+    }
     assert_eq!(received, SIZE);
+    let told = namespace.run(|| Ok(tc("-s qdisc show dev stack0"))).unwrap().expect("it was there before");
+    let dropped = told.split("(dropped ").nth(1).and_then(|rest| rest.split(',').next());
+    assert!(dropped.is_some_and(|count| count != "0"), "{told}");
 }
 
 /// A transfer to a kernel behind a link.

@@ -451,7 +451,7 @@ fn staged_updates_stay_few_however_many_arrive() {
 #[test]
 fn closing_says_so() {
     let mut run = Run::start(false);
-    run.flow.close(&mut run.wire);
+    run.flow.close(&mut run.wire).unwrap();
     let last = run.wire.sent.last().expect("the end");
     assert_eq!(decode(last), Ok((Message::Measure { sid: 1, uid: 0, values: vec![] }, 16)));
 }

@@ -36,7 +36,9 @@ pub const MAX_EXPRESSIONS: u32 = 256;
 /// Instructions that one program has at most: with 256, libccp's 8-bit loop counter never ends.
 pub const MAX_INSTRUCTIONS: u32 = 255;
 /// Bytes of the longest message to the agent, MEASURE with all report registers.
-pub const MAX_MEASURE_BYTES: usize = HEADER_BYTES + 8 + 8 * MAX_REPORT_REGISTERS as usize;
+pub const MAX_MEASURE_BYTES: usize = END_BYTES + 8 * MAX_REPORT_REGISTERS as usize;
+/// Size of a MEASURE message without fields, which ends a flow.
+const END_BYTES: usize = HEADER_BYTES + 8;
 
 const EXPRESSION_BYTES: usize = 16;
 const INSTRUCTION_BYTES: usize = 16;
@@ -181,6 +183,13 @@ pub(crate) fn create(sid: u32, create: &CreateMessage) -> [u8; CREATE_BYTES] {
         place.copy_from_slice(&word.to_le_bytes());
     }
     bytes[CREATE_BYTES - ALGORITHM_BYTES..].copy_from_slice(create.algorithm.as_bytes());
+    bytes
+}
+
+/// What tells the agent that a flow has ended: MEASURE without fields; which program it names does not matter then.
+pub fn end(sid: u32) -> [u8; END_BYTES] {
+    let (mut buffer, mut bytes) = ([0; MAX_MEASURE_BYTES], [0; END_BYTES]);
+    bytes.copy_from_slice(measure(&mut buffer, sid, 0, &[]));
     bytes
 }
 
