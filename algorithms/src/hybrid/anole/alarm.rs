@@ -16,7 +16,7 @@ const ALARM_QUEUES: f64 = 4.0;
 const ALARM_PACKETS: f64 = 8.0;
 
 impl Anole {
-    /// Arms the alarm; a drain runs without it, for the round-trip time is long already.
+    /// Arms the alarm; a drain after a ramp, an alarm or Track runs without it, for the round-trip time is long already.
     pub(super) fn arm(&self, out: &mut Commands) {
         out.set(control::ALARM_US, self.alarm_us());
     }
