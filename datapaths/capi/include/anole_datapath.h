@@ -244,7 +244,8 @@ enum anole_status anole_connection_start(struct anole_datapath *datapath,
 
 // Ends a connection and tells the agent. Where `send_msg` does not take that, it is given it again in later calls of
 // anole_invoke(), anole_read_msg() and anole_connection_start().
-enum anole_status anole_connection_free(struct anole_datapath *datapath, uint32_t connection);
+enum anole_status anole_connection_free(struct anole_datapath *datapath,
+                                        uint32_t connection);
 
 // Takes what one ACK, loss detection or timeout tells. `governor`, `set_cwnd` and `set_rate` are called for what has
 // changed, `send_msg` for a report, all before this returns.
