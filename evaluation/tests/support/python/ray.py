@@ -1,8 +1,11 @@
-"""Stands in for Ray in a test: what `anole-eval reproduce --ray` uses of it, with two processes on this machine."""
+"""Stands in for Ray in a test: what `anole-eval reproduce --ray` uses of it, one task after the other.
+
+Two threads that write and start programs hold each other's open for a moment; a cluster's workers are processes.
+"""
 
 import concurrent.futures
 
-workers = concurrent.futures.ThreadPoolExecutor(2)
+workers = concurrent.futures.ThreadPoolExecutor(1)
 
 
 def init(address, **options):
