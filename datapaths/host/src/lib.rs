@@ -18,8 +18,8 @@
 //!
 //! Per ACK there is no lock (an atomic flag tells whether the mailbox holds anything), no clock read
 //! (`now` is an argument) and nothing that blocks (a full or missing agent socket is a send failure,
-//! which the flow's fallback absorbs; the end of a flow is told again until it is taken). Without an agent, or before it comes, every flow is governed by
-//! the runtime's native controller.
+//! which the flow's fallback absorbs; the end of a flow is told again until it is taken). Without an agent,
+//! or before it comes, every flow is governed by the runtime's native controller.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "real time and real sockets are what this crate is for")]
