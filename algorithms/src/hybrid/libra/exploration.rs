@@ -102,7 +102,7 @@ impl Libra {
         let slack = self.span() / EARLY;
         self.take_answer(now, &mut exploration);
         let lasted = now.since(exploration.began) + slack;
-        let over = lasted >= self.span().mul_f64(self.explore_rtts);
+        let over = lasted >= self.span().mul_f64(self.params.explore_rtts);
         if !over && now + slack >= exploration.asks {
             exploration.asks = now + self.span() / QUESTIONS_PER_RTT;
             self.ask(now);

@@ -126,19 +126,12 @@ const LOST_AFTER_REPORTS: u32 = 4;
 const CYCLE_MASK: u32 = (1 << 20) - 1;
 
 fn build(classic: Option<&str>, what: &Build) -> Result<Box<dyn Algorithm>, BuildError> {
-    let params = LibraParams::with(&what.params)?;
+    let params = LibraParams::with(&what.params)?.over(classic);
     let rule = classic.map(|name| RuleSlot::build(name, what.flow, what.seed)).transpose()?;
     let default = if classic.is_some() { DEFAULT_POLICY } else { CLEAN_POLICY };
     let policy = what.policy.as_deref().unwrap_or(default);
     let learned = LearnedSlot::build(policy, &*what.policies, what.seed)?;
-    let mut libra = Libra::new(what.flow, params, rule, learned);
-    if params.explore_rtts > 0.0 {
-        libra.explore_rtts = params.explore_rtts;
-    } else if classic == Some("bbr") {
-        // Its three phases of probing (Libra §4.3).
-        libra.explore_rtts = 3.0;
-    }
-    Ok(Box::new(libra))
+    Ok(Box::new(Libra::new(what.flow, params, rule, learned)))
 }
 
 /// Whose rate the base is.
@@ -163,8 +156,6 @@ enum Stage {
 struct Libra {
     flow: FlowInfo,
     params: LibraParams,
-    /// k: round trips of exploration and exploitation.
-    explore_rtts: f64,
     /// Of the utility, as the application prefers.
     weights: Weights,
     rule: Option<RuleSlot>,
@@ -191,7 +182,6 @@ impl Libra {
         Libra {
             flow,
             params,
-            explore_rtts: 1.0,
             weights: params.weights(Preference::Default),
             rule,
             learned,

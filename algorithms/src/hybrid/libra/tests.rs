@@ -20,7 +20,7 @@ impl Bench {
     fn starting(policy: &str, classic: Option<&str>) -> Bench {
         let rule = classic.map(|name| RuleSlot::build(name, FLOW, 1).unwrap());
         let learned = LearnedSlot::build(policy, &crate::learned::Shipped, 1).unwrap();
-        let libra = Libra::new(FLOW, LibraParams::default(), rule, learned);
+        let libra = Libra::new(FLOW, LibraParams::default().over(None), rule, learned);
         let mut bench = Bench { libra, now: Time::ZERO, rtt_us: RTT_US, out: Commands::default() };
         bench.libra.start(bench.now, &mut bench.out);
         bench
@@ -135,7 +135,7 @@ fn candidates_that_are_far_apart_end_the_exploration() {
 #[test]
 fn the_base_is_evaluated_however_long_the_exploration_was() {
     let mut bench = Bench::new("none", Some("cubic"));
-    bench.libra.explore_rtts = 3.0;
+    bench.libra.params.explore_rtts = 3.0;
     bench.explore();
     assert_eq!(bench.told(control::BEFORE_US), 150_000);
     assert_eq!(bench.told(control::SINCE_US), 150_000, "a report tells how long it is itself");

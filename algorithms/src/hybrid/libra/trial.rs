@@ -86,7 +86,7 @@ impl Libra {
         let packets = MIN_PACKETS * f64::from(self.flow.mss) / low.rate.bytes_per_s().max(1.0);
         let length = self.span().mul_f64(self.params.interval_rtts).max(Dur::from_secs_f64(packets));
         self.next_cycle();
-        let rest = self.span().mul_f64((self.explore_rtts - ACKS_RTTS).max(1.0));
+        let rest = self.span().mul_f64((self.params.explore_rtts - ACKS_RTTS).max(1.0));
         out.run(&libra_cycle::PROGRAM)
             .set(control::CYCLE, self.cycle)
             .set_rate(control::LOW, Bounds::DEFAULT.clamp(low.rate))
@@ -121,7 +121,7 @@ impl Libra {
         }
         self.stage = Stage::Trial(trial);
         let over = match window.sent {
-            Sent::High => self.explore_rtts <= ACKS_RTTS,
+            Sent::High => self.params.explore_rtts <= ACKS_RTTS,
             sent => sent == Sent::Since,
         };
         if over {
