@@ -50,6 +50,7 @@ impl Bbr {
             Some(_) => rtt,
         };
         out.set(control::TARGET, bounds.cwnd(self.law.target_cwnd(), self.flow.mss))
+            .set(control::LEAST, bounds.cwnd(self.law.least_cwnd(), self.flow.mss))
             .set(control::HELD, u32::from(self.law.is_held()))
             .set_rate(control::BW, bounds.clamp(self.law.bandwidth()))
             .set(control::BDP, bounds.cwnd(self.law.bdp(), self.flow.mss))

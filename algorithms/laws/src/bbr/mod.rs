@@ -210,7 +210,8 @@ impl Bbr {
         u64::from(self.flow.mss.max(1))
     }
 
-    fn least_cwnd(&self) -> u64 {
+    /// The least window but after a timeout, four packets, bytes.
+    pub fn least_cwnd(&self) -> u64 {
         MIN_CWND_PACKETS * self.mss()
     }
 
@@ -290,7 +291,7 @@ impl Bbr {
         }
         let keep =
             seen.in_flight.map_or(target, |left| left.saturating_add(seen.acked)).max(self.least_cwnd());
-        self.window.take(now, rtt, seen.acked, seen.lost, keep, target);
+        self.window.take(now, rtt, seen.acked, seen.lost.saturating_mul(self.mss()), keep, target);
     }
 
     fn gain(&self) -> f64 {

@@ -2,12 +2,13 @@
 //! (tcp_bbr.c, bbr_set_cwnd and bbr_set_cwnd_to_recover_or_restore).
 //!
 //! ```text
-//! in the round after a loss:   cwnd = in flight + acked: no more is sent than what leaves
+//! at a loss:                   cwnd = in flight + acked
+//! in the round after it:       cwnd = max(cwnd − lost, in flight + acked): no more is sent than what leaves, sooner or later
 //! while what was in flight at the loss is repaired:  cwnd = min(cwnd + acked, target)
 //! then, and without a loss:    cwnd = min(max(cwnd, what it was before) + acked, target)
 //! ```
-//! What was in flight at the loss is repaired a round after the last loss that the round after it showed. Linux takes
-//! further losses off the window; here they are no longer in flight, which is the same.
+//! What was in flight at a loss is repaired once a round has passed without another one: of a later loss nobody says here
+//! whether it is of new data or, again, of what was sent in place of the first, which in Linux prolongs a recovery.
 
 use anole_model::{Dur, Time};
 
@@ -46,18 +47,19 @@ impl Window {
         (self.conserves_until, self.repairs_until) = (None, None);
     }
 
-    /// Takes what was acknowledged, bytes, and lost, packets; `keep` is what was in flight before.
+    /// Takes what was acknowledged and lost, bytes; `keep` is what was in flight before, less what was lost.
     pub fn take(&mut self, now: Time, rtt: Dur, acked: u64, lost: u64, keep: u64, target: u64) {
         let before = |until: Option<Time>| until.is_some_and(|until| now < until);
         if lost > 0 && !before(self.repairs_until) {
             self.prior.get_or_insert(self.cwnd);
             self.conserves_until = Some(now + rtt);
+            self.cwnd = 0;
+        }
+        if lost > 0 {
+            self.repairs_until = Some(now + rtt);
         }
         if before(self.conserves_until) {
-            if lost > 0 {
-                self.repairs_until = Some(now + rtt);
-            }
-            self.cwnd = keep;
+            self.cwnd = self.cwnd.saturating_sub(lost).max(keep);
         } else {
             if !before(self.repairs_until) {
                 self.cwnd = self.prior.take().map_or(self.cwnd, |prior| prior.max(self.cwnd));
@@ -81,14 +83,17 @@ mod tests {
     #[test]
     fn a_loss_sends_what_leaves_for_a_round_and_then_restores_the_window() {
         let mut window = Window::new(200_000);
-        window.take(at(0), RTT, 1000, 3, 120_000, 200_000);
+        window.take(at(0), RTT, 1000, 3000, 120_000, 200_000);
         assert_eq!(window.cwnd(), 120_000);
-        window.take(at(20), RTT, 1000, 5, 118_000, 200_000);
-        assert_eq!(window.cwnd(), 118_000);
-        // The last loss of that flight is repaired at 70 ms; one of later packets begins nothing anew.
-        window.take(at(50), RTT, 1000, 1, 118_000, 200_000);
-        assert_eq!(window.cwnd(), 119_000);
-        window.take(at(70), RTT, 1000, 0, 119_000, 200_000);
+        // What pacing has not sent yet stays in the window; what was lost does not.
+        window.take(at(20), RTT, 1000, 5000, 110_000, 200_000);
+        assert_eq!(window.cwnd(), 115_000);
+        // Until a round has passed without a loss, one begins nothing anew.
+        window.take(at(50), RTT, 1000, 1000, 110_000, 200_000);
+        assert_eq!(window.cwnd(), 116_000);
+        window.take(at(99), RTT, 1000, 1000, 110_000, 200_000);
+        assert_eq!(window.cwnd(), 117_000);
+        window.take(at(149), RTT, 1000, 0, 119_000, 200_000);
         assert_eq!(window.cwnd(), 200_000);
     }
 
