@@ -8,8 +8,8 @@
 # it. One report at the end of each phase, and one at once after a timeout.
 #
 # The window grows by what is acknowledged up to `target`. In the round trip after a loss it is what was in flight, so
-# that no more is sent than what leaves; once a round trip has passed without a loss, it is what it was before. With
-# `held` = 1 it is no larger than `target`, and is restored when `held` is 0 again.
+# that no more is sent than what leaves; once that flight is repaired, two round trips later, it is what it was before.
+# With `held` = 1 it is no larger than `target`, and is restored when `held` is 0 again.
 
 (def
     (bw 1500) # bottleneck bandwidth, bytes/s
@@ -24,7 +24,7 @@
     (held 0) # 1: the window is held at the target or below
     (prior 0) # window before a recovery or a hold, bytes; state of the program
     (conserve_us 0) # end of the round trip after a loss, us; state of the program
-    (repair_us 0) # end of the round trip after the last loss, us; state of the program
+    (repair_us 0) # when what was in flight at that loss is repaired, us; state of the program
     (Report
         (volatile rate 0) # largest delivery rate sampled in this phase, bytes/s
         (volatile acked 0) # bytes acknowledged in this phase
@@ -71,11 +71,8 @@
 (when (&& (> Ack.lost_pkts_sample 0) (> Ack.now repair_us))
     (:= prior (max prior Cwnd))
     (:= conserve_us (+ Ack.now Report.rtt_us))
+    (:= repair_us (+ Ack.now (* 3 Report.rtt_us)))
     (:= Cwnd 0)
-    (fallthrough)
-)
-(when (> Ack.lost_pkts_sample 0)
-    (:= repair_us (+ Ack.now Report.rtt_us))
     (fallthrough)
 )
 (when (> conserve_us Ack.now)

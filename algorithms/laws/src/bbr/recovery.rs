@@ -5,12 +5,17 @@
 //! at a loss:                   cwnd = in flight + acked
 //! in the round after it:       cwnd = max(cwnd − lost, in flight + acked): no more is sent than what leaves, sooner or later
 //! while what was in flight at the loss is repaired:  cwnd = min(cwnd + acked, target)
-//! then, and without a loss:    cwnd = min(max(cwnd, what it was before) + acked, target)
+//! then, and without a loss:   cwnd = min(max(cwnd, what it was before) + acked, target)
 //! ```
-//! What was in flight at a loss is repaired once a round has passed without another one: of a later loss nobody says here
-//! whether it is of new data or, again, of what was sent in place of the first, which in Linux prolongs a recovery.
+//! What was in flight at a loss is repaired after [`REPAIR_ROUNDS`]. In Linux it is once all of it has arrived; here nobody
+//! says of a later loss whether it is of new data or, again, of what was sent in place of the first.
 
 use anole_model::{Dur, Time};
+
+/// Rounds from a loss until what was in flight is repaired: one in which its losses are found, one in which what is sent
+/// again arrives, and one for what of that is lost again (chosen: Linux's own carries the same at 5, 8 and 10 % of random
+/// loss; with two rounds flows do not leave slow start at 8 %).
+const REPAIR_ROUNDS: f64 = 3.0;
 
 /// The window and the recovery under way.
 #[derive(Clone, Debug, Default)]
@@ -53,10 +58,8 @@ impl Window {
         if lost > 0 && !before(self.repairs_until) {
             self.prior.get_or_insert(self.cwnd);
             self.conserves_until = Some(now + rtt);
+            self.repairs_until = Some(now + rtt.mul_f64(REPAIR_ROUNDS));
             self.cwnd = 0;
-        }
-        if lost > 0 {
-            self.repairs_until = Some(now + rtt);
         }
         if before(self.conserves_until) {
             self.cwnd = self.cwnd.saturating_sub(lost).max(keep);
@@ -88,13 +91,18 @@ mod tests {
         // What pacing has not sent yet stays in the window; what was lost does not.
         window.take(at(20), RTT, 1000, 5000, 110_000, 200_000);
         assert_eq!(window.cwnd(), 115_000);
-        // Until a round has passed without a loss, one begins nothing anew.
+        // A loss among what is sent again begins nothing anew; one after it does, from the window before.
         window.take(at(50), RTT, 1000, 1000, 110_000, 200_000);
         assert_eq!(window.cwnd(), 116_000);
-        window.take(at(99), RTT, 1000, 1000, 110_000, 200_000);
+        window.take(at(149), RTT, 1000, 1000, 110_000, 200_000);
         assert_eq!(window.cwnd(), 117_000);
-        window.take(at(149), RTT, 1000, 0, 119_000, 200_000);
+        let mut again = window.clone();
+        window.take(at(150), RTT, 1000, 0, 110_000, 200_000);
         assert_eq!(window.cwnd(), 200_000);
+        again.take(at(150), RTT, 1000, 1000, 110_000, 200_000);
+        assert_eq!(again.cwnd(), 110_000);
+        again.take(at(300), RTT, 1000, 0, 110_000, 200_000);
+        assert_eq!(again.cwnd(), 200_000);
     }
 
     #[test]
