@@ -107,7 +107,8 @@ impl Model {
         let over = self.passed >= rtt;
         if over {
             self.round += 1;
-            self.passed = Dur::ZERO;
+            // What a report goes on after the end of a round belongs to the next one.
+            self.passed = Dur::from_micros(self.passed.as_micros() % rtt.as_micros().max(1));
         }
         over
     }
@@ -227,6 +228,11 @@ mod tests {
         let part = |model: &mut Model, ms| model.time_passed(Dur::from_millis(ms), Dur::from_millis(50));
         assert!(!part(&mut model, 30) && part(&mut model, 20) && !part(&mut model, 30));
         assert_eq!(model.round, 1);
+        // Reports that are a little shorter than a round are a round each, but for one in many.
+        for _ in 0..50 {
+            part(&mut model, 49);
+        }
+        assert_eq!(model.round, 50);
     }
 
     #[test]
