@@ -112,9 +112,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// The policy in this file; where there is none, the shipped one of this name.
+/// The shipped policy of this name, or the one in this file: as the agent takes it, whatever else the folder has.
 fn load_or_shipped(path: &Path) -> anyhow::Result<PolicyFile> {
-    match path.to_str().and_then(Shipped::bytes).filter(|_| !path.exists()) {
+    match path.to_str().and_then(Shipped::bytes) {
         Some(bytes) => Ok(PolicyFile::read(bytes, &format!("shipped/{}", path.display()))?),
         None => load(path),
     }

@@ -136,6 +136,10 @@ fn a_shipped_policy_is_certified_by_its_name_and_a_file_by_its_path() {
         "{out}"
     );
     assert_eq!(out.lines().filter(|line| line.contains(" % of the box, broken in ")).count(), 3, "{out}");
+    // A folder of that name is no policy.
+    fs::create_dir(folder.path().join("libra")).unwrap();
+    let (ok, _, error) = run(folder.path(), &["certify", "libra", "--pieces", "1"]);
+    assert!(ok, "{error}");
     // Aurora's action is a step.
     let (ok, out, _) = run(folder.path(), &["certify", "mine.safetensors"]);
     assert!(ok && out.contains("open: no bounds are computed for actions of this kind"), "{out}");
