@@ -112,8 +112,12 @@ fn what_is_imported_is_not_written_over_whatever_it_is_called() {
     }
     assert_eq!(fs::read(folder.path().join("aurora.safetensors")).unwrap(), model);
     assert_eq!(fs::read_to_string(folder.path().join("s.toml")).unwrap(), schema);
+    // Nor over a file that only begins like what is written.
+    fs::write(folder.path().join("other.safetensors.part"), b"mine").unwrap();
     let (ok, _, error) = import(&["-o", "other.safetensors"]);
     assert!(ok, "{error}");
+    assert_eq!(fs::read(folder.path().join("other.safetensors.part")).unwrap(), b"mine");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 
 #[test]
