@@ -162,6 +162,10 @@ fn a_broken_rule_is_told_with_its_line() {
         };
         assert!(refusal.starts_with(&format!("x.toml:{exact}: ")), "{refusal}, expected line {exact}");
     }
+    let commented = text("libra").replacen("[[feature]]\n", "[[feature]] # rates\n", 1);
+    let refused =
+        |text: &str| Schema::parse(&text.replacen("scale = 4.0", "scale = nan", 1), "x.toml").unwrap_err();
+    assert_eq!(refused(&commented).to_string(), refused(&text("libra")).to_string());
     let unknown = refusal("libra", "history = 8", "histories = 8");
     assert!(unknown.starts_with("x.toml:") && unknown.contains("unknown field `histories`"), "{unknown}");
     let empty = "table = []";

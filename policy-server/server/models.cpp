@@ -102,7 +102,8 @@ Models::Stamp Models::stamp_of(const std::string& path) {
 bool Models::watch_directory() {
     const Identity found = identity_of(directory_);
     const int added = ::inotify_add_watch(
-        inotify_, directory_.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR);
+        inotify_, directory_.c_str(),
+        IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR);
     if (added < 0) return false;
     if (watch_ >= 0 && watch_ != added) ::inotify_rm_watch(inotify_, watch_);
     watch_ = added;
@@ -239,7 +240,7 @@ void Models::read_events() {
             }
             const std::string name = event->len > 0 ? model_of(event->name) : "";
             if (name.empty()) continue;
-            const bool there = (event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO)) != 0;
+            const bool there = (event->mask & (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVED_TO)) != 0;
             (there ? changed : gone).insert(name);
             (there ? gone : changed).erase(name);
         }

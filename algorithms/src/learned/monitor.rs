@@ -40,10 +40,11 @@ struct Late {
 }
 
 impl Late {
-    /// Begins the next span once this one, which is so long, is over.
+    /// Begins the next span once this one, which is so long, is over. After a pause of another, nothing is of late.
     fn advance(&mut self, now: Time, length: Dur) {
         if now >= self.ends {
-            self.spans = [Extremes::default(), self.spans[0]];
+            let before = if now < self.ends + length { self.spans[0] } else { Extremes::default() };
+            self.spans = [Extremes::default(), before];
             self.ends = now + length;
         }
     }
@@ -327,5 +328,16 @@ mod tests {
         assert_eq!(base(&mut monitor), Dur::from_millis(20));
         monitor.believe_rtt(Dur::from_millis(75));
         assert_eq!(base(&mut monitor), Dur::from_millis(75));
+    }
+
+    #[test]
+    fn what_was_seen_before_a_pause_is_not_of_late() {
+        let mut monitor = Monitor::new(1000);
+        for (at_s, rtt) in [(0, 20_000), (60, 80_000)] {
+            monitor.add(Time::from_micros(at_s * 1_000_000), &sample([(0, rtt)].into_iter(), 100_000));
+        }
+        let seen = monitor.observe(Rate::ZERO, 0).unwrap();
+        assert_eq!((seen.min_rtt_2s, seen.min_rtt_10s), (Dur::from_millis(80), Dur::from_millis(80)));
+        assert_eq!(seen.min_rtt, Dur::from_millis(20));
     }
 }

@@ -112,9 +112,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// The policy in this file; where there is none, the shipped one of this name.
+/// The shipped policy of this name, or the one in this file: as the agent takes it, whatever else the folder has.
 fn load_or_shipped(path: &Path) -> anyhow::Result<PolicyFile> {
-    match path.to_str().and_then(Shipped::bytes).filter(|_| !path.exists()) {
+    match path.to_str().and_then(Shipped::bytes) {
         Some(bytes) => Ok(PolicyFile::read(bytes, &format!("shipped/{}", path.display()))?),
         None => load(path),
     }
@@ -153,9 +153,10 @@ fn load(path: &Path) -> anyhow::Result<PolicyFile> {
 }
 
 fn import_model(peer: &str, file: &Path, output: Option<&Path>) -> Result<(), Failure> {
-    let imported = read_model(peer, file).map_err(Failure::Usage)?;
+    let files = model_files(file).map_err(Failure::Usage)?;
+    let imported = read_model(peer, file, &files).map_err(Failure::Usage)?;
     let default = PathBuf::from(format!("{peer}-released.safetensors"));
-    keep(output.unwrap_or(&default), &imported, &[file])
+    keep(output.unwrap_or(&default), &imported, &files)
 }
 
 fn import_module(
@@ -166,7 +167,7 @@ fn import_module(
 ) -> Result<(), Failure> {
     let imported = read_module(file, schema, map).map_err(Failure::Usage)?;
     let default = PathBuf::from(format!("{}.safetensors", imported.file.schema.name));
-    keep(output.unwrap_or(&default), &imported, &[file, schema])
+    keep(output.unwrap_or(&default), &imported, &[file.to_path_buf(), schema.to_path_buf()])
 }
 
 fn read_module(file: &Path, schema: &Path, map: &[(String, String)]) -> anyhow::Result<Imported> {
@@ -187,7 +188,7 @@ fn made_by(maker: &str) -> String {
 }
 
 /// Writes the policy file, which is none of those that it was made from, and says what it is.
-fn keep(output: &Path, imported: &Imported, from: &[&Path]) -> Result<(), Failure> {
+fn keep(output: &Path, imported: &Imported, from: &[PathBuf]) -> Result<(), Failure> {
     let place = fs::canonicalize(output).ok();
     if place.is_some() && from.iter().any(|path| fs::canonicalize(path).ok() == place) {
         return Err(Failure::Usage(anyhow!(
@@ -204,22 +205,31 @@ fn keep(output: &Path, imported: &Imported, from: &[&Path]) -> Result<(), Failur
     Ok(())
 }
 
-fn read_model(peer: &str, file: &Path) -> anyhow::Result<Imported> {
-    let name = file.display().to_string();
-    let made_by = made_by(peer);
-    if file.extension().is_some_and(|extension| extension == "npz") {
-        Ok(import(peer, Released::Npz(&read(file)?), &name, &made_by)?)
+/// The files of a model: an npz archive, or index and data of a checkpoint.
+fn model_files(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    Ok(if file.extension().is_some_and(|extension| extension == "npz") {
+        vec![file.to_path_buf()]
+    } else if file.is_dir() {
+        saved_model(file)?.to_vec()
     } else {
-        let (index, data) = if file.is_dir() { saved_model(file)? } else { checkpoint(&name) };
+        checkpoint(&file.display().to_string()).to_vec()
+    })
+}
+
+fn read_model(peer: &str, file: &Path, files: &[PathBuf]) -> anyhow::Result<Imported> {
+    let (name, made_by) = (file.display().to_string(), made_by(peer));
+    if let [index, data] = files {
         let hint =
             "a TensorFlow 1 checkpoint is two files; give their common prefix, or the folder of a SavedModel";
-        let (index, data) = (read(&index).context(hint)?, read(&data).context(hint)?);
+        let (index, data) = (read(index).context(hint)?, read(data).context(hint)?);
         Ok(import(peer, Released::Checkpoint { index: &index, data: &data }, &name, &made_by)?)
+    } else {
+        Ok(import(peer, Released::Npz(&read(file)?), &name, &made_by)?)
     }
 }
 
 /// The two files of the checkpoint in a SavedModel.
-fn saved_model(folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+fn saved_model(folder: &Path) -> anyhow::Result<[PathBuf; 2]> {
     if !folder.join("saved_model.pb").exists() {
         bail!("{}: no SavedModel, which has saved_model.pb and variables/", folder.display());
     }
@@ -227,17 +237,20 @@ fn saved_model(folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
 }
 
 /// The two files of a checkpoint, named by their prefix or by one of them.
-fn checkpoint(name: &str) -> (PathBuf, PathBuf) {
+fn checkpoint(name: &str) -> [PathBuf; 2] {
     let endings = [".index", ".meta", ".data-00000-of-00001"];
     let prefix = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
-    (format!("{prefix}.index").into(), format!("{prefix}.data-00000-of-00001").into())
+    [format!("{prefix}.index").into(), format!("{prefix}.data-00000-of-00001").into()]
 }
 
 /// The file is whole or not there.
 fn write(path: &Path, imported: &Imported) -> anyhow::Result<()> {
     let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
+    beside.push(format!(".{}.part", std::process::id()));
     let written = fs::write(&beside, &imported.bytes).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 

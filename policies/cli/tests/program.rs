@@ -112,8 +112,12 @@ fn what_is_imported_is_not_written_over_whatever_it_is_called() {
     }
     assert_eq!(fs::read(folder.path().join("aurora.safetensors")).unwrap(), model);
     assert_eq!(fs::read_to_string(folder.path().join("s.toml")).unwrap(), schema);
+    // Nor over a file that only begins like what is written.
+    fs::write(folder.path().join("other.safetensors.part"), b"mine").unwrap();
     let (ok, _, error) = import(&["-o", "other.safetensors"]);
     assert!(ok, "{error}");
+    assert_eq!(fs::read(folder.path().join("other.safetensors.part")).unwrap(), b"mine");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 
 #[test]
@@ -136,6 +140,10 @@ fn a_shipped_policy_is_certified_by_its_name_and_a_file_by_its_path() {
         "{out}"
     );
     assert_eq!(out.lines().filter(|line| line.contains(" % of the box, broken in ")).count(), 3, "{out}");
+    // A folder of that name is no policy.
+    fs::create_dir(folder.path().join("libra")).unwrap();
+    let (ok, _, error) = run(folder.path(), &["certify", "libra", "--pieces", "1"]);
+    assert!(ok, "{error}");
     // Aurora's action is a step.
     let (ok, out, _) = run(folder.path(), &["certify", "mine.safetensors"]);
     assert!(ok && out.contains("open: no bounds are computed for actions of this kind"), "{out}");

@@ -30,8 +30,9 @@ struct Kept {
     being_read: bool,
 }
 
-/// What changes when a file is written again or another is put in its place: inode, length, time of the change.
-type Stamp = (u64, u64, i64, i64);
+/// What changes when a file is written again, may be read again or another is put in its place: inode, length, times of
+/// the changes of content and inode.
+type Stamp = (u64, u64, [(i64, i64); 2]);
 
 impl ModelFiles {
     /// None yet; files that are replaced are read before [`ModelFiles::get`] returns, or by a thread.
@@ -53,11 +54,13 @@ impl ModelFiles {
         };
         let stamp = stamp.unwrap_or_default();
         if stamp != kept.stamp && !kept.being_read {
-            kept.stamp = stamp;
             match self.serving {
                 Serving::Immediate => kept.take(name, load(name, width)),
-                Serving::Threaded => kept.being_read = self.read_elsewhere(name, width),
+                Serving::Threaded if self.read_elsewhere(name, width) => kept.being_read = true,
+                // The next flow tries again.
+                Serving::Threaded => return Ok(kept.models.clone()),
             }
+            kept.stamp = stamp;
         }
         Ok(kept.models.clone())
     }
@@ -97,7 +100,8 @@ fn locked(known: &Mutex<BTreeMap<String, Kept>>) -> MutexGuard<'_, BTreeMap<Stri
 
 fn stamp(path: &Path) -> std::io::Result<Stamp> {
     let data = std::fs::metadata(path)?;
-    Ok((data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
+    let times = [(data.mtime(), data.mtime_nsec()), (data.ctime(), data.ctime_nsec())];
+    Ok((data.ino(), data.len(), times))
 }
 
 fn load(name: &str, width: usize) -> Loaded {
@@ -134,8 +138,14 @@ mod tests {
         assert_eq!(now("{"), 25.0);
         assert_eq!(now(&file("x")), 25.0);
         assert_eq!(now(&file("312")), 312.0);
+        // As long, and dated as before.
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::write(&path, file("314")).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        assert_eq!(files.get(name, 1).unwrap().get("bbr").unwrap().predict(&[0.0]), 314.0);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(files.get(name, 1).unwrap().get("bbr").unwrap().predict(&[0.0]), 312.0);
+        assert_eq!(files.get(name, 1).unwrap().get("bbr").unwrap().predict(&[0.0]), 314.0);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Torch {
             Some((path, origin)) => (Some(path.as_path()), *origin),
             None => (None, "--backend torch"),
         };
-        let mut reason = String::new();
+        let mut reasons = Vec::new();
         for place in candidates(path) {
             // Safety: the file is the one that the user named, or installed beside the program or in a
             // system folder; like the program itself it is trusted to do nothing harmful when it is loaded.
@@ -96,7 +96,7 @@ impl Torch {
                 Ok(library) => {
                     return Torch::of(library).map_err(|e| format!("{origin}: {}: {e}", place.display()));
                 }
-                Err(error) => reason = describe_error(&error),
+                Err(error) => reasons.push(describe_error(&error)),
             }
         }
         let otherwise = match named {
@@ -104,7 +104,8 @@ impl Torch {
             None => format!(", or name it with --torch-library or ${VARIABLE}"),
         };
         Err(format!(
-            "{origin}: cannot load {FILE} ({reason}); build it with `make policy-server`{otherwise}; --backend embedded needs no library"
+            "{origin}: cannot load {FILE} ({}); build it with `make policy-server`{otherwise}; --backend embedded needs no library",
+            reasons.join("; ")
         ))
     }
 

@@ -38,7 +38,7 @@ impl Broken {
         let lines = || text.lines().map(str::trim).enumerate();
         let start = match self.table {
             "" => 0,
-            header => match lines().filter(|(_, line)| *line == header).nth(self.nth) {
+            header => match lines().filter(|(_, line)| before_comment(line) == header).nth(self.nth) {
                 Some((at, _)) => at + 1,
                 None => return 1,
             },
@@ -47,6 +47,11 @@ impl Broken {
         let key = table.find(|(_, line)| line.split('=').next().is_some_and(|k| k.trim() == self.key));
         key.map_or(start.max(1), |(at, _)| at + 1)
     }
+}
+
+/// A table's header; none has `#` in its name.
+fn before_comment(line: &str) -> &str {
+    line.split('#').next().unwrap_or_default().trim_end()
 }
 
 /// The place where a rule may be broken.
