@@ -278,6 +278,7 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
         pool[name] = np.zeros(shape, parts[0][name].dtype)
         for number, part in enumerate(parts):
             pool[name][number * args.links :][: args.links, : part[name].shape[1]] = part[name]
+    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".part.npz")
     np.savez(unfinished, key=pool_key(args), **pool)
     unfinished.replace(path)

@@ -281,8 +281,8 @@ def environments(args: Arguments, seed: int, envs: int) -> list[Any]:
             ranges=common.training_ranges(args),
             seed=seed,
             episode_s=args.episode_s,
-            # While it trains, what a policy does to a path is not cut short by the guard.
-            params={} if seed == common.VALIDATION_SEED else {"guard": 0.0},
+            # While it trains, what a policy does to a path is not cut short by the guard; where it is judged, as it is served.
+            params={"guard": float(seed == common.VALIDATION_SEED)},
         )
     ]
 

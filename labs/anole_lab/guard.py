@@ -39,7 +39,10 @@ REFUSED = (
     "resource.setrlimit",
     "fcntl.fcntl",
     "fcntl.ioctl",
+    "sqlite3.connect",
 )
+#: Modules that open files where Python does not see it.
+UNSEEN = ("_dbm", "_gdbm")
 #: Events of a path that is changed: where their arguments have paths, and the folder's descriptor that each is relative to.
 CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
     "os.remove": ((0, 1),),
@@ -77,8 +80,10 @@ def close(folder: str) -> None:
         if event == "open":
             path, _, flags = arguments
             writes = bool(isinstance(flags, int) and flags & WRITES)
-            if writes and isinstance(path, (str, bytes)) and not _within(os.fsdecode(path), inside):
-                refuse(f"it opens {os.fsdecode(path)} for writing")
+            # A descriptor was opened before; what else is no text may be another path when it is opened.
+            named = os.fsdecode(path) if isinstance(path, (str, bytes)) else None
+            if writes and not isinstance(path, int) and (named is None or not _within(named, inside)):
+                refuse(f"it opens {named or type(path).__name__} for writing")
             count(writes)
         elif event in CHANGES:
             count(event == "os.mkdir")
@@ -86,6 +91,8 @@ def close(folder: str) -> None:
                 changed = _below(None if base is None else arguments[base], os.fsdecode(arguments[path]))
                 if not _within(changed, inside):
                     refuse(f"{event}: {changed}")
+        elif event == "import" and arguments[0] in UNSEEN:
+            refuse(f"it imports {arguments[0]}")
         elif event in REFUSED or event.startswith("ctypes."):
             refuse(event)
 

@@ -148,6 +148,11 @@ HARMFUL = {
     "ends early": ("import os; os._exit(0)", "status 0"),
     "is no Python": ("def f(:", "SyntaxError"),
     "forks past the hook": (FORK_EXEC, "Operation not permitted"),
+    "writes databases": ("import sqlite3; sqlite3.connect('x.db')", "sqlite3.connect"),
+    "writes past open": (
+        "import io, pathlib; io.FileIO(pathlib.Path('{folder}/evil'), 'w')",
+        "it opens PosixPath for writing",
+    ),
     "writes many": ("for n in range(100): open(str(n), 'w')", "more than 64 files"),
     "moves": ("import os; open('x', 'w').close(); os.rename('x', '{folder}/evil')", "not allowed"),
     "truncates": ("import os; os.open('{folder}/kept', os.O_RDONLY | os.O_TRUNC)", "for writing"),

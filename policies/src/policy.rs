@@ -21,8 +21,9 @@ pub trait Policy: Debug + Send + Sync {
 
 /// One flow's use of a policy: the recurrent state, and the question that waits for its answer.
 pub trait InferenceSession: Send {
-    /// Asks. An answer after `deadline` counts as none. A question asked before the last one was
-    /// answered replaces it; the state then stays that before the question replaced.
+    /// Asks. An answer that is ready after `deadline` counts as none; one that is ready in time is there until the next
+    /// question. A question asked before the last one was answered replaces it; the state then stays that before the question
+    /// replaced.
     fn ask(&mut self, now: Time, deadline: Time, input: &[f32]);
 
     /// The answer to the last question, once: the network's outputs, unchecked. `None` while there is

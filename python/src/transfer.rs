@@ -257,9 +257,10 @@ impl Sender<'_> {
 
     fn result(&self, alg: String, counted: &Counted) -> RunResult {
         let scenario = self.scenario;
-        let (lasted, warmup) = (counted.lasted.as_secs_f64(), scenario.warmup.as_secs_f64());
-        let active = lasted - warmup;
-        let warm = (warmup / SERIES_STEP.as_secs_f64()).round() as usize;
+        let (lasted, step) = (counted.lasted.as_secs_f64(), SERIES_STEP.as_secs_f64());
+        // Counts are read once in a step.
+        let warm = (scenario.warmup.as_secs_f64() / step).round() as usize;
+        let active = lasted - warm as f64 * step;
         let last = counted.readings.last().copied().unwrap_or_default();
         // A flow that was over before the warm-up has no figures.
         let first = counted.readings.get(warm).filter(|_| active > 0.0);

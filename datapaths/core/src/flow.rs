@@ -356,6 +356,10 @@ impl Flow {
         }
         self.fallback.on_feedback(now, &sample.feedback());
         let cwnd = self.config.bounds.cwnd(self.fallback.cwnd(), self.config.create.mss);
+        if self.fallback.cwnd() > u64::from(cwnd) {
+            // It decreases from the window that is in force.
+            self.fallback.observe(u64::from(cwnd), 0);
+        }
         self.asked = InForce { cwnd, rate: 0 };
         if now >= self.next_create {
             self.announce(now, out);

@@ -153,7 +153,8 @@ impl<D: Device> Receiver<D> {
         let listens = |known: &&Connection| sockets.get::<tcp::Socket>(known.socket).is_listening();
         let waiting = self.connections.iter().filter(listens).count();
         for _ in waiting..LISTENERS {
-            if self.connections.len() >= MAX_CONNECTIONS {
+            // Those that wait for the acknowledgement of their end have buffers too.
+            if sockets.iter().count() >= MAX_CONNECTIONS {
                 return;
             }
             let mut socket = new_socket(SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES, self.options.idle_timeout);

@@ -57,9 +57,10 @@ fn transfer<D: Device + AsRawFd>(options: &Send, device: D) -> Result<(), Failur
             },
         }
     });
+    // What was recorded until the connection, the device or somebody ended it is told in any case.
+    let traced = trace.finish();
     let ended = ended.map_err(failed)?;
-    // What was recorded until the connection ended, or somebody ended it, is told in any case.
-    trace.finish()?;
+    traced?;
     let report = ended.map_err(Failure::Run)?;
     summarise("anole-ccp", options.transfer.alg.as_deref(), &[(0, report)], options.transfer.json);
     if stop.load(Relaxed) {

@@ -1,6 +1,4 @@
 //! Policies whose answers take time: an inference in virtual time.
-//!
-//! Deviation: the recurrent state of a question that another replaces has gone on.
 
 use anole_model::{Dur, Time};
 use anole_policies::{Boosters, InferenceSession, Policies, Policy, PolicyError, Schema};
@@ -65,11 +63,11 @@ impl InferenceSession for LateSession {
     }
 
     fn poll(&mut self, now: Time) -> Option<&[f32]> {
-        if now < self.ready {
+        // An answer that comes too late leaves the recurrent state where it was.
+        if now < self.ready || self.ready > self.deadline {
             return None;
         }
-        let in_time = self.ready <= self.deadline;
-        self.inner.poll(now).filter(|_| in_time)
+        self.inner.poll(now)
     }
 }
 

@@ -31,17 +31,20 @@ impl Outage {
     }
 }
 
+/// No run lasts longer.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 /// Reads `FROM:TO` in seconds.
 pub fn parse(text: &str) -> Result<Outage, String> {
     let seconds = |part: &str| {
         let seconds: f64 = part.trim().parse().ok()?;
-        Duration::try_from_secs_f64(seconds).ok()
+        Duration::try_from_secs_f64(seconds).ok().filter(|span| *span <= LONGEST)
     };
     let (from, to) = text.split_once(':').ok_or("give FROM:TO in seconds, such as 8:12")?;
     match (seconds(from), seconds(to)) {
         (Some(from), Some(to)) if from < to => Ok(Outage { from, to }),
         (Some(_), Some(_)) => Err("ends before it begins; give FROM:TO in seconds, such as 8:12".to_string()),
-        _ => Err("is no time; give FROM:TO in seconds, such as 8:12".to_string()),
+        _ => Err("is no time of a day at most; give FROM:TO in seconds, such as 8:12".to_string()),
     }
 }
 

@@ -25,8 +25,9 @@ pub struct Request<T> {
 
 #[derive(Debug)]
 struct Inner {
-    /// Number of the last question.
+    /// Number and deadline of the last question.
     number: u64,
+    deadline: Instant,
     /// Number and deadline of a question that nobody has taken yet.
     question: Option<(u64, Instant)>,
     input: Vec<f32>,
@@ -43,6 +44,7 @@ impl<T> Request<T> {
     pub fn new(target: T, schema: &Schema) -> Request<T> {
         let inner = Inner {
             number: 0,
+            deadline: Instant::now(),
             question: None,
             input: vec![0.0; schema.inputs()],
             state: vec![0.0; schema.state()],
@@ -63,6 +65,7 @@ impl<T> Request<T> {
     pub fn ask(&self, input: &[f32], deadline: Instant) -> bool {
         let mut inner = self.inner();
         inner.number += 1;
+        inner.deadline = deadline;
         inner.answered = false;
         if input.len() != inner.input.len() {
             return false;
@@ -87,11 +90,11 @@ impl<T> Request<T> {
         self.inner().question = None;
     }
 
-    /// The answer to question `number`, unless its state is refused.
+    /// The answer to question `number`, in time or not at all; its state may be refused.
     pub fn answer(&self, number: u64, outputs: &[f32], state: &[f32]) {
         let mut inner = self.inner();
         let fits = outputs.len() == inner.outputs.len() && state.len() == inner.state.len();
-        if number != inner.number || !fits {
+        if number != inner.number || !fits || Instant::now() > inner.deadline {
             return;
         }
         inner.outputs.copy_from_slice(outputs);

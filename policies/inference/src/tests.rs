@@ -121,10 +121,19 @@ fn each_flow_has_its_state_and_each_answer_is_given_once() {
 }
 
 #[test]
+fn an_answer_that_came_in_time_may_be_taken_later() {
+    let bench = Bench::new();
+    let mut session = bench.policy.session();
+    bench.ask(&mut *session, 5.0, 300);
+    std::thread::sleep(Duration::from_millis(350));
+    assert_eq!(session.poll(bench.now()), Some([5.0, 0.0].as_slice()));
+}
+
+#[test]
 fn an_answer_that_was_not_taken_leaves_the_state_where_it_was() {
     let bench = Bench::new();
     let mut session = bench.policy.session();
-    bench.ask(&mut *session, 5.0, 5);
+    bench.ask(&mut *session, 5.0, 0);
     std::thread::sleep(Duration::from_millis(30));
     assert_eq!(session.poll(bench.now()), None, "too late");
     bench.ask(&mut *session, 5.0, PATIENT);
