@@ -126,7 +126,7 @@ fn an_answer_that_came_in_time_may_be_taken_later() {
     let mut session = bench.policy.session();
     bench.ask(&mut *session, 5.0, 300);
     std::thread::sleep(Duration::from_millis(350));
-    assert_eq!(session.poll(bench.now()), Some([5.0, 0.0].as_slice()));
+    assert_eq!(session.poll(bench.now()).map(|outputs| outputs[0]), Some(5.0));
 }
 
 #[test]

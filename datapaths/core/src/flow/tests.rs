@@ -49,8 +49,12 @@ struct Run {
 
 impl Run {
     fn start(down: bool) -> Run {
+        Run::within(Bounds::DEFAULT, down)
+    }
+
+    fn within(bounds: Bounds, down: bool) -> Run {
         let create = CreateMessage::without_addresses(10 * MSS, MSS, AlgorithmName::NONE);
-        let config = FlowConfig { sid: 1, create, bounds: Bounds::DEFAULT, agent_timeout: TIMEOUT };
+        let config = FlowConfig { sid: 1, create, bounds, agent_timeout: TIMEOUT };
         let mut wire = Wire { down, ..Wire::default() };
         let now = Time::from_secs_f64(1.0);
         let sample = AckSample { bytes_acked: MSS, packets_acked: 1, rtt_us: RTT_US, ..AckSample::default() };
@@ -433,6 +437,16 @@ fn what_leaves_is_bounded_and_registers_are_raw() {
     assert_eq!(run.flow.register(RegisterKind::Implicit, RATE), Some(u64::MAX));
     run.acks(1);
     assert_eq!(run.flow.register(RegisterKind::Implicit, CWND), Some(2000), "read back from the transport");
+}
+
+#[test]
+fn the_fallback_decreases_from_the_bound_that_is_in_force() {
+    let mut run = Run::within(Bounds { max_cwnd_bytes: 40 * MSS, ..Bounds::DEFAULT }, true);
+    run.acks(10_000);
+    assert_eq!(run.flow.control().cwnd, 40 * MSS);
+    run.sample.lost_packets = 1;
+    run.acks(1);
+    assert_eq!(run.flow.control().cwnd, 28 * MSS);
 }
 
 #[test]
