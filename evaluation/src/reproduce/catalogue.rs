@@ -43,7 +43,11 @@ fn place(id: &str) -> (usize, Vec<(String, u64)>) {
 pub fn read(path: &Path) -> Result<Experiment, String> {
     let text = crate::options::read_at_most(path, MAX_FILE_BYTES).map_err(|error| error.to_string())?;
     let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
-    Experiment::parse(&site::slug(id), &text, Some(path))
+    let id = site::slug(id);
+    if id == "index" {
+        return Err("index.html is the page of all results; give the file another name".to_string());
+    }
+    Experiment::parse(&id, &text, Some(path))
 }
 
 /// What is known of a setting's links.
@@ -101,6 +105,23 @@ mod tests {
             );
             assert!(picture::draw(&panels).ends_with("</svg>\n"));
         }
+    }
+
+    #[test]
+    fn no_experiment_takes_the_place_of_the_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("index.toml");
+        std::fs::write(&file, "").unwrap();
+        assert!(read(&file).err().unwrap().contains("another name"));
+    }
+
+    #[test]
+    fn the_documented_number_of_simulations() {
+        let all = all().iter().filter(|experiment| !experiment.raw.sweep);
+        let cells = |experiment: &Experiment| experiment.cells(&Contender::peer(&experiment.raw.subject));
+        let cells: usize = all.map(|experiment| cells(experiment).unwrap().len()).sum();
+        let text = format!("is {} simulations", cells * 3);
+        assert!(include_str!("../../../docs/reproducing.md").contains(&text), "{text}");
     }
 
     #[test]

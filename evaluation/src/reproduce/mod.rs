@@ -184,7 +184,7 @@ pub fn main(mut args: Args) -> Result<()> {
         let mut figures = experiment.figures(&tested.label, &results).map_err(usage)?;
         if runner.alone {
             // Those of peers that did not run.
-            figures.retain(|figure| !figure.values.is_empty());
+            figures.retain(|figure| !figure.cells.is_empty());
         }
         if let Some(folder) = folder {
             let (plot, png) = write_all(folder, experiment, &tested, (&results, args.quick))?;

@@ -5,6 +5,7 @@ use super::file::{Names, Raw, RawPanel, RawPanelKind, fill};
 use super::measure::Measure;
 use super::outcome::{Contender, Results, mean};
 use super::picture::{Panel, PanelKind, cdf};
+use anole_policies::Shipped;
 use anole_sim::result::RunResult;
 
 /// Every panel of an experiment whose subject has this label.
@@ -31,6 +32,7 @@ pub fn legend(contender: &Contender) -> String {
         Some(file) if file.contains('/') || file.ends_with(".safetensors") => {
             format!("{label}, {}", file.rsplit('/').next().unwrap_or(file))
         }
+        Some(name) if Shipped::bytes(name).is_none() => format!("{label}, {name}"),
         _ => format!("{label}, trained here"),
     }
 }
@@ -299,6 +301,7 @@ mod tests {
         };
         assert_eq!(with("orca", None), "orca, trained here");
         assert_eq!(with("orca", Some("peers/orca-released.safetensors")), "orca, orca-released.safetensors");
+        assert_eq!(with("orca", Some("fault:high")), "orca, fault:high");
         assert_eq!([with("cubic", None), with("anole", Some("libra"))], ["cubic", "anole"]);
         let own = Contender { label: "0.1".to_string(), ..Contender::peer("orca") };
         assert_eq!(legend(&own), "0.1");

@@ -81,9 +81,9 @@ pub fn unfairness(
     Some((throughput_between(run, flow, [from, from + 2.0])? / fair - 1.0).abs())
 }
 
-/// The largest [`unfairness`] of any flow after any start.
+/// The largest [`unfairness`] of any flow after any start but the first, when a flow is alone.
 pub fn worst_unfairness(run: &RunResult, capacity_mbps: f64, settle_s: f64) -> Option<f64> {
-    let pairs = (0..run.flows.len()).flat_map(|newest| (0..=newest).map(move |flow| (flow, newest)));
+    let pairs = (1..run.flows.len()).flat_map(|newest| (0..=newest).map(move |flow| (flow, newest)));
     let all: Option<Vec<f64>> =
         pairs.map(|(flow, newest)| unfairness(run, flow, newest, capacity_mbps, settle_s)).collect();
     all?.into_iter().reduce(f64::max)
@@ -272,11 +272,13 @@ mod tests {
             flow(0.0, vec![12.0; 8], vec![None; 8]),
             flow(1.0, vec![0.0, 0.0, 4.0, 4.0, 6.0, 6.0, 6.0, 6.0], vec![None; 8]),
         ];
-        // Alone 12 of 12; then 12 and 5.5 of 6 each.
+        // 12 and 5.5 of 6 each.
         let second = run(flows.clone());
         let far = |flow| unfairness(&second, flow, 1, 12.0, 0.5).unwrap();
         assert!((far(0) - 1.0).abs() < 1e-9 && (far(1) - 0.5 / 6.0).abs() < 1e-9);
         assert_eq!(worst_unfairness(&run(flows.clone()), 12.0, 0.5), Some(1.0));
+        // A lone flow has nobody to share with, whatever it leaves.
+        assert_eq!(worst_unfairness(&run(flows[..1].to_vec()), 48.0, 0.5), None);
         assert_eq!(jain_between(&run(flows), [2.0, 4.0]), Some(0.9));
     }
 
