@@ -118,13 +118,18 @@ impl Registered {
     }
 }
 
+/// Those of `algorithms` that get a name of their own.
+pub fn named<'a>(algorithms: &[&'a str]) -> Vec<&'a str> {
+    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
+    fits.take(MAX_NAMES).collect()
+}
+
 /// Registers the datapath under its own name and one for each of `algorithms`, or takes over what an earlier
 /// agent left in `directory`.
 pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Registered, Error> {
     libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
-    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
-    let algorithms: Vec<&str> = fits.take(MAX_NAMES).collect();
+    let algorithms = named(algorithms);
     let names = algorithms.iter().map(ToString::to_string).collect();
     if !is_bpf_fs(directory) {
         let (maps, registrations, offsets) = load(&kernel, &algorithms, None)?;
