@@ -188,6 +188,11 @@ impl FlowTable {
         self.0.remove(&key);
     }
 
+    /// Whether a flow is there.
+    pub fn has(&self, key: FlowKey) -> bool {
+        self.0.contains_key(&key)
+    }
+
     /// The flows.
     pub fn keys(&self) -> impl Iterator<Item = FlowKey> {
         self.0.keys().copied()
