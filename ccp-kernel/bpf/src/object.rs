@@ -8,9 +8,9 @@
 //! A BPF file system is often writable for everybody (1777). `DIR/anole_ccp` is this user's alone (0700), no link is
 //! followed, and what somebody else has put in its place is moved aside.
 
-use crate::Error;
 use crate::kernel::{self, KernelFacts};
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
+use crate::{Error, switch};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
 use nix::fcntl::{Flock, FlockArg};
@@ -154,9 +154,12 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Registered, Erro
     let lock = lock.map_err(io("open it"))?;
     let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| Error::Taken(root.clone()))?;
     let ours = root.join(format!("{:016x}", hash(OBJECT, &algorithms)));
+    let available = switch::available();
+    let is_registered = available.is_empty() || available.iter().any(|name| name == "anole_ccp");
     for entry in fs::read_dir(&root).map_err(io("read it"))?.flatten() {
         let path = entry.path();
-        if path != ours || !path.join(LAST_PIN).exists() {
+        // Before 6.4 a pin may be of what is registered no more.
+        if path != ours || !path.join(LAST_PIN).exists() || !is_registered {
             retire(&path);
         }
     }
