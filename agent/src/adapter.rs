@@ -237,7 +237,10 @@ impl portus::Flow for AgentFlow {
         if self.session.is_some() {
             self.line.end = "closed";
         }
-        self.context.shared.forget(self.key);
+        // One that was announced again, or fell silent, may go on, and counts once.
+        if self.context.shared.forget(self.key) {
+            self.note_prior();
+        }
     }
 }
 
@@ -252,7 +255,6 @@ impl Drop for AgentFlow {
         }
         let now = self.context.clock.now();
         self.line.end_s = seconds(now);
-        self.note_prior();
         self.context.records.borrow_mut().flow(&self.line);
         self.context.news.borrow_mut().ends(now, &self.line);
     }

@@ -205,6 +205,7 @@ mod tests {
         assert_eq!(obey("prefer 7 la-2 my agent.dp.2", &shared), Ok(()));
         let preferred = |number| shared.preference((DatapathId(number), 7));
         assert_eq!((preferred(1), preferred(2)), (Some(Preference::La1), Some(Preference::La2)));
+        shared.reported((DatapathId(1), 7), 0, Vec::new());
         shared.forget((DatapathId(1), 7));
         assert_eq!(preferred(1), None);
         assert!(refusal("prefer 7 la-1 other").contains("no flow of datapath other has the id 7"));

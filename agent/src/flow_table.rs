@@ -188,6 +188,11 @@ impl FlowTable {
         self.0.remove(&key);
     }
 
+    /// Whether a flow is there.
+    pub fn has(&self, key: FlowKey) -> bool {
+        self.0.contains_key(&key)
+    }
+
     /// The flows.
     pub fn keys(&self) -> impl Iterator<Item = FlowKey> {
         self.0.keys().copied()
@@ -204,10 +209,16 @@ impl FlowTable {
 impl Row {
     fn add(&mut self, now: Time, acked: u64, lost: u64, rtt_us: Option<u64>) {
         self.reports += 1;
+        let silent = now.since(self.heard) > SILENT;
         self.heard = now;
+        self.rtt_us = rtt_us.filter(|rtt| (1..NO_RTT_US).contains(rtt)).or(self.rtt_us);
+        if silent {
+            // What this report counts is from before the silence, or from after it: no rate tells.
+            (self.window, self.last) = (Window::new(now), None);
+            return;
+        }
         self.window.acked_bytes = self.window.acked_bytes.saturating_add(acked);
         self.window.lost_packets = self.window.lost_packets.saturating_add(lost);
-        self.rtt_us = rtt_us.filter(|rtt| (1..NO_RTT_US).contains(rtt)).or(self.rtt_us);
         if now.since(self.window.begun) >= WINDOW {
             self.last = self.window.figures(now, self.create.mss);
             self.window = Window::new(now);
@@ -294,6 +305,15 @@ mod tests {
         assert_eq!(flow.age_s, 1.5);
         let silent = status(&table, 5000);
         assert_eq!((silent.rate_mbps, silent.loss_percent), (Some(0.0), None));
+    }
+
+    #[test]
+    fn after_a_pause_the_rate_is_of_what_was_sent_since() {
+        let mut table = table();
+        for n in (1..=10).chain(101..=105) {
+            table.note(at(100 * n), FLOW, &reno::PROGRAM, &report(10_000, 0, 20_000));
+        }
+        assert_eq!(status(&table, 10_500).rate_mbps, Some(0.8));
     }
 
     #[test]

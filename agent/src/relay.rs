@@ -48,6 +48,7 @@ pub fn relay(options: &RelayOptions) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(error.into()))?;
     let owner = std::fs::metadata(&path).with_context(|| no_agent(&path)).map_err(Failure::Usage)?;
     let selection = Selection::parse(&options.cgroup, &options.prefix).map_err(Failure::Usage)?;
+    selection.check(None).map_err(Failure::Usage)?;
     let stop = stop_at_signals()?;
     let control = host_control(Bpf::NAME)?;
     let directory = options.bpf_fs.clone().unwrap_or_else(anole_bpf::default_directory);

@@ -163,7 +163,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
             serve_until(transport, control.as_ref(), plan, records, stop)
         }
         Place::Bpf(directory, selection) => {
-            selection.check(&plan).map_err(Failure::Usage)?;
+            selection.check(Some(&plan)).map_err(Failure::Usage)?;
             let control = host_control(Bpf::NAME)?;
             let transport = Bpf::open(&directory).context("--ipc bpf").map_err(Failure::Usage)?;
             transport.select(&selection).map_err(Failure::Usage)?;

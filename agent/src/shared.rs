@@ -4,6 +4,7 @@
 
 use crate::flow_key::{DatapathId, FlowKey};
 use crate::flow_table::{FlowStatus, FlowTable, Status};
+use crate::ipc::{FELL_SILENT, MAX_FLOWS};
 use anole_algorithms::Preference;
 use anole_datapath::wire::{CreateMessage, Message};
 use anole_model::Time;
@@ -53,8 +54,10 @@ struct Inner {
     flows: FlowTable,
     /// What datapaths are called in a status, without their folder.
     names: HashMap<DatapathId, String>,
-    /// What applications prefer, where that was told since their flows' beginning.
+    /// What applications prefer, where that was told since their flows' beginning; also of flows that fell silent.
     preferences: HashMap<FlowKey, Preference>,
+    /// The flow whose end portus handles next, where its datapath told of it.
+    ended: Option<FlowKey>,
     /// Who waits for a status.
     askers: Vec<mpsc::Sender<Status>>,
     /// Why the agent has to end.
@@ -106,6 +109,10 @@ impl Shared {
                         "flow {flow} is run by {algorithm}, to which a preference means nothing"
                     ));
                 }
+                if inner.preferences.len() >= MAX_FLOWS {
+                    let Inner { flows, preferences, .. } = &mut *inner;
+                    preferences.retain(|&key, _| flows.has(key));
+                }
                 inner.preferences.insert(key, preference);
                 Ok(())
             }
@@ -151,9 +158,14 @@ impl Shared {
             let _ = asker.send(status.clone());
         }
     }
-    /// portus is about to see this flow's MEASURE.
+    /// portus is about to see this flow's MEASURE; one without values is the flow's end.
     pub fn reported(&self, flow: FlowKey, uid: u32, values: Vec<u64>) {
-        self.inner().reported = Some((flow, uid, values));
+        let mut inner = self.inner();
+        inner.ended = Some(flow).filter(|_| values.is_empty() && uid != FELL_SILENT);
+        if inner.ended.is_some() {
+            inner.preferences.remove(&flow);
+        }
+        inner.reported = Some((flow, uid, values));
     }
     /// The registers that this flow reports now, in wire order, and their program; `None` if it is not installed.
     pub fn take_report(&self, now: Time, flow: FlowKey, uid: u32) -> Option<(&'static Program, Vec<u64>)> {
@@ -200,12 +212,16 @@ impl Shared {
     pub fn has_failed(&self, flow: FlowKey) -> bool {
         self.inner().failed.contains(&flow)
     }
-    /// This flow is over.
-    pub fn forget(&self, flow: FlowKey) {
+    /// A datapath begins: its flows are others than before.
+    pub fn begin_datapath(&self, datapath: DatapathId) {
+        self.inner().preferences.retain(|(of, _), _| *of != datapath);
+    }
+    /// This flow is over for the agent. True where its datapath told so: one that fell silent may go on.
+    pub fn forget(&self, flow: FlowKey) -> bool {
         let mut inner = self.inner();
         inner.failed.remove(&flow);
-        inner.preferences.remove(&flow);
         inner.flows.end(flow);
+        inner.ended.take() == Some(flow)
     }
     /// The agent has to end, and this is why.
     pub fn refuse(&self, why: String) {
@@ -214,5 +230,31 @@ impl Shared {
     /// Why the agent had to end.
     pub fn refusal(&self) -> Option<String> {
         self.inner().refusal.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anole_datapath::wire::AlgorithmName;
+
+    #[test]
+    fn a_preference_holds_until_its_flow_s_datapath_tells_of_the_end() {
+        let (shared, key) = (Shared::default(), (DatapathId(1), 7));
+        let create = CreateMessage::without_addresses(10_000, 1000, AlgorithmName::NONE);
+        let announced = || shared.begin(Time::ZERO, key, "anole", create.clone());
+        announced();
+        shared.prefer(7, None, Preference::La1).unwrap();
+        shared.reported(key, FELL_SILENT, Vec::new());
+        assert!(!shared.forget(key));
+        announced();
+        assert_eq!(shared.preference(key), Some(Preference::La1));
+        shared.reported(key, 0, Vec::new());
+        assert!(shared.forget(key));
+        announced();
+        assert_eq!(shared.preference(key), None);
+        shared.prefer(7, None, Preference::La1).unwrap();
+        shared.begin_datapath(DatapathId(1));
+        assert_eq!(shared.preference(key), None);
     }
 }

@@ -49,18 +49,30 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Whether there are such cgroups, and such algorithms for their flows; before anything is registered.
-    pub fn check(&self, plan: &Plan) -> anyhow::Result<()> {
+    /// Whether there are such cgroups, and such algorithms for their flows, also in an agent's `plan`; before anything
+    /// is registered.
+    pub fn check(&self, plan: Option<&Plan>) -> anyhow::Result<()> {
         for (cgroup, _) in &self.cgroups {
             check_cgroup(cgroup).context("--cgroup")?;
         }
         let named = self.cgroups.iter().map(|(_, name)| ("--cgroup", name));
         let named = named.chain(self.prefixes.iter().map(|(_, name)| ("--prefix", name)));
         for (flag, name) in named.filter_map(|(flag, name)| Some((flag, name.as_deref()?))) {
-            plan.choose(name).map_err(|(_, reason)| anyhow!("{flag}, algorithm {name}: {reason}"))?;
+            if let Some(plan) = plan {
+                plan.choose(name).map_err(|(_, reason)| anyhow!("{flag}, algorithm {name}: {reason}"))?;
+            }
+            let names = anole_bpf::named(&algorithms());
+            if !names.contains(&name) {
+                return Err(Error::UnknownName(name.to_string(), names.join(", "))).context(flag);
+            }
         }
         Ok(())
     }
+}
+
+/// All algorithms.
+fn algorithms() -> Vec<&'static str> {
+    anole_algorithms::all().iter().map(|spec| spec.name).collect()
 }
 
 /// The datapath in the kernel.
@@ -70,8 +82,7 @@ pub struct Bpf(RefCell<BpfDatapath>);
 impl Bpf {
     /// Registers the congestion control, or takes over what an earlier agent left in `directory`.
     pub fn open(directory: &Path) -> Result<Bpf, Error> {
-        let names: Vec<&str> = anole_algorithms::all().iter().map(|spec| spec.name).collect();
-        let datapath = BpfDatapath::open(directory, &names, Mode::Generated)?;
+        let datapath = BpfDatapath::open(directory, &algorithms(), Mode::Generated)?;
         let stats = datapath.stats();
         if datapath.is_adopted() {
             let DatapathStats { opened, fallbacks, unsent, .. } = stats;
@@ -179,6 +190,20 @@ mod tests {
         assert_eq!(selection.prefixes[0], ("10.0.0.0/8".parse().unwrap(), Some("bbr".to_string())));
         assert_eq!(selection.prefixes[1], ("::1/128".parse().unwrap(), None));
         assert_eq!(parse(&[], &[]), Ok(Selection::default()));
+    }
+
+    #[test]
+    fn an_algorithm_without_a_name_in_the_kernel_is_refused_before_anything_is_registered() {
+        let check = |name: &str| {
+            let prefixes = vec![("::1".parse().unwrap(), Some(name.to_string()))];
+            Selection { cgroups: Vec::new(), prefixes }.check(None).map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(check("cubic"), Ok(()));
+        let refused = check("spine-cubic").unwrap_err();
+        assert!(
+            refused.starts_with("--prefix: \"spine-cubic\" has no name in the kernel; there are"),
+            "{refused}"
+        );
     }
 
     #[test]

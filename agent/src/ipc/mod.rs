@@ -26,6 +26,7 @@ use anole_programs::Program;
 use backlog::{Attempt, Backlog};
 use guard::Refusal;
 use peers::Peers;
+pub use peers::{FELL_SILENT, MAX_FLOWS};
 use std::cell::RefCell;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -190,6 +191,7 @@ impl<T: Transport> Endpoint<T> {
                 self.shared.asked((peer, sid), create, &at);
             }
             Message::Measure { sid, uid, values } => self.shared.reported((peer, sid), uid, values),
+            Message::Ready(_) => self.shared.begin_datapath(peer),
             _ => {}
         }
     }

@@ -31,6 +31,8 @@ const HEADER_BYTES: usize = 16;
 const RECEIVE_BYTES: usize = 4 << 20;
 /// Names of the congestion controls that are registered.
 const REGISTERED: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// The host's netlink sockets: one a line, with protocol, port id and groups in the second to the fourth column.
+const SOCKETS: &str = "/proc/net/netlink";
 /// There while our module is loaded.
 const OUR_MODULE: &str = "/sys/module/tcp_anole_ccp";
 /// Port id of the kernel.
@@ -46,7 +48,8 @@ pub enum NetlinkError {
     /// Another agent may be there.
     #[error(
         "--ipc netlink: another agent, or a program in its place, holds port id {PORT} of this host's netlink \
-         (/proc/net/netlink tells of it); stop it, or make room for the agent's control socket, which tells the two apart"
+         (/proc/net/netlink tells of it); stop it. One that is in no group (Groups 00000000) is no agent, and does no harm \
+         where there is room for the agent's control socket"
     )]
     Taken,
     /// The system refuses.
@@ -72,7 +75,10 @@ impl Netlink {
         }
         let join = |port| bind(fd.as_raw_fd(), &NetlinkAddr::new(port, GROUP_MASK));
         let joined = match join(PORT) {
-            Err(Errno::EADDRINUSE) if alone => {
+            // An agent that has its control socket elsewhere, for another user, is not known by that.
+            Err(Errno::EADDRINUSE)
+                if alone && !is_agent(&std::fs::read_to_string(SOCKETS).unwrap_or_default()) =>
+            {
                 tracing::warn!(
                     port = PORT,
                     "a program that is no agent holds the agent's netlink port id (/proc/net/netlink has it); \
@@ -98,6 +104,16 @@ impl Netlink {
         };
         Ok(frame(&header, bytes, from, truncated))
     }
+}
+
+/// Whether who holds the agent's port id listens to the kernel, as only root may: then it is an agent.
+fn is_agent(sockets: &str) -> bool {
+    sockets.lines().any(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let [_, protocol, port, groups, ..] = columns[..] else { return false };
+        let is_ours = protocol.parse() == Ok(nix::libc::NETLINK_USERSOCK) && port.parse() == Ok(PORT);
+        is_ours && u32::from_str_radix(groups, 16).is_ok_and(|groups| groups & GROUP_MASK != 0)
+    })
 }
 
 /// Judges the netlink part of a datagram of `bytes` bytes.
@@ -192,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_is_known_by_its_port_id_and_group() {
+        let is = |protocol: u32, port: u32, groups: &str| {
+            is_agent(&format!(
+                "sk               Eth Pid        Groups   Rmem\n\
+                 0000000042cfc4d3 {protocol}   {port:<10} {groups} 0        0        0     2\n"
+            ))
+        };
+        assert!(is(2, PORT, "00200000") && is(2, PORT, "80200001"));
+        assert!(!is(2, PORT, "00000000") && !is(2, 1, "00200000") && !is(0, PORT, "00200000"));
+    }
+
+    #[test]
     fn only_the_kernel_is_heard_and_lengths_are_checked() {
         assert!(matches!(frame(&header(28), 28, Some(0), false), Received::Datagram(12, ())));
         assert!(matches!(frame(&header(26), 28, Some(0), false), Received::Datagram(10, ())));
@@ -217,7 +245,9 @@ mod tests {
                 return;
             }
         };
-        assert!(matches!(Netlink::open(false), Err(NetlinkError::Taken)));
+        for alone in [false, true] {
+            assert!(matches!(Netlink::open(alone), Err(NetlinkError::Taken)));
+        }
         let stranger = socket(
             AddressFamily::Netlink,
             SockType::Raw,

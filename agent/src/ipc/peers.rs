@@ -26,7 +26,7 @@ use std::hash::Hash;
 /// first; beyond it the one that has been silent the longest makes room.
 const MAX_PEERS: usize = 4096;
 /// Flows served at once; at a few KiB each they stay within some hundred MB.
-const MAX_FLOWS: usize = 65_536;
+pub const MAX_FLOWS: usize = 65_536;
 /// Messages that a datapath may be owed: the answers to reports of many flows that came at once.
 const MAX_OWED: u32 = 64;
 /// Unknown flows watched at once, until they are adopted or fall silent.
@@ -69,6 +69,10 @@ struct Stranger {
     first_heard: Time,
     last_heard: Time,
 }
+
+/// The program in the end of a flow that fell silent, of which its datapath may know more. portus installs none under
+/// this id.
+pub const FELL_SILENT: u32 = u32::MAX;
 
 /// A message for portus.
 pub type Delivery = (DatapathId, Message<'static>);
@@ -194,9 +198,9 @@ impl<A: Clone + Eq + Hash> Peers<A> {
     fn measure(&mut self, now: Time, key: FlowKey, uid: u32, values: Vec<u64>) -> Result<(), Refusal> {
         if values.is_empty() {
             self.strangers.remove(&key);
-            self.flows.remove(&key).ok_or(Refusal::UnknownFlow)?;
+            // Also of a flow that fell silent before: what is kept for it may go.
             self.deliveries.push_back((key.0, close_of(key, uid)));
-            return Ok(());
+            return self.flows.remove(&key).map(drop).ok_or(Refusal::UnknownFlow);
         }
         let expected = self.programs.get(&uid).copied();
         match (self.flows.get_mut(&key), expected) {
@@ -280,7 +284,7 @@ impl<A: Clone + Eq + Hash> Peers<A> {
         let over: Vec<FlowKey> =
             self.flows.iter().filter(|(_, state)| silent(state)).map(|(&key, _)| key).collect();
         for key in over {
-            self.close_flow(key);
+            self.close_flow(key, FELL_SILENT);
         }
         self.strangers.retain(|_, stranger| now.since(stranger.last_heard) <= STRANGER_SILENCE);
     }
@@ -298,14 +302,14 @@ impl<A: Clone + Eq + Hash> Peers<A> {
     fn close_flows_of(&mut self, peer: DatapathId) {
         let keys: Vec<FlowKey> = self.flows.keys().filter(|key| key.0 == peer).copied().collect();
         for key in keys {
-            self.close_flow(key);
+            self.close_flow(key, 0);
         }
         self.strangers.retain(|key, _| key.0 != peer);
     }
 
-    fn close_flow(&mut self, key: FlowKey) {
+    fn close_flow(&mut self, key: FlowKey, uid: u32) {
         if self.flows.remove(&key).is_some() {
-            self.deliveries.push_back((key.0, close_of(key, 0)));
+            self.deliveries.push_back((key.0, close_of(key, uid)));
         }
     }
 }
@@ -421,7 +425,8 @@ mod tests {
         let wrong = Message::Measure { sid: 1, uid: PROGRAM, values: vec![1] };
         assert_eq!(peers.admit(ms(0), &A, wrong), Err(Refusal::Values));
         let end = Message::Measure { sid: 8, uid: PROGRAM, values: vec![] };
-        assert_eq!(peers.admit(ms(0), &A, end), Err(Refusal::UnknownFlow));
+        assert_eq!(peers.admit(ms(0), &A, end.clone()), Err(Refusal::UnknownFlow));
+        assert_eq!(taken(&mut peers).pop(), Some((DatapathId(1), end)), "one that fell silent is over now");
     }
 
     #[test]
@@ -431,9 +436,12 @@ mod tests {
         peers.admit(ms(200_000), &A, create(2)).unwrap();
         taken(&mut peers);
         peers.sweep(ms(300_001));
-        assert!(matches!(&taken(&mut peers)[..], [(DatapathId(1), Message::Measure { sid: 1, .. })]));
+        assert!(matches!(
+            &taken(&mut peers)[..],
+            [(DatapathId(1), Message::Measure { sid: 1, uid: FELL_SILENT, .. })]
+        ));
         peers.forget(DatapathId(1));
-        assert!(matches!(&taken(&mut peers)[..], [(DatapathId(1), Message::Measure { sid: 2, .. })]));
+        assert!(matches!(&taken(&mut peers)[..], [(DatapathId(1), Message::Measure { sid: 2, uid: 0, .. })]));
         assert_eq!(peers.addr(DatapathId(1)), None);
         // Its id is used again, and portus is told that somebody new has it.
         peers.admit(ms(300_002), &B, create(1)).unwrap();

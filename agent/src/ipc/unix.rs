@@ -73,7 +73,9 @@ impl Unix {
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;
         let fd = self.socket.as_raw_fd();
         let got = recvmsg::<UnixAddr>(fd, &mut parts, Some(&mut control), flags)?;
-        let sender = got.cmsgs()?.find_map(|message| match message {
+        // Beside the credentials there is no room, and the kernel installs no descriptor without.
+        let Ok(mut control) = got.cmsgs() else { return Ok(Received::Refused(Refusal::Framing)) };
+        let sender = control.find_map(|message| match message {
             ControlMessageOwned::ScmCredentials(credentials) => Some(credentials.uid()),
             _ => None,
         });
@@ -177,6 +179,24 @@ mod tests {
         datapath.send_to(&[7; 65], &path).unwrap();
         let refused = agent.receive(&mut buffer, Dur::from_millis(100));
         assert!(matches!(refused, Received::Refused(Refusal::Oversized)));
+    }
+
+    #[test]
+    fn descriptors_are_refused_and_stay_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("agent");
+        let agent = Unix::bind(&path).unwrap();
+        let sender = UnixDatagram::bind(directory.path().join("dp")).unwrap();
+        let (kept, given) = std::os::unix::net::UnixStream::pair().unwrap();
+        let descriptors = [given.as_raw_fd()];
+        let (parts, control) = ([std::io::IoSlice::new(b"hello")], [ControlMessage::ScmRights(&descriptors)]);
+        let to = UnixAddr::new(&path).unwrap();
+        sendmsg(sender.as_raw_fd(), &parts, &control, MsgFlags::empty(), Some(&to)).unwrap();
+        drop(given);
+        let refused = agent.receive(&mut [0; 64], Dur::from_millis(100));
+        assert!(matches!(refused, Received::Refused(Refusal::Framing)));
+        kept.set_nonblocking(true).unwrap();
+        assert_eq!(std::io::Read::read(&mut &kept, &mut [0]).unwrap(), 0, "nobody has the other end");
     }
 
     #[test]

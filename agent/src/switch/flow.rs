@@ -77,13 +77,17 @@ impl Flow {
         decision.switch_to
     }
 
+    /// It has ended: the law that governed it longest counts for later ones to its peer.
+    pub fn note_prior(&self, records: &Records) {
+        if let (Some(peer), Some(arm)) = (self.peer, self.served.longest()) {
+            records.served(peer, arm);
+        }
+    }
+
     /// It is over, in this way.
     pub fn over(mut self, now: Time, how: &'static str, records: &mut Records) -> FlowLine {
         self.line.note(&self.metrics);
         (self.line.end, self.line.end_s) = (how, seconds(now));
-        if let (Some(peer), Some(arm)) = (self.peer, self.served.longest()) {
-            records.served(peer, arm);
-        }
         records.flow(&self.line);
         self.line
     }

@@ -186,6 +186,10 @@ impl Followed {
         match event.what {
             What::Ends | What::Left => {
                 let how = if event.what == What::Left { "left" } else { "closed" };
+                // One that falls silent, or outlives the agent, may go on, and counts once.
+                if let Some(flow) = self.flows.get(&event.cookie) {
+                    flow.note_prior(&self.records);
+                }
                 self.end(now, how, event.cookie);
                 return None;
             }

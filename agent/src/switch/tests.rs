@@ -1,5 +1,6 @@
 use super::*;
 use crate::plan::Wish;
+use crate::prior::Priors;
 use anole_algorithms::learned::Shipped;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,6 +89,27 @@ fn a_flow_is_switched_and_not_judged_until_that_has_shown() {
     assert_eq!((shown.reports, shown.rtt_ms), (10, Some(50.0)));
     followed.take(at(11), &event(What::Ends, 7, BBR));
     assert!(followed.flows.is_empty());
+}
+
+#[test]
+fn a_law_counts_for_later_flows_once_the_kernel_tells_of_the_end() {
+    let counted = |end: fn(&mut Followed)| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut followed = followed("rein");
+        followed.records.priors =
+            Priors::open(None, Box::new(move |_, arm| tell.send(arm).unwrap())).unwrap();
+        for n in 1..20 {
+            followed.take(at(n), &event(What::Stretch, 7, CUBIC));
+        }
+        end(&mut followed);
+        drop(followed);
+        told.iter().collect::<Vec<_>>()
+    };
+    assert_eq!(counted(|followed| followed.sweep(at(20) + SILENCE)), []);
+    assert_eq!(
+        counted(|followed| assert_eq!(followed.take(at(20), &event(What::Ends, 7, CUBIC)), None)),
+        [Some(CUBIC)]
+    );
 }
 
 #[test]

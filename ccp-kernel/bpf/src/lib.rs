@@ -36,7 +36,7 @@ mod waits;
 mod window;
 
 pub use error::Error;
-pub use object::{MAX_NAMES, default_directory};
+pub use object::{MAX_NAMES, default_directory, named};
 pub use privileges::{drop_privileges, with_privileges_kept};
 pub use programs::Mode;
 pub use select::{MAX_PREFIXES, Prefix, PrefixError, check_cgroup, top_cgroup};

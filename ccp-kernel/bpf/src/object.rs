@@ -8,9 +8,9 @@
 //! A BPF file system is often writable for everybody (1777). `DIR/anole_ccp` is this user's alone (0700), no link is
 //! followed, and what somebody else has put in its place is moved aside.
 
-use crate::Error;
 use crate::kernel::{self, KernelFacts};
 use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
+use crate::{Error, switch};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
 use nix::fcntl::{Flock, FlockArg};
@@ -118,13 +118,18 @@ impl Registered {
     }
 }
 
+/// Those of `algorithms` that get a name of their own.
+pub fn named<'a>(algorithms: &[&'a str]) -> Vec<&'a str> {
+    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
+    fits.take(MAX_NAMES).collect()
+}
+
 /// Registers the datapath under its own name and one for each of `algorithms`, or takes over what an earlier
 /// agent left in `directory`.
 pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Registered, Error> {
     libbpf_rs::set_print(None);
     let kernel = KernelFacts::read()?;
-    let fits = algorithms.iter().copied().filter(|name| name.len() <= MAX_NAME_BYTES && *name != "ccp");
-    let algorithms: Vec<&str> = fits.take(MAX_NAMES).collect();
+    let algorithms = named(algorithms);
     let names = algorithms.iter().map(ToString::to_string).collect();
     if !is_bpf_fs(directory) {
         let (maps, registrations, offsets) = load(&kernel, &algorithms, None)?;
@@ -149,9 +154,12 @@ pub fn install(directory: &Path, algorithms: &[&str]) -> Result<Registered, Erro
     let lock = lock.map_err(io("open it"))?;
     let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|_| Error::Taken(root.clone()))?;
     let ours = root.join(format!("{:016x}", hash(OBJECT, &algorithms)));
+    let available = switch::available();
+    let is_registered = available.is_empty() || available.iter().any(|name| name == "anole_ccp");
     for entry in fs::read_dir(&root).map_err(io("read it"))?.flatten() {
         let path = entry.path();
-        if path != ours || !path.join(LAST_PIN).exists() {
+        // Before 6.4 a pin may be of what is registered no more.
+        if path != ours || !path.join(LAST_PIN).exists() || !is_registered {
             retire(&path);
         }
     }
