@@ -4,7 +4,6 @@
 
 use crate::flow_key::{DatapathId, FlowKey};
 use crate::flow_table::{FlowStatus, FlowTable, Status};
-use crate::ipc::{FELL_SILENT, MAX_FLOWS};
 use anole_algorithms::Preference;
 use anole_datapath::wire::{CreateMessage, Message};
 use anole_model::Time;
@@ -12,6 +11,12 @@ use anole_programs::{Commands, Installed, Program};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Instant;
+
+/// Flows served at once; at a few KiB each they stay within some hundred MB.
+pub const MAX_FLOWS: usize = 65_536;
+/// The program in the end of a flow that fell silent, of which its datapath may know more. portus installs none under
+/// this id.
+pub const FELL_SILENT: u32 = u32::MAX;
 
 /// The agent's clock: time since its start.
 #[derive(Clone, Copy, Debug)]

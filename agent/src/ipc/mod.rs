@@ -26,7 +26,6 @@ use anole_programs::Program;
 use backlog::{Attempt, Backlog};
 use guard::Refusal;
 use peers::Peers;
-pub use peers::{FELL_SILENT, MAX_FLOWS};
 use std::cell::RefCell;
 use std::hash::Hash;
 use std::sync::Arc;

@@ -16,6 +16,7 @@
 
 use super::guard::Refusal;
 use crate::flow_key::{DatapathId, FlowKey};
+use crate::shared::{FELL_SILENT, MAX_FLOWS};
 use anole_algorithms::session::HEARTBEAT;
 use anole_datapath::wire::{AlgorithmName, CreateMessage, Message};
 use anole_model::{Dur, Time};
@@ -25,8 +26,6 @@ use std::hash::Hash;
 /// Datapaths served at once. Each has a socket of its own, so that a user's limit of open files comes
 /// first; beyond it the one that has been silent the longest makes room.
 const MAX_PEERS: usize = 4096;
-/// Flows served at once; at a few KiB each they stay within some hundred MB.
-pub const MAX_FLOWS: usize = 65_536;
 /// Messages that a datapath may be owed: the answers to reports of many flows that came at once.
 const MAX_OWED: u32 = 64;
 /// Unknown flows watched at once, until they are adopted or fall silent.
@@ -69,10 +68,6 @@ struct Stranger {
     first_heard: Time,
     last_heard: Time,
 }
-
-/// The program in the end of a flow that fell silent, of which its datapath may know more. portus installs none under
-/// this id.
-pub const FELL_SILENT: u32 = u32::MAX;
 
 /// A message for portus.
 pub type Delivery = (DatapathId, Message<'static>);
