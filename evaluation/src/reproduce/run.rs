@@ -25,7 +25,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 /// Seeds of each cell with real packets, unless told otherwise: a run takes as long as it says.
 const REAL_SEEDS: u64 = 3;
@@ -323,9 +322,7 @@ impl Runner {
             options::label(&scenario, Slots { classic, policy }, &self.set(cell), &self.policies, run)
         };
         let run = || {
-            let started = Instant::now();
             let run = anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
-            let run = RunResult { wall_s: started.elapsed().as_secs_f64(), ..run };
             match truth::broken(&scenario, &run) {
                 None => Ok(label(run)),
                 Some(what) => bail!("{} on {}, seed {seed}: {what}", contender.label, setting.name),
