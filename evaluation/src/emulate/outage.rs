@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Result<Outage, String> {
     match (seconds(from), seconds(to)) {
         (Some(from), Some(to)) if from < to => Ok(Outage { from, to }),
         (Some(_), Some(_)) => Err("ends before it begins; give FROM:TO in seconds, such as 8:12".to_string()),
-        _ => Err("is no time of a day at most; give FROM:TO in seconds, such as 8:12".to_string()),
+        _ => Err("is no time within a day; give FROM:TO in seconds, such as 8:12".to_string()),
     }
 }
 

@@ -5,7 +5,7 @@
 //! at a loss:                   cwnd = in flight + acked
 //! in the round after it:       cwnd = max(cwnd − lost, in flight + acked): no more is sent than what leaves, sooner or later
 //! while what was in flight at the loss is repaired:  cwnd = min(cwnd + acked, target)
-//! then, and without a loss:   cwnd = min(max(cwnd, what it was before) + acked, target)
+//! then, and without a loss:    cwnd = min(max(cwnd, what it was before) + acked, target)
 //! ```
 //! What was in flight at a loss is repaired after [`REPAIR_ROUNDS`]. In Linux it is once all of it has arrived; here nobody
 //! says of a later loss whether it is of new data or, again, of what was sent in place of the first.
