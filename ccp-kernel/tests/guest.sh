@@ -408,7 +408,7 @@ if [ -x /bin/bpf-loopback ] && kernel_is 6 1; then
     tests=
     [ ! -e /bpf-briefly ] || tests=a_flow
     # shellcheck disable=SC2086 # none or one
-    /bin/bpf-loopback $tests --test-threads 1 --nocapture >/tmp/loopback 2>&1
+    timeout 900 /bin/bpf-loopback $tests --test-threads 1 --nocapture >/tmp/loopback 2>&1
     check "the verifier takes the eBPF datapath, and a flow obeys it" grep -q "^test result: ok. [1-9]" /tmp/loopback
     check "nothing of that was skipped" not grep "^skipped" /tmp/loopback
     if grep -q "^test result: ok. [1-9]" /tmp/loopback; then grep "^test" /tmp/loopback; else cat /tmp/loopback; fi
