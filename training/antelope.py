@@ -76,7 +76,7 @@ def network(kind: str, random: np.random.Generator) -> dict[str, Any]:
         "capacity_mbps": between(4, 60),
         "one_way_delay_ms": between(5, 100),
         "buffer_bdp": between(0.2, 8),
-        "random_loss": float(random.choice([0.0, 0.0, 0.001, 0.01])),
+        "random_loss": between(0.001, 0.05) if random.random() < 0.5 else 0.0,
     }
     return {"duration_s": 20.0, "link": link}
 

@@ -88,6 +88,12 @@ pub trait Law: Debug + Send {
     /// Goes on, in congestion avoidance, from where another controller left off.
     fn resume(&mut self, now: Time, from: Control);
 
+    /// The same for good, where the other controller may have left capacity unused: a law that would be long to find it looks
+    /// for it as at a flow's start.
+    fn take_over(&mut self, now: Time, from: Control) {
+        self.resume(now, from);
+    }
+
     /// True while the law grows exponentially to find the path's capacity.
     fn in_slow_start(&self) -> bool;
 

@@ -118,7 +118,7 @@ impl Arms {
         let delivered = Some(self.delivered[0].max(self.delivered[1])).filter(|rate| *rate > Rate::ZERO);
         let rate = from.rate.map(|rate| carried.into_iter().chain(delivered).fold(rate, Rate::min));
         self.current = to.min(ARMS.len() - 1);
-        self.laws[self.current].resume(now, Control { cwnd: u64::from(from.cwnd), rate });
+        self.laws[self.current].take_over(now, Control { cwnd: u64::from(from.cwnd), rate });
         self.handover = Some(Handover { until: now + rtt, from });
     }
 

@@ -346,6 +346,12 @@ impl Law for Bbr {
         self.window.set(from.cwnd.max(self.least_cwnd()));
     }
 
+    /// In start-up, as of a connection whose congestion control is set to BBR (tcp_bbr.c, bbr_init), from that rate.
+    fn take_over(&mut self, now: Time, from: Control) {
+        self.resume(now, from);
+        self.stage = Stage::Startup(Plateau::default());
+    }
+
     fn in_slow_start(&self) -> bool {
         matches!(self.stage, Stage::Startup(_))
     }
