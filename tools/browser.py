@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Opens every HTML page of a folder in headless Chromium, as wide as a desktop's and a telephone's window, in both colour
-schemes, and refuses a page that is wider than its window, writes errors to the console or shows a broken picture.
+schemes, and refuses a page that is wider than its window, shows nothing or a broken picture, or whose script fails.
 
     tools/browser.py FOLDER [--pages N]
 

@@ -320,6 +320,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         for row in evaluate(args.models, range(1, args.seeds + 1), args.jobs):
             print(json.dumps(row, allow_nan=False))
         return
+    try:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out: {error}")
     if args.command == "vectors":
         models = json.loads((args.models or SHIPPED).read_text(encoding="utf-8"))["boosters"]
         args.out.write_text(json.dumps(vectors(models, args.seed)) + "\n", encoding="utf-8")

@@ -276,7 +276,7 @@ def start_ray(address: str) -> Any:
     for left in (2, 1, 0):
         try:
             ray.init(
-                address=None if address == "local" else address,
+                address=address,
                 ignore_reinit_error=True,
                 include_dashboard=False if address == "local" else None,
                 runtime_env={"env_vars": {"PYTHONPATH": path}},

@@ -37,6 +37,7 @@ static inline void tcp_snd_cwnd_set(struct tcp_sock *tp, u32 cwnd)
 /* An installed program: the table, the flows that run it and their mail hold references. */
 struct ccp_program {
 	refcount_t references;
+	u32 agent; /* counts agents: which one installed it */
 	struct fold_program fold;
 };
 

@@ -33,6 +33,7 @@ static DEFINE_XARRAY_FLAGS(nets, XA_FLAGS_LOCK_BH);
 
 static DEFINE_MUTEX(programs_lock);
 static struct ccp_program *programs[MAX_PROGRAMS];
+static u32 agents;
 
 static void put_program(struct ccp_program *program)
 {
@@ -121,6 +122,11 @@ bool ccp_take_mail(struct ccp_flow *flow, bool *start)
 		return false;
 	spin_lock_bh(&flow->lock);
 	if (flow->mail_program) {
+		/* That another agent lost the flow says nothing about this one. */
+		if (flow->program && flow->program->agent != flow->mail_program->agent) {
+			flow->lost_at = 0;
+			flow->leniency = 1;
+		}
 		put_program(flow->program);
 		flow->program = flow->mail_program;
 		flow->mail_program = NULL;
@@ -179,8 +185,11 @@ static int install(const struct fold_message *message)
 		pr_warn_ratelimited("program %u refused: %s\n", message->uid, fold_refusal_text(refusal));
 		return -EINVAL;
 	}
-	if (message->uid == FIRST_UID)
+	if (message->uid == FIRST_UID) {
 		clear_programs();
+		agents++;
+	}
+	program->agent = agents;
 	place = find_program(message->uid);
 	for (n = 0; !place && n < MAX_PROGRAMS; n++)
 		if (!programs[n])

@@ -41,7 +41,7 @@ def log(path, flows):
 
 def test_what_an_agent_logged_improves_a_model_and_the_others_stay(tmp_path):
     before = json.loads(antelope.SHIPPED.read_text())["boosters"]
-    out = tmp_path / "next.json"
+    out = tmp_path / "new" / "next.json"
     antelope.main(["retrain", str(log(tmp_path / "units.jsonl", 10)), "--out", str(out)])
     after = json.loads(out.read_text())["boosters"]
     assert after.keys() == before.keys() and after["vegas"] == before["vegas"]

@@ -1,5 +1,8 @@
 """The trainers' parts against figures worked out by hand."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 import torch
@@ -223,3 +226,13 @@ def test_a_full_log_keeps_validations(tmp_path) -> None:
     lines = (tmp_path / "log.csv").read_text().splitlines()
     assert len(lines) <= common.MAX_ROWS + 1
     assert sum(line.endswith("0.5") for line in lines) == 6
+
+
+@pytest.mark.parametrize("address", ["local", "10.0.0.1:6379"])
+def test_a_ray_of_its_own_is_asked_for_by_that_word(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without an address Ray joins a cluster that is there.
+    asked = []
+    ray = types.SimpleNamespace(init=lambda **options: asked.append(options["address"]))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    common.start_ray(address)
+    assert asked == [address]

@@ -14,6 +14,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Length of `sun_path` in unix(7), the terminating NUL included.
 const SUN_PATH_BYTES: usize = 108;
@@ -119,7 +120,7 @@ fn default_path(own: &str, shared: &str) -> PathBuf {
 #[derive(Debug)]
 pub struct Place {
     path: PathBuf,
-    _lock: Option<Flock<File>>,
+    lock: Option<Arc<Flock<File>>>,
 }
 
 impl Drop for Place {
@@ -144,21 +145,21 @@ pub fn claim<S>(path: &Path, bind: impl FnOnce(&Path) -> io::Result<S>) -> Resul
     // Looked at before a lock file is made beside it.
     stale_socket(path)?;
     let lock = lock(path)?;
-    bind_private(path, Some(lock), bind)
+    bind_private(path, Some(Arc::new(lock)), bind)
 }
 
-/// Binds the control socket beside an agent's own, for this user alone.
+/// Binds the control socket beside an agent's own, for this user alone; no other agent comes before both are gone.
 pub fn bind_beside<S>(
     owner: &Place,
     bind: impl FnOnce(&Path) -> io::Result<S>,
 ) -> Result<(Place, S), SocketError> {
-    bind_private(&control_of(&owner.path), None, bind)
+    bind_private(&control_of(&owner.path), owner.lock.clone(), bind)
 }
 
 /// Binds a socket for this user alone, in the place of a stale one; it goes with its [`Place`].
 pub fn bind_private<S>(
     path: &Path,
-    lock: Option<Flock<File>>,
+    lock: Option<Arc<Flock<File>>>,
     bind: impl FnOnce(&Path) -> io::Result<S>,
 ) -> Result<(Place, S), SocketError> {
     clear(path)?;
@@ -166,7 +167,7 @@ pub fn bind_private<S>(
     let bound = bind(path);
     umask(before);
     let socket = bound.map_err(|reason| io_error(path, "bind the socket", reason))?;
-    Ok((Place { path: path.into(), _lock: lock }, socket))
+    Ok((Place { path: path.into(), lock }, socket))
 }
 
 /// The path from the root and without links in its directory: it is the address that datapaths see, and
@@ -286,6 +287,18 @@ mod tests {
         let error = bind(&path).unwrap_err().to_string();
         assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
         assert!(error.contains("a.sock"), "{error}");
+    }
+
+    #[test]
+    fn no_agent_follows_while_the_control_socket_is_there() {
+        let directory = directory();
+        let path = directory.path().join("a.sock");
+        let agent = bind(&path).unwrap();
+        let control = bind_beside(&agent.0, |path| UnixListener::bind(path)).unwrap();
+        drop(agent);
+        assert!(matches!(bind(&path), Err(SocketError::Taken { .. })));
+        drop(control);
+        bind(&path).unwrap();
     }
 
     #[test]

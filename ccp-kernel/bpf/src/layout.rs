@@ -105,6 +105,9 @@ pub struct AgentState {
     pub waits: [AtomicU64; WAIT_STEPS],
 }
 
+/// Bytes of the map with it: whole pages.
+pub const AGENT_BYTES: usize = size_of::<AgentState>().next_multiple_of(4096);
+
 /// Registers that wait.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -43,7 +43,8 @@ pub use select::{MAX_PREFIXES, Prefix, PrefixError, check_cgroup, top_cgroup};
 pub use waits::{Waits, waits};
 
 use layout::{
-    AgentState, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS, Mailbox,
+    AGENT_BYTES, AgentState, EVENT_BYTES, MAIL_EMPTY, MAIL_FULL, MAIL_READING, MAIL_WRITING, MAX_FLOWS,
+    Mailbox,
 };
 use libbpf_rs::Link;
 use map::{Mapping, Ring};
@@ -111,7 +112,7 @@ fn now_us() -> u64 {
 /// The counters of the datapath that is registered in `directory`, whoever runs it.
 pub fn stats(directory: &Path) -> Result<DatapathStats, Error> {
     let map = object::pinned(directory, "agent")?;
-    let agent = Mapping::new(map.as_fd(), 0, size_of::<AgentState>().next_multiple_of(4096), false)?;
+    let agent = Mapping::new(map.as_fd(), 0, AGENT_BYTES, false)?;
     // SAFETY: as in `Datapath::agent`.
     Ok(read_stats(unsafe { agent.get::<AgentState>(0).expect("mapped whole").as_ref() }))
 }
@@ -148,8 +149,7 @@ impl BpfDatapath {
     pub fn open(directory: &Path, algorithms: &[&str], mode: Mode) -> Result<BpfDatapath, Error> {
         let installed = object::install(directory, algorithms)?;
         let maps = &installed.maps;
-        let agent =
-            Mapping::new(maps.agent.as_fd(), 0, size_of::<AgentState>().next_multiple_of(4096), true)?;
+        let agent = Mapping::new(maps.agent.as_fd(), 0, AGENT_BYTES, true)?;
         let bytes = size_of::<Mailbox>() * MAX_FLOWS as usize;
         let mailboxes = Mapping::new(maps.mailboxes.as_fd(), 0, bytes, true)?;
         let ring = Ring::new(maps.events.as_fd(), EVENT_BYTES)?;

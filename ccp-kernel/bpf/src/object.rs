@@ -9,7 +9,8 @@
 //! followed, and what somebody else has put in its place is moved aside.
 
 use crate::kernel::{self, KernelFacts};
-use crate::layout::{self, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
+use crate::layout::{self, AGENT_BYTES, AgentState, JUMP_FINISH, JUMP_INTERPRET, MAX_FLOWS, Offsets};
+use crate::map::Mapping;
 use crate::{Error, switch};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenObject};
@@ -19,6 +20,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 /// The object as it is loaded: `src/bpf/anole.bpf.c`, compiled.
@@ -34,6 +36,8 @@ pub const MAX_NAMES: usize = 40;
 const MAX_NAME_BYTES: usize = 9;
 /// The pin of the registration, made last; those of further names begin with it.
 const LAST_PIN: &str = "registered";
+/// An agent that has not beaten for so long is gone (`src/bpf/flow.bpf.h`).
+const HEARTBEAT_STALE_US: u64 = 500_000;
 /// Magic number of a BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
@@ -323,8 +327,26 @@ fn register(map: &mut MapMut<'_>) -> Result<Link, Error> {
     map.attach_struct_ops().map_err(Error::Register)
 }
 
-/// Before 6.4 a registration is an entry in a map that keeps itself; only CAP_SYS_ADMIN may look for it.
+/// Whether the agent of any datapath of this kernel, wherever it is pinned, has beaten of late.
+fn any_agent_lives() -> bool {
+    let [agent, ..] = MAPS;
+    MapInfoIter::default().filter(|info| info.name == agent).any(|info| {
+        let map = MapHandle::from_map_id(info.id);
+        let state = map.ok().and_then(|map| Mapping::new(map.as_fd(), 0, AGENT_BYTES, false).ok());
+        state.is_some_and(|state| {
+            // SAFETY: all words of it are atomic on both sides.
+            let state = unsafe { state.get::<AgentState>(0).expect("mapped whole").as_ref() };
+            crate::now_us().saturating_sub(state.heartbeat_us.load(Acquire)) < HEARTBEAT_STALE_US
+        })
+    })
+}
+
+/// Before 6.4 a registration is an entry in a map that keeps itself; only CAP_SYS_ADMIN may look for it. A running
+/// agent keeps its own.
 fn unregister_stale() {
+    if any_agent_lives() {
+        return;
+    }
     for info in MapInfoIter::default().filter(|info| info.name.to_string_lossy().starts_with(UNLINKED)) {
         if let Ok(map) = MapHandle::from_map_id(info.id) {
             unregister(&map);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 //! How long the agent lets flows wait: a histogram that the datapath keeps, one entry per message answered.
 
-use crate::layout::{AgentState, WAIT_STEPS};
+use crate::layout::{AGENT_BYTES, AgentState, WAIT_STEPS};
 use crate::map::Mapping;
 use crate::{Error, object};
 use std::fmt;
@@ -64,7 +64,7 @@ fn lowest_us(step: usize) -> u64 {
 /// The waits of the datapath that is registered in `directory`, whoever runs it.
 pub fn waits(directory: &Path) -> Result<Waits, Error> {
     let map = object::pinned(directory, "agent")?;
-    let agent = Mapping::new(map.as_fd(), 0, size_of::<AgentState>().next_multiple_of(4096), false)?;
+    let agent = Mapping::new(map.as_fd(), 0, AGENT_BYTES, false)?;
     // SAFETY: the map has one value, all words of which are atomic on both sides.
     let agent = unsafe { agent.get::<AgentState>(0).expect("mapped whole").as_ref() };
     Ok(Waits(std::array::from_fn(|n| agent.waits[n].load(Relaxed))))

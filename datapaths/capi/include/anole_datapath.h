@@ -178,7 +178,8 @@ struct anole_primitives {
     uint32_t bytes_in_flight;
     // Packets in flight.
     uint32_t packets_in_flight;
-    // Bytes that wait to be sent; 0: the application has nothing more, and limits the flow.
+    // Bytes that wait to be sent; 0: the application has nothing more, and programs take the flow for limited by it. The
+    // built-in CUBIC goes by app_limited.
     uint32_t bytes_pending;
     // Sample of the round-trip time, microseconds; 0: none.
     uint64_t rtt_sample_us;
@@ -188,7 +189,8 @@ struct anole_primitives {
     uint64_t rate_incoming;
     // Not 0: a retransmission timeout has fired.
     uint8_t was_timeout;
-    // Not 0: the application had too little to send, so that what was in flight says nothing about the path.
+    // Not 0: the application had too little to send, so that what was in flight says nothing about the path, and the
+    // built-in CUBIC's window does not grow.
     uint8_t app_limited;
 };
 

@@ -164,7 +164,8 @@ pub struct AnolePrimitives {
     pub bytes_in_flight: u32,
     /// Packets in flight.
     pub packets_in_flight: u32,
-    /// Bytes that wait to be sent; 0: the application has nothing more, and limits the flow.
+    /// Bytes that wait to be sent; 0: the application has nothing more, and programs take the flow for limited by it. The
+    /// built-in CUBIC goes by app_limited.
     pub bytes_pending: u32,
     /// Sample of the round-trip time, microseconds; 0: none.
     pub rtt_sample_us: u64,
@@ -174,7 +175,8 @@ pub struct AnolePrimitives {
     pub rate_incoming: u64,
     /// Not 0: a retransmission timeout has fired.
     pub was_timeout: u8,
-    /// Not 0: the application had too little to send, so that what was in flight says nothing about the path.
+    /// Not 0: the application had too little to send, so that what was in flight says nothing about the path, and the
+    /// built-in CUBIC's window does not grow.
     pub app_limited: u8,
 }
 

@@ -17,15 +17,15 @@ static __always_inline u32 wait_step(u64 us)
 	return (shift * 8 + rest) % WAIT_STEPS;
 }
 
-/* The agent has answered. */
-static __always_inline void answered(struct flow *f, u64 now_us)
+/* The agent has answered; `is_new`: another one than before. */
+static __always_inline void answered(struct flow *f, u64 now_us, int is_new)
 {
 	if (f->waiting_since)
 		count(&agent.waits[wait_step(now_us - f->waiting_since)]);
 	f->waiting_since = 0;
 	if (f->lost_at) {
 		/* One that answers the first CREATE at once was not lost. */
-		if (now_us - f->lost_at < CREATE_INTERVAL_US)
+		if (!is_new && now_us - f->lost_at < CREATE_INTERVAL_US)
 			f->leniency = 2 * f->leniency < MAX_LENIENCY ? 2 * f->leniency : MAX_LENIENCY;
 		else
 			f->leniency = 1;
@@ -40,16 +40,17 @@ static __always_inline int take_mail(struct flow *f, int was_timeout)
 {
 	u32 place = f->slot - 1;
 	struct mailbox *mail = bpf_map_lookup_elem(&mailboxes, &place);
-	int ours;
+	int ours, is_new;
 
 	if (!mail || mail->state != MAIL_FULL ||
 	    __sync_val_compare_and_swap(&mail->state, MAIL_FULL, MAIL_READING) != MAIL_FULL)
 		return 0;
 	ours = mail->to == f->machine.head.sid && mail->epoch == agent.epoch;
+	is_new = f->epoch != mail->epoch;
 	if (ours) {
 		if (mail->program)
 			f->epoch = mail->epoch;
-		else if (f->epoch != mail->epoch)
+		else if (is_new)
 			f->machine.program = 0;
 		if (!was_timeout && fold_commands(&mail->staged))
 			fold_limit_answered(&f->limit);
@@ -57,7 +58,7 @@ static __always_inline int take_mail(struct flow *f, int was_timeout)
 	}
 	__sync_lock_test_and_set(&mail->state, MAIL_EMPTY);
 	if (ours)
-		answered(f, f->machine.now_us);
+		answered(f, f->machine.now_us, is_new);
 	return ours;
 }
 

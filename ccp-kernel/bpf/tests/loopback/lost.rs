@@ -4,9 +4,13 @@
 
 use super::idle::{alone, connected, is_acknowledged, threshold, window};
 use super::support::{fields, message, next, program, registered, sums, word, words};
+use anole_bpf::layout::c_layout;
 use anole_bpf::{BpfDatapath, Mode};
+use libbpf_rs::query::{MapInfo, MapInfoIter};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// Packets.
@@ -99,4 +103,42 @@ fn a_report_that_finds_no_room_is_in_the_next() {
         }
         assert_eq!(told, written, "bytes in reports, of bytes sent; {:?}", datapath.stats());
     });
+}
+
+/// `leniency` of the flow: so many words before the machine, with which a flow's storage (`src/bpf/flow.bpf.h`) ends.
+fn leniency(stream: &TcpStream) -> u32 {
+    const BEFORE_THE_MACHINE: usize = 16;
+    let stored = |info: MapInfo| {
+        let flows = (info.name == "flows").then(|| MapHandle::from_map_id(info.id).ok())??;
+        flows.lookup(&stream.as_raw_fd().to_ne_bytes(), MapFlags::ANY).ok()?
+    };
+    let flow = MapInfoIter::default().find_map(stored).expect("it is a flow");
+    let [_, _, _, machine, ..] = c_layout().map(|bytes| bytes as usize);
+    word(&flow, flow.len() - machine - 4 * BEFORE_THE_MACHINE)
+}
+
+#[test]
+fn an_agent_that_follows_another_at_once_has_the_usual_time() {
+    let Some((mut datapath, _guard)) = registered(Mode::Generated) else { return };
+    next(&mut datapath, 5);
+    datapath.send(&program()).unwrap();
+    datapath.beat();
+    let (mut stream, _other) = connected("anole_ccp");
+    let mut send = move || {
+        stream.write_all(&[1; 100]).unwrap();
+        wait_until_acknowledged(&stream);
+        leniency(&stream)
+    };
+    let sid = word(&next(&mut datapath, 0), 4);
+    datapath.send(&message(4, sid, &words(&[1, 0]))).unwrap();
+    assert_eq!((send(), datapath.stats().adopted), (1, 1));
+    datapath.change_agent();
+    assert_eq!((send(), datapath.stats().fallbacks), (1, 1));
+    next(&mut datapath, 5);
+    datapath.send(&program()).unwrap();
+    datapath.beat();
+    send();
+    next(&mut datapath, 0);
+    datapath.send(&message(4, sid, &words(&[1, 0]))).unwrap();
+    assert_eq!((send(), datapath.stats().adopted), (1, 2));
 }
