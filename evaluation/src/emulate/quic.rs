@@ -7,7 +7,7 @@ use super::flood::Flood;
 use super::govern::{FlowGovernor, GovernedFlows, Stack};
 use super::outage::Agents;
 use super::server::{IDLE_TIMEOUT, ServerThread};
-use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, since_epoch};
+use super::timeline::{FlowEnd, Snapshot, Timeline, arrived, interrupted, since_epoch};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
@@ -28,8 +28,6 @@ use tokio::time::sleep_until;
 
 /// Datagrams of QUIC: at least what the protocol asks for, at most what the receiver announces.
 const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 1200..=1472;
-/// How often it is looked whether a receiver has everything.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Runs a scenario once.
 pub fn run(
@@ -233,16 +231,10 @@ async fn drive_flow(stage: &Stage, index: usize, rtt_samples: mpsc::Sender<RttSa
         None => Amount::Time(stop.saturating_duration_since(connected)),
     };
     let mut sending = tokio::spawn(transfer.run(amount));
-    let arrived = async {
-        let Some(bytes) = spec.bytes else { return std::future::pending().await };
-        let received = || stage.server.received_from(stage.exits[index]);
-        while received().is_none_or(|received| received.bytes() < bytes) {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
+    let received = || stage.server.received_from(stage.exits[index]).map_or(0, |received| received.bytes());
     tokio::select! {
         // Its sender learns of that later, and closes by itself.
-        () = arrived => Ok(note_end(Instant::now(), true)),
+        () = arrived(spec.bytes, received) => Ok(note_end(Instant::now(), true)),
         report = &mut sending => {
             let report = report.context("a transfer's task failed")??;
             Ok(note_end(connected + report.elapsed, spec.bytes.is_some()))

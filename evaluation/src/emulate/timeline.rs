@@ -10,7 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
+
+/// How often it is looked whether a receiver has everything.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// A flow's counters at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,6 +167,14 @@ impl Timeline {
             self.notes().steps.push(step);
             bar.inc(length.as_micros() / 1000);
         }
+    }
+}
+
+/// Returns when the receiver of a flow with a size has all of it.
+pub async fn arrived(size: Option<u64>, received: impl Fn() -> u64) {
+    let Some(size) = size else { return std::future::pending().await };
+    while received() < size {
+        sleep(LOOK).await;
     }
 }
 

@@ -9,7 +9,7 @@ use super::figures::{self, Raw, exchange};
 use super::govern::{FlowGovernor, GovernedFlows};
 use super::outage::Agents;
 use super::server::IDLE_TIMEOUT;
-use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted};
+use super::timeline::{FlowEnd, Snapshot, Timeline, arrived, interrupted};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatedNetwork, Emulator, EmulatorOptions, Hosts, StackSockets};
@@ -206,7 +206,10 @@ async fn play_flow(stage: Arc<Stage>, index: usize, socket: OwnedFd) -> Result<F
         move || send(&stage, index, socket)
     };
     let sending = tokio::task::spawn_blocking(sender);
+    let received = || stage.received[index].load(Relaxed);
     tokio::select! {
+        // Its sender learns of that later, and ends by itself.
+        () = arrived(stage.timeline.scenario.flows[index].bytes, received) => Ok(note_end(Instant::now(), true)),
         sent = sending => {
             let complete = sent.context("a sender's thread failed")??;
             Ok(note_end(if complete { Instant::now() } else { stop }, complete))
