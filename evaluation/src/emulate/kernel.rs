@@ -5,13 +5,13 @@
 //! enter and leave, which data is sent again, and when an ACK goes back (RTT). Mahimahi in its place tells of the link
 //! alone: bytes on the wire are the payload in full packets then, and retransmissions and RTTs are not known.
 
-use super::AgentArgs;
 use super::agent::{CONGESTION_CONTROL, ReportedFlow, available};
 use super::between::{Between, EmulatorKind, Mahimahi, Ready};
 use super::figures::{self, FlowExchange, Raw};
 use super::govern::{FlowGovernor, GovernedFlows};
 use super::outage::Agents;
 use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted};
+use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
 use anole_emulator::{EmulatorError, Hosts, Namespace, TunPair, tcp_window};
 use anole_sim::result::RunResult;
@@ -134,10 +134,7 @@ pub fn run(
     let ends = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let (record, wire) = stage.between.finish(scenario)?;
-    let lost = hosts.overflows()? + record.timer.send_failures;
-    if lost > 0 {
-        bar.suspend(|| eprintln!("{lost} packets were lost beside the links: this machine is too busy"));
-    }
+    warn_of_lost(hosts.overflows()? + record.timer.send_failures, bar);
     let lines = agents.finish()?;
     let flows = 0..scenario.flows.len();
     let round_trips = |flow| wire.as_ref().map_or_else(Vec::new, |wire| wire.round_trips(flow).to_vec());

@@ -266,6 +266,13 @@ pub fn warn(result: &RunResult, stolen: Stolen, bar: &ProgressBar) {
     }
 }
 
+/// Tells of packets that no link lost.
+fn warn_of_lost(packets: u64, bar: &ProgressBar) {
+    if packets > 0 {
+        bar.suspend(|| eprintln!("{packets} packets were lost beside the links: this machine is too busy"));
+    }
+}
+
 fn self_test(datapath: DatapathKind) -> Result<()> {
     let through = match datapath {
         DatapathKind::Kernel => Through::Tun,

@@ -1,6 +1,5 @@
 //! One run over QUIC: agents, server, emulator and clients brought up, driven in real time, and taken down.
 
-use super::AgentArgs;
 use super::between::{Between, EmulatorKind, Mahimahi, Ready};
 use super::figures::{self, Raw, exchange};
 use super::flood::Flood;
@@ -8,6 +7,7 @@ use super::govern::{FlowGovernor, GovernedFlows, Stack};
 use super::outage::Agents;
 use super::server::{IDLE_TIMEOUT, ServerThread};
 use super::timeline::{FlowEnd, Snapshot, Timeline, arrived, interrupted, since_epoch};
+use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
@@ -94,6 +94,7 @@ pub fn run(
     let (ends, samples) = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let (record, ports) = stage.between.finish(scenario)?;
+    warn_of_lost(record.timer.send_failures, bar);
     drop((stage.controls, server));
     let lines = agents.finish()?;
     let readings = stage.meters.iter().map(|meter| meter.get().map(|meter| meter.read()));

@@ -4,12 +4,12 @@
 //! Payload and completion are the receiver's figures; the datapath tells window, rate and who governs; the rest is the
 //! emulator's, as over the kernel's TCP.
 
-use super::AgentArgs;
 use super::figures::{self, Raw, exchange};
 use super::govern::{FlowGovernor, GovernedFlows};
 use super::outage::Agents;
 use super::server::IDLE_TIMEOUT;
 use super::timeline::{FlowEnd, Snapshot, Timeline, arrived, interrupted};
+use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatedNetwork, Emulator, EmulatorOptions, Hosts, StackSockets};
@@ -101,6 +101,7 @@ pub fn run(
     let ends = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let (record, wire) = stage.emulator.finish()?;
+    warn_of_lost(record.timer.send_failures, bar);
     drop(stage.governances);
     let lines = agents.finish()?;
     let flows = 0..scenario.flows.len();
