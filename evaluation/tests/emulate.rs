@@ -4,9 +4,11 @@
 mod support;
 
 use anole_testing::figure as noted;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -180,6 +182,32 @@ fn an_interrupted_run_leaves_nothing() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
     assert!(started.elapsed() < Duration::from_secs(20));
     assert_eq!(place.leftovers(), 0);
+}
+
+#[test]
+fn a_signal_after_a_run_ends_the_program() {
+    let place = Place::new();
+    let (reader, mut full) = std::io::pipe().unwrap();
+    let room = fcntl(&full, FcntlArg::F_GETPIPE_SZ).unwrap();
+    full.write_all(&vec![0; room as usize]).unwrap();
+    let short = ["--set", "duration_s=0.2", "--set", "warmup_s=0", "--json"];
+    // The result finds no room.
+    let mut child = place.emulate(&short).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let wait = |over: &mut dyn FnMut() -> bool| {
+        let began = Instant::now();
+        while !over() && began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait(&mut || place.leftovers() > 0);
+    wait(&mut || place.leftovers() == 0);
+    std::thread::sleep(Duration::from_millis(100));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    wait(&mut || child.try_wait().unwrap().is_some());
+    drop(reader);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
 }
 
 #[test]

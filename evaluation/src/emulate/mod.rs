@@ -21,6 +21,7 @@ mod figures;
 mod flood;
 pub mod govern;
 pub mod host;
+mod interrupt;
 mod kernel;
 mod outage;
 mod quic;
@@ -234,6 +235,7 @@ pub fn run_one(
     agent: &AgentArgs,
     bar: &ProgressBar,
 ) -> Result<(RunResult, Stolen)> {
+    let run = interrupt::Run::begin();
     let Carrier { datapath, emulator } = carrier.into();
     let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
     let scenario = &*scenario.drawn(seed);
@@ -251,6 +253,7 @@ pub fn run_one(
         DatapathKind::UserTcp => usertcp::run(scenario, &governed, seed, binary, agent, bar),
         DatapathKind::Kernel => kernel::run(scenario, &governed, seed, binary, agent, emulator, bar),
     }?;
+    run.end()?;
     Ok((result, host::stolen_since(begin).unwrap_or_default()))
 }
 

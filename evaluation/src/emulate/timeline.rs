@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
@@ -175,20 +174,6 @@ pub async fn arrived(size: Option<u64>, received: impl Fn() -> u64) {
     let Some(size) = size else { return std::future::pending().await };
     while received() < size {
         sleep(LOOK).await;
-    }
-}
-
-/// Returns when the user wants the run to end.
-pub async fn interrupted() {
-    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
-        (Ok(mut interrupt), Ok(mut terminate)) => {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        // Without handlers the system's own apply.
-        _ => std::future::pending().await,
     }
 }
 

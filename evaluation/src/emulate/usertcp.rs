@@ -6,9 +6,10 @@
 
 use super::figures::{self, Raw, exchange};
 use super::govern::{FlowGovernor, GovernedFlows};
+use super::interrupt::interrupted;
 use super::outage::Agents;
 use super::server::IDLE_TIMEOUT;
-use super::timeline::{FlowEnd, Snapshot, Timeline, arrived, interrupted};
+use super::timeline::{FlowEnd, Snapshot, Timeline, arrived};
 use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
