@@ -250,6 +250,16 @@ fn a_run_that_is_shortened_leaves_later_changes_out() {
         1,
     );
     assert!(parse(&later, &["duration_s=10"]).is_ok());
+    let flows = "app_mbps = 1.0\ncount = 3\nstart_spacing_s = 5.0\nunder_test = true";
+    let flows = GOOD.replacen("under_test = true", flows, 1);
+    let runs = |scenario: Scenario| scenario.flows.iter().map(FlowSpec::runs).collect::<Vec<_>>();
+    assert_eq!(parse(&flows, &["duration_s=10"]).map(runs), Ok(vec![true, true, false]));
+    // This one is wrong in a run of any length.
+    assert!(
+        parse(&flows, &["duration_s=10", "flow.stop_s=8"])
+            .unwrap_err()
+            .contains("starts at 10 s but stops at 8 s")
+    );
 }
 
 #[test]

@@ -44,9 +44,12 @@ impl Check<'_> {
         let duration_s = scenario.duration.as_secs_f64();
         let start_s = self.or(&raw.start_s, "start_s", 0.0, 0.0, MAX_SECONDS)?;
         let spacing_s = self.or(&raw.start_spacing_s, "start_spacing_s", 0.0, 0.0, MAX_SECONDS)?;
-        let stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?.min(duration_s);
+        let told_stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?;
+        let stop_s = told_stop_s.min(duration_s);
         let last_start_s = start_s + f64::from(count - 1) * spacing_s;
-        if last_start_s >= stop_s {
+        // What starts after the end of a run that was shortened never does.
+        let left_out = self.shortened && (raw.stop_s.is_none() || last_start_s < told_stop_s);
+        if last_start_s >= stop_s && !left_out {
             let span =
                 if raw.stop_s.is_some() { span_of(&raw.stop_s) } else { span_or(&raw.start_s, &table) };
             let message = format!(
@@ -144,7 +147,7 @@ impl Check<'_> {
         match &raw.app_mbps {
             Some(mbps) => {
                 let rate = self.rate(mbps, "app_mbps")?;
-                if until_s <= runs_s.start {
+                if until_s <= runs_s.start && !runs_s.is_empty() {
                     let message = format!(
                         "app_until_s = {until_s} is not after the flow's start at {} s, so that app_mbps limits nothing; \
                          raise app_until_s, or leave both out",
