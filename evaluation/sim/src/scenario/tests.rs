@@ -468,6 +468,7 @@ fn what_is_drawn_of_flows_and_what_agents_take_is_checked() {
             "t.toml:17: app_until_s = 5 is not after the flow's start at 5 s",
         ),
         ("app_frame_ms = 5.0", "app_frame_ms without app_mbps"),
+        ("app_mbps = 0.1\napp_frame_ms = 0.2", "t.toml:16: app_frame_ms = 0.2 makes frames of 2.5 bytes"),
         ("app_mbps = -5.0", "t.toml:15: app_mbps = -5 is outside"),
     ] {
         let e = error("under_test = true", &format!("under_test = true\n{keys}"));
