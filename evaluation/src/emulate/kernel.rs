@@ -14,7 +14,7 @@ use super::outage::Agents;
 use super::timeline::{FlowEnd, Snapshot, Timeline};
 use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
-use anole_emulator::{EmulatorError, Hosts, Namespace, TunPair, tcp_window};
+use anole_emulator::{EmulatedNetwork, EmulatorError, Hosts, Namespace, TunPair, tcp_window};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
 use anyhow::{Context, Result, anyhow};
@@ -98,7 +98,7 @@ pub fn run(
     let (hosts, ready) = match emulator {
         EmulatorKind::Own => {
             let (hosts, wire) = Hosts::new(scenario.flows.len(), scenario.full_packet())?;
-            (Arc::new(hosts), Ready::Own(wire))
+            (Arc::new(hosts), Ready::Own(wire, EmulatedNetwork::of(scenario, seed)))
         }
         EmulatorKind::Mahimahi => {
             let mahimahi = Mahimahi::start(scenario)?;
@@ -116,7 +116,7 @@ pub fn run(
         timeline: Timeline::new(scenario, epoch),
         receivers: scenario.flows.iter().map(|_| Receiver::default()).collect(),
         sockets: scenario.flows.iter().map(|_| Mutex::default()).collect(),
-        between: ready.start(scenario, seed, epoch)?,
+        between: ready.start(scenario, epoch)?,
     });
     let agents = agents.play(epoch)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

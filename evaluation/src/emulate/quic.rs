@@ -11,7 +11,7 @@ use super::timeline::{FlowEnd, Snapshot, Timeline, arrived, since_epoch};
 use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
-use anole_emulator::{EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
+use anole_emulator::{EmulatedNetwork, EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
 use anole_model::{Dur, Time};
 use anole_quic::{
     AlgorithmName, Amount, ClientOptions, CongestionControl, DatagramSize, Meter, RttSample, Server,
@@ -48,7 +48,7 @@ pub fn run(
     let sockets: Vec<PathBuf> = agents.sockets().collect();
     let hosts = agents.hosts()?;
     let Ends { server, namespaces, ready, entries, exits } = match emulator {
-        EmulatorKind::Own => Ends::on_loopback(scenario)?,
+        EmulatorKind::Own => Ends::on_loopback(scenario, seed)?,
         EmulatorKind::Mahimahi => Ends::in_namespaces(scenario)?,
     };
     let epoch = Instant::now();
@@ -60,7 +60,7 @@ pub fn run(
         controls: controls(governed, &hosts)?,
         meters: scenario.flows.iter().map(|_| OnceLock::new()).collect(),
         server: server.server.clone(),
-        between: ready.start(scenario, seed, epoch)?,
+        between: ready.start(scenario, epoch)?,
         own_port: namespaces.is_some(),
         entries,
         exits,
@@ -132,11 +132,12 @@ struct Ends {
 }
 
 impl Ends {
-    fn on_loopback(scenario: &Scenario) -> Result<Ends> {
+    fn on_loopback(scenario: &Scenario, seed: u64) -> Result<Ends> {
         let server = ServerThread::start((Ipv4Addr::LOCALHOST, 0).into())?;
         let ports = UdpPorts::open(scenario.flows.len(), server.server.address()?)?;
         let (entries, exits) = (ports.entries()?, ports.exits()?);
-        Ok(Ends { server, namespaces: None, ready: Ready::Own(ports), entries, exits })
+        let network = EmulatedNetwork::of(scenario, seed);
+        Ok(Ends { server, namespaces: None, ready: Ready::Own(ports, network), entries, exits })
     }
 
     fn in_namespaces(scenario: &Scenario) -> Result<Ends> {

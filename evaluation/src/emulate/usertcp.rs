@@ -74,6 +74,7 @@ pub fn run(
     let agents = Agents::start(binary, folder.path(), &governed.agents, seed, &asked.agent_outage)?;
     let hosts = agents.hosts()?;
     let (wire, ends) = StackSockets::open(scenario.flows.len())?;
+    let network = EmulatedNetwork::of(scenario, seed);
     let epoch = Instant::now();
     let options = EmulatorOptions { epoch, warmup: scenario.warmup };
     let stage = Arc::new(Stage {
@@ -83,7 +84,7 @@ pub fn run(
         readings: scenario.flows.iter().map(|_| Mutex::default()).collect(),
         received: scenario.flows.iter().map(|_| AtomicU64::new(0)).collect(),
         over: AtomicBool::new(false),
-        emulator: Emulator::start(EmulatedNetwork::of(scenario, seed), wire, options)?,
+        emulator: Emulator::start(network, wire, options)?,
     });
     drop(hosts);
     let receiver = receive(stage.clone(), ends.receiver)?;
