@@ -234,6 +234,8 @@ fn what_cannot_run_says_why() {
         (&["--alg", "linux:cubic"], 2, "--datapath kernel"),
         (&["--alg", "quic:vegas"], 2, "quic:newreno"),
         (&["--alg", "renno"], 2, "reno"),
+        (&["--alg", "native", "--agent-outage", "1:2"], 2, "no flow has one"),
+        (&["--datapath", "usertcp", "--agent-flood", "9"], 2, "--agent-flood goes with --datapath quic"),
         (&["--set", "mss_bytes=9000"], 2, "mss_bytes"),
         (&["--set", "flow.app_mbps=1.0"], 2, "app_mbps"),
         (&["--alg", "reno", "--agent-binary", "/nonexistent"], 2, "--agent-binary"),

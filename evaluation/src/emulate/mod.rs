@@ -171,9 +171,15 @@ pub fn main(args: Args) -> Result<()> {
     let carrier = Carrier { datapath: args.datapath, emulator: args.emulator };
     let runs = options.runs(&scenario);
     let loader = args.policies.loader()?;
+    let mut has_agent = false;
     for (choice, seed) in &runs {
         // Every mistake is told before the first run begins.
-        check(&scenario, choice, carrier, &loader, *seed, &args.agent)?;
+        has_agent |= check(&scenario, choice, carrier, &loader, *seed, &args.agent)?;
+    }
+    if args.agent.disturbs() && !has_agent {
+        return Err(usage(
+            "--agent-outage and --agent-flood need an agent, and no flow has one; name one of `anole-ccp algs` with --alg",
+        ));
     }
     check_backend(&loader, "one with --policy")?;
     let bar = progress_bar(scenario.duration * runs.len() as u64);
@@ -194,7 +200,7 @@ pub fn main(args: Args) -> Result<()> {
     if options.json { Ok(()) } else { output::print_line(&table::render(&results)) }
 }
 
-/// Finds out before any run whether it can be done.
+/// Finds out before any run whether it can be done; true where an agent governs a flow of it.
 pub fn check(
     scenario: &Scenario,
     choice: &Choice,
@@ -202,8 +208,9 @@ pub fn check(
     loader: &Arc<Loader>,
     seed: u64,
     agent: &AgentArgs,
-) -> Result<()> {
-    outage::check(&agent.agent_outage).map_err(usage)?;
+) -> Result<bool> {
+    let span = Duration::from_nanos(scenario.duration.as_nanos());
+    outage::check(&agent.agent_outage, span).map_err(usage)?;
     let Carrier { datapath, emulator } = carrier.into();
     if emulator == EmulatorKind::Mahimahi {
         if datapath == DatapathKind::UserTcp {
@@ -215,13 +222,16 @@ pub fn check(
     }
     let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
     match datapath {
-        DatapathKind::Kernel => kernel::check(scenario, &governed, agent),
-        DatapathKind::UserTcp => usertcp::check(scenario),
-        DatapathKind::InProcess if agent.disturbs() => Err(usage(
-            "--agent-outage and --agent-flood need an agent, and with --datapath in-process there is none",
-        )),
-        DatapathKind::Quic | DatapathKind::InProcess => Ok(()),
+        DatapathKind::Kernel => kernel::check(scenario, &governed, agent)?,
+        DatapathKind::UserTcp => usertcp::check(scenario, agent)?,
+        DatapathKind::InProcess if agent.disturbs() => {
+            return Err(usage(
+                "--agent-outage and --agent-flood need an agent, and with --datapath in-process there is none",
+            ));
+        }
+        DatapathKind::Quic | DatapathKind::InProcess => {}
     }
+    Ok(!governed.agents.is_empty())
 }
 
 /// Runs a scenario once, and tells what the host took meanwhile; the agent's program is looked for only if a flow asks

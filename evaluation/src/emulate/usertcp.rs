@@ -40,7 +40,10 @@ const MAX_FLOWS: usize = 60;
 const PREFIX: u8 = 24;
 
 /// Finds out before any run whether it can be done.
-pub fn check(scenario: &Scenario) -> Result<()> {
+pub fn check(scenario: &Scenario, asked: &AgentArgs) -> Result<()> {
+    if asked.agent_flood > 0 {
+        return Err(usage("--agent-flood goes with --datapath quic; leave it out"));
+    }
     if !PACKET_BYTES.contains(&scenario.full_packet()) {
         let overhead = scenario.full_packet() - scenario.mss;
         return Err(usage(format!(
