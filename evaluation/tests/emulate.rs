@@ -104,14 +104,14 @@ fn a_run_does_not_wait_for_flows_that_start_after_its_end() {
 #[test]
 fn a_flow_with_a_size_is_over_when_its_receiver_has_all_of_it() {
     let place = Place::new();
-    let mut args = vec!["--datapath", "usertcp", "--json"];
-    for set in ["duration_s=0.7", "warmup_s=0", "bottleneck.one_way_delay_ms=150", "flow.bytes=1000"] {
+    let mut args = vec!["--datapath", "usertcp", "--runs", "2", "--json"];
+    for set in ["duration_s=0.38", "warmup_s=0", "bottleneck.one_way_delay_ms=105", "flow.bytes=1000"] {
         args.extend(["--set", set]);
     }
-    let run = &objects(&place.run(&args))[0];
-    let fct_s = run["flows"][0]["fct_s"].as_f64().unwrap();
-    // A round trip for the handshake and half a one for the data; the sender hears of that after another half.
-    assert!((0.45..0.6).contains(&fct_s), "{fct_s}");
+    let runs = objects(&place.run(&args));
+    let fct_s = runs.iter().filter_map(|run| run["flows"][0]["fct_s"].as_f64()).fold(f64::INFINITY, f64::min);
+    // A round trip for the handshake and half a one for the data; its sender looks again 0.1 s after either.
+    assert!((0.315..0.38).contains(&fct_s), "{fct_s}");
 }
 
 #[test]
