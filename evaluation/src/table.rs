@@ -61,7 +61,7 @@ pub fn render(results: &[RunResult]) -> String {
         let never = run.flows.iter().filter(|flow| !flow.ran()).count();
         if never > 0 {
             notes += &format!(
-                "{}: seed {}, {never} of {} flows never ran: the start that was drawn is after the stop\n",
+                "{}: seed {}, {never} of {} flows never ran: they would start after their stop\n",
                 run.alg,
                 run.seed,
                 run.flows.len()

@@ -4,9 +4,11 @@
 mod support;
 
 use anole_testing::figure as noted;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -100,6 +102,19 @@ fn a_run_does_not_wait_for_flows_that_start_after_its_end() {
 }
 
 #[test]
+fn a_flow_with_a_size_is_over_when_its_receiver_has_all_of_it() {
+    let place = Place::new();
+    let mut args = vec!["--datapath", "usertcp", "--runs", "2", "--json"];
+    for set in ["duration_s=0.38", "warmup_s=0", "bottleneck.one_way_delay_ms=105", "flow.bytes=1000"] {
+        args.extend(["--set", set]);
+    }
+    let runs = objects(&place.run(&args));
+    let fct_s = runs.iter().filter_map(|run| run["flows"][0]["fct_s"].as_f64()).fold(f64::INFINITY, f64::min);
+    // A round trip for the handshake and half a one for the data; its sender looks again 0.1 s after either.
+    assert!((0.315..0.38).contains(&fct_s), "{fct_s}");
+}
+
+#[test]
 fn the_agent_governs_real_packets() {
     let place = Place::new();
     let agent = agent();
@@ -170,6 +185,32 @@ fn an_interrupted_run_leaves_nothing() {
 }
 
 #[test]
+fn a_signal_after_a_run_ends_the_program() {
+    let place = Place::new();
+    let (reader, mut full) = std::io::pipe().unwrap();
+    let room = fcntl(&full, FcntlArg::F_GETPIPE_SZ).unwrap();
+    full.write_all(&vec![0; room as usize]).unwrap();
+    let short = ["--set", "duration_s=0.2", "--set", "warmup_s=0", "--json"];
+    // The result finds no room.
+    let mut child = place.emulate(&short).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let wait = |over: &mut dyn FnMut() -> bool| {
+        let began = Instant::now();
+        while !over() && began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait(&mut || place.leftovers() > 0);
+    wait(&mut || place.leftovers() == 0);
+    std::thread::sleep(Duration::from_millis(100));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    wait(&mut || child.try_wait().unwrap().is_some());
+    drop(reader);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
+}
+
+#[test]
 fn a_demo_that_cannot_run_says_why() {
     for (args, hint) in [
         (&["--agent-outage", "8:12", "--agent-outage", "1:2"][..], "--agent-outage: give outages in order"),
@@ -193,6 +234,8 @@ fn what_cannot_run_says_why() {
         (&["--alg", "linux:cubic"], 2, "--datapath kernel"),
         (&["--alg", "quic:vegas"], 2, "quic:newreno"),
         (&["--alg", "renno"], 2, "reno"),
+        (&["--alg", "native", "--agent-outage", "1:2"], 2, "no flow has one"),
+        (&["--datapath", "usertcp", "--agent-flood", "9"], 2, "--agent-flood goes with --datapath quic"),
         (&["--set", "mss_bytes=9000"], 2, "mss_bytes"),
         (&["--set", "flow.app_mbps=1.0"], 2, "app_mbps"),
         (&["--alg", "reno", "--agent-binary", "/nonexistent"], 2, "--agent-binary"),

@@ -54,11 +54,22 @@ pub async fn run(options: Send) -> Result<(), Failure> {
     let mut interrupted = pin!(crate::interrupted());
     let interruption =
         |told: io::Result<()>| Failure::Run(told.map_or_else(Into::into, |()| anyhow!("interrupted")));
-    let transfers = tokio::select! {
-        transfers = opening.join_all() => transfers,
-        told = &mut interrupted => return Err(interruption(told)),
+    let mut transfers = Vec::new();
+    let refused = loop {
+        tokio::select! {
+            next = opening.join_next() => match next {
+                Some(Ok(Ok(transfer))) => transfers.push(transfer),
+                Some(Ok(Err(error))) => break Some(failed(error)),
+                Some(Err(error)) => break Some(Failure::Run(error.into())),
+                None => break None,
+            },
+            told = &mut interrupted => break Some(interruption(told)),
+        }
     };
-    let transfers = transfers.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    if let Some(failure) = refused {
+        close(transfers.iter().map(Opened::of).collect()).await;
+        return Err(failure);
+    }
     let opened: Vec<_> = transfers.iter().map(Opened::of).collect();
     let started = Instant::now();
 

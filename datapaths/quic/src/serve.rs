@@ -2,7 +2,7 @@
 
 use crate::cli::Serve;
 use anole_cli::Failure;
-use anole_quic::{QuicError, Server, ServerOptions};
+use anole_quic::{Ended, QuicError, Server, ServerOptions};
 use anole_transfer::received;
 use anyhow::Context;
 use std::path::Path;
@@ -36,8 +36,7 @@ pub async fn run(options: Serve) -> Result<(), Failure> {
             end = ends.recv() => match end {
                 Some(end) => {
                     left -= 1;
-                    let (remote, bytes) = (end.received.remote.to_string(), end.received.bytes());
-                    received(&remote, bytes, end.lasted, end.error.as_deref(), options.json);
+                    tell(&end, options.json);
                 }
                 None => break,
             },
@@ -46,7 +45,16 @@ pub async fn run(options: Serve) -> Result<(), Failure> {
     }
     server.close().await;
     task.abort();
+    // Those that were open until now.
+    while let Some(end) = ends.recv().await {
+        tell(&end, options.json);
+    }
     Ok(())
+}
+
+fn tell(end: &Ended, json: bool) {
+    let (remote, bytes) = (end.received.remote.to_string(), end.received.bytes());
+    received(&remote, bytes, end.lasted, end.error.as_deref(), json);
 }
 
 /// Writes a file that stands under its name only when whole.

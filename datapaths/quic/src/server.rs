@@ -125,7 +125,8 @@ async fn serve(incoming: Incoming, connections: &Mutex<Vec<Arc<ReceivedBytes>>>)
     }
     let error = take_streams(&connection, &received).await;
     let error = match error {
-        ConnectionError::ApplicationClosed(_) | ConnectionError::LocallyClosed => None,
+        ConnectionError::ApplicationClosed(_) => None,
+        ConnectionError::LocallyClosed => Some("the server was stopped".to_string()),
         error => Some(error.to_string()),
     };
     Some(Ended { received, lasted: started.elapsed(), error })

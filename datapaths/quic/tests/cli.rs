@@ -169,6 +169,76 @@ fn an_interruption_loses_nothing_that_was_recorded() {
 }
 
 #[test]
+fn a_server_that_is_stopped_tells_of_the_connections_that_are_open() {
+    let mut serving = Serving::start();
+    let mut ends = serving.ends();
+    let (entry, _, emulator) = emulated(link(10.0, 5), serving.address.parse().unwrap());
+    let mut sender = serving.sender(&entry.to_string(), &["--duration", "30"]);
+    let sender = sender.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    Command::new("kill").args(["-TERM", &serving.server.id().to_string()]).status().unwrap();
+    let end = ends.next().unwrap();
+    assert_eq!((&end["error"], ends.next()), (&"the server was stopped".into(), None));
+    assert!(end["received_bytes"].as_u64() > Some(10_000), "{end}");
+    let message = refusal(&sender.wait_with_output().unwrap(), 1);
+    assert!(message.contains("server closed"), "{message}");
+    emulator.finish().unwrap();
+}
+
+/// Carries the datagrams of the client that speaks first; tells others a moment later that their version is unknown.
+fn first_client_only(server: &str) -> String {
+    let (front, back) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    back.connect(server).unwrap();
+    let address = front.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (front, back) = (&front, &back);
+        std::thread::scope(|scope| {
+            let (mut buffer, mut first) = ([0; 2048], None);
+            while let Ok((length, from)) = front.recv_from(&mut buffer) {
+                if first.is_none() {
+                    first = Some(from);
+                    scope.spawn(move || {
+                        let mut buffer = [0; 2048];
+                        while let Ok(length) = back.recv(&mut buffer) {
+                            let _ = front.send_to(&buffer[..length], from);
+                        }
+                    });
+                }
+                if first == Some(from) {
+                    let _ = back.send(&buffer[..length]);
+                    continue;
+                }
+                let answer = unknown_version(&buffer[..length]);
+                scope.spawn(move || {
+                    std::thread::sleep(Duration::from_millis(200));
+                    let _ = front.send_to(&answer, from);
+                });
+            }
+        });
+    });
+    address
+}
+
+/// What a server says that knows another version alone (RFC 9000 §17.2.1).
+fn unknown_version(initial: &[u8]) -> Vec<u8> {
+    let (destination, rest) = initial[6..].split_at(initial[5].into());
+    let source = &rest[1..][..rest[0].into()];
+    let ids = [&[rest[0]], source, &[initial[5]], destination].concat();
+    [&[0x80, 0, 0, 0, 0], &ids[..], &[0x0a; 4]].concat()
+}
+
+#[test]
+fn where_one_connection_cannot_be_opened_the_others_are_closed() {
+    let mut serving = Serving::start();
+    let mut ends = serving.ends();
+    let address = first_client_only(&serving.address);
+    let message = refusal(&serving.sender(&address, &["--connections", "2"]).output().unwrap(), 1);
+    assert!(message.contains("version"), "{message}");
+    let end = ends.next().unwrap();
+    assert!(end["error"].is_null() && end["lasted_s"].as_f64() < Some(5.0), "{end}");
+}
+
+#[test]
 fn an_interruption_before_anybody_answers_leaves_nothing_behind() {
     let serving = Serving::start();
     // Bound, but nobody answers.

@@ -51,6 +51,14 @@ struct Connection {
     since: Option<Instant>,
 }
 
+impl Connection {
+    /// Its end; a handshake that was never over was no connection.
+    fn ended(&self, now: Instant, error: Option<&'static str>) -> Option<Ended> {
+        let lasted = now.saturating_duration_since(self.since?);
+        Some(Ended { remote: self.remote?, bytes: self.bytes, lasted, error })
+    }
+}
+
 /// A server that listens.
 pub struct Receiver<D: Device> {
     pub(crate) stack: Stack<D>,
@@ -95,6 +103,17 @@ impl<D: Device> Receiver<D> {
         (ended, if taken { Some(now) } else { next })
     }
 
+    /// Resets the connections that are open, and tells of them.
+    pub fn stop(&mut self, now: Instant) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        for connection in self.connections.drain(..) {
+            self.stack.sockets.get_mut::<tcp::Socket>(connection.socket).abort();
+            ended.extend(connection.ended(now, Some("the server was stopped")));
+        }
+        self.stack.send(now);
+        ended
+    }
+
     fn drain(&mut self, now: Instant, ended: &mut Vec<Ended>) {
         let sockets = &mut self.stack.sockets;
         let mut over = Vec::new();
@@ -121,11 +140,7 @@ impl<D: Device> Receiver<D> {
                 _ => continue,
             };
             socket.close();
-            // A handshake that was never over was no connection.
-            if let (Some(remote), Some(since)) = (connection.remote, connection.since) {
-                let lasted = now.saturating_duration_since(since);
-                ended.push(Ended { remote, bytes: connection.bytes, lasted, error });
-            }
+            ended.extend(connection.ended(now, error));
             over.push(index);
         }
         for index in over.into_iter().rev() {

@@ -38,11 +38,13 @@ fn listen<D: Device + AsRawFd>(options: &Serve, device: D) -> Result<(), Failure
     let mut left = options.connections.unwrap_or(u64::MAX);
     drive(&waiter, |now| {
         let (ended, next) = receiver.poll(now);
-        for end in ended {
-            left = left.saturating_sub(1);
+        left = left.saturating_sub(ended.len() as u64);
+        let over = left == 0 || stop.load(Relaxed);
+        let open = if over { receiver.stop(now) } else { Vec::new() };
+        for end in ended.into_iter().chain(open) {
             received(&end.remote.to_string(), end.bytes, end.lasted, end.error, options.json);
         }
-        Ok(if left == 0 || stop.load(Relaxed) { Turn::Over(()) } else { Turn::Until(next) })
+        Ok(if over { Turn::Over(()) } else { Turn::Until(next) })
     })
     .map_err(failed)
 }

@@ -53,6 +53,16 @@ pub enum FlowPlanError {
         /// What it says.
         reason: BuildError,
     },
+    /// Parameters, but no flow under test has an algorithm that takes any.
+    #[error(
+        "param.{parameter}: {alg} takes no parameters; leave it out, or name one of `anole-ccp algs` with --alg"
+    )]
+    NoParameters {
+        /// The algorithm of a flow under test.
+        alg: String,
+        /// A parameter that the scenario has.
+        parameter: String,
+    },
     /// Somebody's own algorithm has what it is made with, and nothing else.
     #[error("param.{parameter}: {alg} takes no policy, classic or params; make them attributes of the class")]
     Custom {
@@ -178,9 +188,16 @@ pub fn resolve(scenario: &Scenario, choice: &Choice) -> Result<Vec<Choice>, Flow
     let asked = |under_test: bool| if under_test { choice } else { &nothing };
     let alg = |flow: &FlowSpec| asked(flow.under_test).alg.clone().unwrap_or_else(|| flow.alg.clone());
     let algs: Vec<String> = scenario.flows.iter().map(alg).collect();
-    let tested = scenario.flows.iter().zip(&algs).filter(|(flow, _)| flow.under_test);
+    let tested =
+        scenario.flows.iter().zip(&algs).filter(|(flow, _)| flow.under_test).map(|(_, alg)| alg.as_str());
+    if let Some(parameter) = scenario.params.keys().next()
+        && let Some(alg) = tested.clone().next()
+        && tested.clone().all(|alg| alg == NATIVE || is_transports(alg))
+    {
+        return Err(FlowPlanError::NoParameters { alg: alg.to_string(), parameter: parameter.clone() });
+    }
     let flags = Slots { classic: choice.classic.clone(), policy: choice.policy.clone() };
-    let mut flags = flags.of_each(tested.map(|(_, alg)| alg.as_str())).into_iter();
+    let mut flags = flags.of_each(tested).into_iter();
     let resolved = scenario.flows.iter().zip(&algs).map(|(flow, alg)| {
         let given = if flow.under_test { flags.next().unwrap_or_default() } else { Slots::default() };
         let own = Slots { classic: flow.classic.clone(), policy: flow.policy.clone() };
@@ -193,6 +210,11 @@ pub fn resolve(scenario: &Scenario, choice: &Choice) -> Result<Vec<Choice>, Flow
         Ok(Choice { alg: Some(alg.clone()), classic: slots.classic, policy: slots.policy })
     });
     resolved.collect()
+}
+
+/// The algorithm is a real transport's own.
+pub fn is_transports(alg: &str) -> bool {
+    alg.starts_with("quic:") || alg.starts_with("linux:")
 }
 
 /// What `--set` says of a flow's slots.
@@ -227,7 +249,7 @@ pub fn plan(
         if alg == NATIVE {
             return Ok(FlowPlan { alg, runs: Runs::Native, preferences: Vec::new() });
         }
-        if alg.starts_with("quic:") || alg.starts_with("linux:") {
+        if is_transports(&alg) {
             return Err(FlowPlanError::TransportOnly(alg));
         }
         let build = Build {
@@ -318,6 +340,20 @@ under_test = true
             refusal(TWO, &choice(Some("native"), None, Some("libra")))
                 .starts_with("--policy: native takes no")
         );
+    }
+
+    #[test]
+    fn parameters_that_nobody_takes_are_refused() {
+        let mut scenario = scenario(TWO);
+        scenario.params.insert("no_such".to_string(), 7.0);
+        let refusal =
+            |alg| resolve(&scenario, &choice(Some(alg), None, None)).err().map(|error| error.to_string());
+        for alg in ["native", "quic:cubic", "linux:cubic"] {
+            let refused = refusal(alg).unwrap();
+            assert!(refused.starts_with(&format!("param.no_such: {alg} takes no parameters;")), "{refused}");
+        }
+        // What the registry knows it tells by itself.
+        assert_eq!(refusal("cubic"), None);
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub enum EmulatorKind {
 
 /// One that waits for its run to begin.
 pub enum Ready<W: Wire> {
-    Own(W),
+    /// With its links, which take a while to make where capacities are drawn.
+    Own(W, EmulatedNetwork<Vec<u8>>),
     Mahimahi(Mahimahi),
 }
 
@@ -42,11 +43,11 @@ impl Mahimahi {
 
 impl<W: Wire> Ready<W> {
     /// Begins at `epoch`.
-    pub fn start(self, scenario: &Scenario, seed: u64, epoch: Instant) -> Result<Between<W>> {
+    pub fn start(self, scenario: &Scenario, epoch: Instant) -> Result<Between<W>> {
         match self {
-            Ready::Own(wire) => {
+            Ready::Own(wire, network) => {
                 let options = EmulatorOptions { epoch, warmup: scenario.warmup };
-                Ok(Between::Own(Emulator::start(EmulatedNetwork::of(scenario, seed), wire, options)?))
+                Ok(Between::Own(Emulator::start(network, wire, options)?))
             }
             Ready::Mahimahi(mahimahi) => Ok(Between::Mahimahi(mahimahi, epoch)),
         }

@@ -6,7 +6,7 @@ use anole::{InProcess, Settings};
 use anole_inference::{Backend, BackendSettings, Loader};
 use anole_model::seed::derive;
 use anole_policies::Policies;
-use anole_sim::plan::{Choice, NATIVE, plan, resolve};
+use anole_sim::plan::{Choice, NATIVE, is_transports, plan, resolve};
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -172,8 +172,7 @@ fn check_names(
     let mut ours = scenario.clone();
     for (flow, runs) in ours.flows.iter_mut().zip(resolved) {
         let alg = runs.alg.clone().unwrap_or_default();
-        let transport = alg.starts_with("quic:") || alg.starts_with("linux:");
-        flow.alg = if transport { NATIVE.to_string() } else { alg };
+        flow.alg = if is_transports(&alg) { NATIVE.to_string() } else { alg };
         (flow.classic, flow.policy) = (runs.classic.clone(), runs.policy.clone());
     }
     let policies: Arc<dyn Policies> = loader.clone();

@@ -5,15 +5,16 @@
 //! enter and leave, which data is sent again, and when an ACK goes back (RTT). Mahimahi in its place tells of the link
 //! alone: bytes on the wire are the payload in full packets then, and retransmissions and RTTs are not known.
 
-use super::AgentArgs;
 use super::agent::{CONGESTION_CONTROL, ReportedFlow, available};
 use super::between::{Between, EmulatorKind, Mahimahi, Ready};
 use super::figures::{self, FlowExchange, Raw};
 use super::govern::{FlowGovernor, GovernedFlows};
+use super::interrupt::interrupted;
 use super::outage::Agents;
-use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted};
+use super::timeline::{FlowEnd, Snapshot, Timeline};
+use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
-use anole_emulator::{EmulatorError, Hosts, Namespace, TunPair, tcp_window};
+use anole_emulator::{EmulatedNetwork, EmulatorError, Hosts, Namespace, TunPair, tcp_window};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::{FlowSpec, Scenario};
 use anyhow::{Context, Result, anyhow};
@@ -97,7 +98,7 @@ pub fn run(
     let (hosts, ready) = match emulator {
         EmulatorKind::Own => {
             let (hosts, wire) = Hosts::new(scenario.flows.len(), scenario.full_packet())?;
-            (Arc::new(hosts), Ready::Own(wire))
+            (Arc::new(hosts), Ready::Own(wire, EmulatedNetwork::of(scenario, seed)))
         }
         EmulatorKind::Mahimahi => {
             let mahimahi = Mahimahi::start(scenario)?;
@@ -115,7 +116,7 @@ pub fn run(
         timeline: Timeline::new(scenario, epoch),
         receivers: scenario.flows.iter().map(|_| Receiver::default()).collect(),
         sockets: scenario.flows.iter().map(|_| Mutex::default()).collect(),
-        between: ready.start(scenario, seed, epoch)?,
+        between: ready.start(scenario, epoch)?,
     });
     let agents = agents.play(epoch)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -134,10 +135,7 @@ pub fn run(
     let ends = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let (record, wire) = stage.between.finish(scenario)?;
-    let lost = hosts.overflows()? + record.timer.send_failures;
-    if lost > 0 {
-        bar.suspend(|| eprintln!("{lost} packets were lost beside the links: this machine is too busy"));
-    }
+    warn_of_lost(hosts.overflows()? + record.timer.send_failures, bar);
     let lines = agents.finish()?;
     let flows = 0..scenario.flows.len();
     let round_trips = |flow| wire.as_ref().map_or_else(Vec::new, |wire| wire.round_trips(flow).to_vec());

@@ -21,6 +21,7 @@ mod figures;
 mod flood;
 pub mod govern;
 pub mod host;
+mod interrupt;
 mod kernel;
 mod outage;
 mod quic;
@@ -170,9 +171,15 @@ pub fn main(args: Args) -> Result<()> {
     let carrier = Carrier { datapath: args.datapath, emulator: args.emulator };
     let runs = options.runs(&scenario);
     let loader = args.policies.loader()?;
+    let mut has_agent = false;
     for (choice, seed) in &runs {
         // Every mistake is told before the first run begins.
-        check(&scenario, choice, carrier, &loader, *seed, &args.agent)?;
+        has_agent |= check(&scenario, choice, carrier, &loader, *seed, &args.agent)?;
+    }
+    if args.agent.disturbs() && !has_agent {
+        return Err(usage(
+            "--agent-outage and --agent-flood need an agent, and no flow has one; name one of `anole-ccp algs` with --alg",
+        ));
     }
     check_backend(&loader, "one with --policy")?;
     let bar = progress_bar(scenario.duration * runs.len() as u64);
@@ -193,7 +200,7 @@ pub fn main(args: Args) -> Result<()> {
     if options.json { Ok(()) } else { output::print_line(&table::render(&results)) }
 }
 
-/// Finds out before any run whether it can be done.
+/// Finds out before any run whether it can be done; true where an agent governs a flow of it.
 pub fn check(
     scenario: &Scenario,
     choice: &Choice,
@@ -201,8 +208,9 @@ pub fn check(
     loader: &Arc<Loader>,
     seed: u64,
     agent: &AgentArgs,
-) -> Result<()> {
-    outage::check(&agent.agent_outage).map_err(usage)?;
+) -> Result<bool> {
+    let span = Duration::from_nanos(scenario.duration.as_nanos());
+    outage::check(&agent.agent_outage, span).map_err(usage)?;
     let Carrier { datapath, emulator } = carrier.into();
     if emulator == EmulatorKind::Mahimahi {
         if datapath == DatapathKind::UserTcp {
@@ -214,13 +222,16 @@ pub fn check(
     }
     let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
     match datapath {
-        DatapathKind::Kernel => kernel::check(scenario, &governed, agent),
-        DatapathKind::UserTcp => usertcp::check(scenario),
-        DatapathKind::InProcess if agent.disturbs() => Err(usage(
-            "--agent-outage and --agent-flood need an agent, and with --datapath in-process there is none",
-        )),
-        DatapathKind::Quic | DatapathKind::InProcess => Ok(()),
+        DatapathKind::Kernel => kernel::check(scenario, &governed, agent)?,
+        DatapathKind::UserTcp => usertcp::check(scenario, agent)?,
+        DatapathKind::InProcess if agent.disturbs() => {
+            return Err(usage(
+                "--agent-outage and --agent-flood need an agent, and with --datapath in-process there is none",
+            ));
+        }
+        DatapathKind::Quic | DatapathKind::InProcess => {}
     }
+    Ok(!governed.agents.is_empty())
 }
 
 /// Runs a scenario once, and tells what the host took meanwhile; the agent's program is looked for only if a flow asks
@@ -234,6 +245,7 @@ pub fn run_one(
     agent: &AgentArgs,
     bar: &ProgressBar,
 ) -> Result<(RunResult, Stolen)> {
+    let run = interrupt::Run::begin();
     let Carrier { datapath, emulator } = carrier.into();
     let governed = govern::govern(scenario, choice, datapath, loader, seed)?;
     let scenario = &*scenario.drawn(seed);
@@ -251,6 +263,7 @@ pub fn run_one(
         DatapathKind::UserTcp => usertcp::run(scenario, &governed, seed, binary, agent, bar),
         DatapathKind::Kernel => kernel::run(scenario, &governed, seed, binary, agent, emulator, bar),
     }?;
+    run.end()?;
     Ok((result, host::stolen_since(begin).unwrap_or_default()))
 }
 
@@ -263,6 +276,13 @@ pub fn warn(result: &RunResult, stolen: Stolen, bar: &ProgressBar) {
                 "anole-eval: {who}, seed {seed}: {stolen} during the run; its figures tell of that, repeat it"
             );
         });
+    }
+}
+
+/// Tells of packets that no link lost.
+fn warn_of_lost(packets: u64, bar: &ProgressBar) {
+    if packets > 0 {
+        bar.suspend(|| eprintln!("{packets} packets were lost beside the links: this machine is too busy"));
     }
 }
 

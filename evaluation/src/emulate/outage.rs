@@ -48,11 +48,19 @@ pub fn parse(text: &str) -> Result<Outage, String> {
     }
 }
 
-/// Outages must follow one another.
-pub fn check(outages: &[Outage]) -> Result<(), String> {
-    match outages.is_sorted_by(|a, b| a.to < b.from) {
-        true => Ok(()),
-        false => Err("--agent-outage: give outages in order of time, without overlap".to_string()),
+/// Outages must follow one another, and begin within the run.
+pub fn check(outages: &[Outage], run: Duration) -> Result<(), String> {
+    if !outages.is_sorted_by(|a, b| a.to < b.from) {
+        return Err("--agent-outage: give outages in order of time, without overlap".to_string());
+    }
+    match outages.iter().find(|outage| outage.from >= run) {
+        None => Ok(()),
+        Some(Outage { from, to }) => Err(format!(
+            "--agent-outage {}:{} begins after the run of {} s; give an earlier one, or lengthen the run",
+            from.as_secs_f64(),
+            to.as_secs_f64(),
+            run.as_secs_f64()
+        )),
     }
 }
 
@@ -185,8 +193,10 @@ mod tests {
             assert!(parse(bad).is_err(), "{bad}");
         }
         let outages = |texts: &[&str]| texts.iter().map(|text| parse(text).unwrap()).collect::<Vec<_>>();
-        assert!(check(&outages(&["0:2", "8:12"])).is_ok());
-        assert!(check(&outages(&["8:12", "0:2"])).is_err());
-        assert!(check(&outages(&["1:4", "3:5"])).is_err());
+        assert!(check(&outages(&["0:2", "8:12"]), second(10)).is_ok());
+        assert!(check(&outages(&["8:12", "0:2"]), second(10)).is_err());
+        assert!(check(&outages(&["1:4", "3:5"]), second(10)).is_err());
+        let late = check(&outages(&["0:2", "10:12"]), second(10)).unwrap_err();
+        assert!(late.starts_with("--agent-outage 10:12 begins after the run of 10 s"), "{late}");
     }
 }

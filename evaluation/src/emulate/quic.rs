@@ -1,16 +1,17 @@
 //! One run over QUIC: agents, server, emulator and clients brought up, driven in real time, and taken down.
 
-use super::AgentArgs;
 use super::between::{Between, EmulatorKind, Mahimahi, Ready};
 use super::figures::{self, Raw, exchange};
 use super::flood::Flood;
 use super::govern::{FlowGovernor, GovernedFlows, Stack};
+use super::interrupt::interrupted;
 use super::outage::Agents;
 use super::server::{IDLE_TIMEOUT, ServerThread};
-use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted, since_epoch};
+use super::timeline::{FlowEnd, Snapshot, Timeline, arrived, since_epoch};
+use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
-use anole_emulator::{EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
+use anole_emulator::{EmulatedNetwork, EmulatorError, Hosts, RoundTrip, UDP_HEADER_BYTES, UdpPorts};
 use anole_model::{Dur, Time};
 use anole_quic::{
     AlgorithmName, Amount, ClientOptions, CongestionControl, DatagramSize, Meter, RttSample, Server,
@@ -28,8 +29,6 @@ use tokio::time::sleep_until;
 
 /// Datagrams of QUIC: at least what the protocol asks for, at most what the receiver announces.
 const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 1200..=1472;
-/// How often it is looked whether a receiver has everything.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Runs a scenario once.
 pub fn run(
@@ -49,7 +48,7 @@ pub fn run(
     let sockets: Vec<PathBuf> = agents.sockets().collect();
     let hosts = agents.hosts()?;
     let Ends { server, namespaces, ready, entries, exits } = match emulator {
-        EmulatorKind::Own => Ends::on_loopback(scenario)?,
+        EmulatorKind::Own => Ends::on_loopback(scenario, seed)?,
         EmulatorKind::Mahimahi => Ends::in_namespaces(scenario)?,
     };
     let epoch = Instant::now();
@@ -61,7 +60,7 @@ pub fn run(
         controls: controls(governed, &hosts)?,
         meters: scenario.flows.iter().map(|_| OnceLock::new()).collect(),
         server: server.server.clone(),
-        between: ready.start(scenario, seed, epoch)?,
+        between: ready.start(scenario, epoch)?,
         own_port: namespaces.is_some(),
         entries,
         exits,
@@ -96,6 +95,7 @@ pub fn run(
     let (ends, samples) = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let (record, ports) = stage.between.finish(scenario)?;
+    warn_of_lost(record.timer.send_failures, bar);
     drop((stage.controls, server));
     let lines = agents.finish()?;
     let readings = stage.meters.iter().map(|meter| meter.get().map(|meter| meter.read()));
@@ -132,11 +132,12 @@ struct Ends {
 }
 
 impl Ends {
-    fn on_loopback(scenario: &Scenario) -> Result<Ends> {
+    fn on_loopback(scenario: &Scenario, seed: u64) -> Result<Ends> {
         let server = ServerThread::start((Ipv4Addr::LOCALHOST, 0).into())?;
         let ports = UdpPorts::open(scenario.flows.len(), server.server.address()?)?;
         let (entries, exits) = (ports.entries()?, ports.exits()?);
-        Ok(Ends { server, namespaces: None, ready: Ready::Own(ports), entries, exits })
+        let network = EmulatedNetwork::of(scenario, seed);
+        Ok(Ends { server, namespaces: None, ready: Ready::Own(ports, network), entries, exits })
     }
 
     fn in_namespaces(scenario: &Scenario) -> Result<Ends> {
@@ -233,16 +234,10 @@ async fn drive_flow(stage: &Stage, index: usize, rtt_samples: mpsc::Sender<RttSa
         None => Amount::Time(stop.saturating_duration_since(connected)),
     };
     let mut sending = tokio::spawn(transfer.run(amount));
-    let arrived = async {
-        let Some(bytes) = spec.bytes else { return std::future::pending().await };
-        let received = || stage.server.received_from(stage.exits[index]);
-        while received().is_none_or(|received| received.bytes() < bytes) {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
+    let received = || stage.server.received_from(stage.exits[index]).map_or(0, |received| received.bytes());
     tokio::select! {
         // Its sender learns of that later, and closes by itself.
-        () = arrived => Ok(note_end(Instant::now(), true)),
+        () = arrived(spec.bytes, received) => Ok(note_end(Instant::now(), true)),
         report = &mut sending => {
             let report = report.context("a transfer's task failed")??;
             Ok(note_end(connected + report.elapsed, spec.bytes.is_some()))

@@ -8,9 +8,11 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
+
+/// How often it is looked whether a receiver has everything.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// A flow's counters at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -167,17 +169,11 @@ impl Timeline {
     }
 }
 
-/// Returns when the user wants the run to end.
-pub async fn interrupted() {
-    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
-        (Ok(mut interrupt), Ok(mut terminate)) => {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        // Without handlers the system's own apply.
-        _ => std::future::pending().await,
+/// Returns when the receiver of a flow with a size has all of it.
+pub async fn arrived(size: Option<u64>, received: impl Fn() -> u64) {
+    let Some(size) = size else { return std::future::pending().await };
+    while received() < size {
+        sleep(LOOK).await;
     }
 }
 

@@ -4,12 +4,13 @@
 //! Payload and completion are the receiver's figures; the datapath tells window, rate and who governs; the rest is the
 //! emulator's, as over the kernel's TCP.
 
-use super::AgentArgs;
 use super::figures::{self, Raw, exchange};
 use super::govern::{FlowGovernor, GovernedFlows};
+use super::interrupt::interrupted;
 use super::outage::Agents;
 use super::server::IDLE_TIMEOUT;
-use super::timeline::{FlowEnd, Snapshot, Timeline, interrupted};
+use super::timeline::{FlowEnd, Snapshot, Timeline, arrived};
+use super::{AgentArgs, warn_of_lost};
 use crate::options::usage;
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatedNetwork, Emulator, EmulatorOptions, Hosts, StackSockets};
@@ -39,7 +40,10 @@ const MAX_FLOWS: usize = 60;
 const PREFIX: u8 = 24;
 
 /// Finds out before any run whether it can be done.
-pub fn check(scenario: &Scenario) -> Result<()> {
+pub fn check(scenario: &Scenario, asked: &AgentArgs) -> Result<()> {
+    if asked.agent_flood > 0 {
+        return Err(usage("--agent-flood goes with --datapath quic; leave it out"));
+    }
     if !PACKET_BYTES.contains(&scenario.full_packet()) {
         let overhead = scenario.full_packet() - scenario.mss;
         return Err(usage(format!(
@@ -73,6 +77,7 @@ pub fn run(
     let agents = Agents::start(binary, folder.path(), &governed.agents, seed, &asked.agent_outage)?;
     let hosts = agents.hosts()?;
     let (wire, ends) = StackSockets::open(scenario.flows.len())?;
+    let network = EmulatedNetwork::of(scenario, seed);
     let epoch = Instant::now();
     let options = EmulatorOptions { epoch, warmup: scenario.warmup };
     let stage = Arc::new(Stage {
@@ -82,7 +87,7 @@ pub fn run(
         readings: scenario.flows.iter().map(|_| Mutex::default()).collect(),
         received: scenario.flows.iter().map(|_| AtomicU64::new(0)).collect(),
         over: AtomicBool::new(false),
-        emulator: Emulator::start(EmulatedNetwork::of(scenario, seed), wire, options)?,
+        emulator: Emulator::start(network, wire, options)?,
     });
     drop(hosts);
     let receiver = receive(stage.clone(), ends.receiver)?;
@@ -101,6 +106,7 @@ pub fn run(
     let ends = driven?;
     let stage = Arc::into_inner(stage).ok_or_else(|| anyhow!("a task outlived its run"))?;
     let (record, wire) = stage.emulator.finish()?;
+    warn_of_lost(record.timer.send_failures, bar);
     drop(stage.governances);
     let lines = agents.finish()?;
     let flows = 0..scenario.flows.len();
@@ -206,7 +212,10 @@ async fn play_flow(stage: Arc<Stage>, index: usize, socket: OwnedFd) -> Result<F
         move || send(&stage, index, socket)
     };
     let sending = tokio::task::spawn_blocking(sender);
+    let received = || stage.received[index].load(Relaxed);
     tokio::select! {
+        // Its sender learns of that later, and ends by itself.
+        () = arrived(stage.timeline.scenario.flows[index].bytes, received) => Ok(note_end(Instant::now(), true)),
         sent = sending => {
             let complete = sent.context("a sender's thread failed")??;
             Ok(note_end(if complete { Instant::now() } else { stop }, complete))

@@ -250,6 +250,16 @@ fn a_run_that_is_shortened_leaves_later_changes_out() {
         1,
     );
     assert!(parse(&later, &["duration_s=10"]).is_ok());
+    let flows = "app_mbps = 1.0\ncount = 3\nstart_spacing_s = 5.0\nunder_test = true";
+    let flows = GOOD.replacen("under_test = true", flows, 1);
+    let runs = |scenario: Scenario| scenario.flows.iter().map(FlowSpec::runs).collect::<Vec<_>>();
+    assert_eq!(parse(&flows, &["duration_s=10"]).map(runs), Ok(vec![true, true, false]));
+    // This one is wrong in a run of any length.
+    assert!(
+        parse(&flows, &["duration_s=10", "flow.stop_s=8"])
+            .unwrap_err()
+            .contains("starts at 10 s but stops at 8 s")
+    );
 }
 
 #[test]
@@ -458,6 +468,7 @@ fn what_is_drawn_of_flows_and_what_agents_take_is_checked() {
             "t.toml:17: app_until_s = 5 is not after the flow's start at 5 s",
         ),
         ("app_frame_ms = 5.0", "app_frame_ms without app_mbps"),
+        ("app_mbps = 0.1\napp_frame_ms = 0.2", "t.toml:16: app_frame_ms = 0.2 makes frames of 2.5 bytes"),
         ("app_mbps = -5.0", "t.toml:15: app_mbps = -5 is outside"),
     ] {
         let e = error("under_test = true", &format!("under_test = true\n{keys}"));

@@ -16,6 +16,8 @@ const MAX_FLOWS: usize = 10_000;
 const MAX_POINTS: u64 = 10_000_000;
 /// All flows of a scenario in a hundredth of a second.
 const MAX_ARRIVALS_PER_S: f64 = 1e6;
+/// A frame of an application; it has whole bytes, so that the rate is less than 1 % off.
+const MIN_FRAME_BYTES: f64 = 100.0;
 
 impl Check<'_> {
     pub(super) fn flow(&mut self, scenario: &mut Scenario, raw: Spanned<RawFlow>) -> Result<()> {
@@ -44,9 +46,12 @@ impl Check<'_> {
         let duration_s = scenario.duration.as_secs_f64();
         let start_s = self.or(&raw.start_s, "start_s", 0.0, 0.0, MAX_SECONDS)?;
         let spacing_s = self.or(&raw.start_spacing_s, "start_spacing_s", 0.0, 0.0, MAX_SECONDS)?;
-        let stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?.min(duration_s);
+        let told_stop_s = self.or(&raw.stop_s, "stop_s", duration_s, 0.0, MAX_SECONDS)?;
+        let stop_s = told_stop_s.min(duration_s);
         let last_start_s = start_s + f64::from(count - 1) * spacing_s;
-        if last_start_s >= stop_s {
+        // What starts after the end of a run that was shortened never does.
+        let left_out = self.shortened && (raw.stop_s.is_none() || last_start_s < told_stop_s);
+        if last_start_s >= stop_s && !left_out {
             let span =
                 if raw.stop_s.is_some() { span_of(&raw.stop_s) } else { span_or(&raw.start_s, &table) };
             let message = format!(
@@ -144,7 +149,7 @@ impl Check<'_> {
         match &raw.app_mbps {
             Some(mbps) => {
                 let rate = self.rate(mbps, "app_mbps")?;
-                if until_s <= runs_s.start {
+                if until_s <= runs_s.start && !runs_s.is_empty() {
                     let message = format!(
                         "app_until_s = {until_s} is not after the flow's start at {} s, so that app_mbps limits nothing; \
                          raise app_until_s, or leave both out",
@@ -154,6 +159,14 @@ impl Check<'_> {
                 }
                 let frame_ms = self.or(&raw.app_frame_ms, "app_frame_ms", 0.0, 0.0, MAX_SECONDS * 1e3)?;
                 let frame = Dur::from_secs_f64(frame_ms / 1e3);
+                let frame_bytes = rate.bytes_in(frame);
+                if !frame.is_zero() && frame_bytes < MIN_FRAME_BYTES {
+                    let message = format!(
+                        "app_frame_ms = {frame_ms} makes frames of {frame_bytes:.1} bytes, which have to have {MIN_FRAME_BYTES}; \
+                         raise it or app_mbps, or leave it out: the application has its data byte by byte then"
+                    );
+                    return Err(self.origin.error(span_or(&raw.app_frame_ms, table), message));
+                }
                 Ok(Some(App { rate, until: Time::from_secs_f64(until_s), frame }))
             }
             None => match [("app_until_s", &raw.app_until_s), ("app_frame_ms", &raw.app_frame_ms)]
