@@ -1,5 +1,6 @@
 use super::*;
 use anole_laws::regression::Sums;
+use anole_model::Rate;
 use proptest::prelude::*;
 
 const FLOW: FlowInfo = FlowInfo { mss: 1000, init_cwnd: 10_000 };
