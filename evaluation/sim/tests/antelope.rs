@@ -6,7 +6,7 @@ use anole_sim::scenario::Scenario;
 use anole_sim::{AgentScript, run};
 
 const ARMS: [&str; 6] = ["bbr", "c2tcp", "cubic", "illinois", "vegas", "westwood"];
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=2;
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
 
 /// Length, ACK jitter in us, and the link.
 const WAN: (u32, u32, &str) = (40, 200, "capacity_mbps = 11.2\none_way_delay_ms = 50\nbuffer_bdp = 5");
@@ -32,13 +32,12 @@ fn mbps((seconds, jitter, link): (u32, u32, &str), alg: &str) -> f64 {
 fn long_flows_are_near_the_best_algorithm_everywhere_and_above_each_on_the_mean() {
     let mut shares = [0.0; ARMS.len()];
     let mut antelope = 0.0;
-    // The target is 0.95 on each; on the cellular network it is missed, at half of the delay of the best.
-    for (name, network, least) in [("WAN", WAN, 0.95), ("DCN", DCN, 0.95), ("cellular", CELLULAR, 0.93)] {
+    for (name, network) in [("WAN", WAN), ("DCN", DCN), ("cellular", CELLULAR)] {
         let of = ARMS.map(|arm| mbps(network, arm));
         let best = of.into_iter().fold(0.0, f64::max);
         let share = mbps(network, "antelope") / best;
         println!("{name}: {share:.3} of the best; {ARMS:?} {of:.2?}");
-        assert!(share >= least, "{name}: {share}");
+        assert!(share >= 0.95, "{name}: {share}");
         antelope += share / 3.0;
         shares.iter_mut().zip(of).for_each(|(sum, mbps)| *sum += mbps / best / 3.0);
     }
