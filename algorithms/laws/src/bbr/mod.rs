@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! bw  = largest delivery rate of the last ten rounds,  rt = smallest round-trip time of ten seconds
-//! pacing rate = 0.99·gain·bw,  window = gain·bw·rt
+//! pacing rate = 0.99·gain·bw,  window = gain·bw·rt + 3 quanta,  quantum = what a millisecond sends, two packets at least
 //! ```
 //! The hundredth keeps the queue from growing on what jitter adds to delivery rates (tcp_bbr.c,
 //! bbr_pacing_margin_percent). `recovery` has the window after losses, `policer` the long-term bandwidth.
@@ -30,8 +30,9 @@
 //! [`Bbr::gain_64`] and [`Bbr::cycle_phase`] are what it needs, and its reports end at the phases' ends.
 //!
 //! Deviations: stages change with feedback; a round is a round-trip time rather than a flight of data; not single samples but
-//! whole phases are limited by the application, where it had nothing to send at any ACK; a recovery is measured in time; the gain cycle starts at a phase drawn from the
-//! seed; no allowance for segmentation offload in the window.
+//! whole phases are limited by the application, where it had nothing to send at any ACK; a recovery is measured in time; the
+//! gain cycle starts at a phase drawn from the seed; quanta count in the window alone, not where a phase ends by what is in
+//! flight; nothing is added for ACKs that come aggregated.
 
 mod cycle;
 mod model;
@@ -72,6 +73,13 @@ const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
 /// Window while the smallest round-trip time is measured, and the least window but after a timeout, packets.
 const MIN_CWND_PACKETS: u64 = 4;
+/// Room in the window for what waits in the sender, in its queue and in the receiver's, each of one quantum (draft §4.2.3.2):
+/// flows whose windows limit them come to equal shares by it.
+const QUANTA: u64 = 3;
+/// A quantum's length, from which rate on it has two packets at least, and the most of it, bytes (draft §4.2.2).
+const QUANTUM: Dur = Dur::from_millis(1);
+const QUANTUM_OF_TWO_MBPS: f64 = 1.2;
+const MOST_QUANTUM: u64 = 64 << 10;
 /// Start-up may send twice the initial window in its second round, as slow start does.
 const SECOND_ROUND: u64 = 2;
 /// How long the round-trip time is probed.
@@ -271,17 +279,28 @@ impl Bbr {
 
     /// The window that the flow grows to, bytes; [`Law::control`] has the one in force.
     pub fn target_cwnd(&self) -> u64 {
-        let bdp = self.bdp() as f64;
         let least = self.least_cwnd();
         let initial = u64::from(self.flow.init_cwnd).max(least);
         match self.stage {
             _ if self.timed_out => self.mss(),
             Stage::Startup(_) if self.model.min_rtt().is_none() => initial,
-            Stage::Startup(_) => ((bdp * high_gain()) as u64).max(SECOND_ROUND * initial),
-            Stage::Drain => ((bdp * high_gain()) as u64).max(least),
-            Stage::ProbeBw(_) => ((bdp * CWND_GAIN) as u64).max(least),
+            Stage::Startup(_) => self.window_of(high_gain()).max(SECOND_ROUND * initial),
+            Stage::Drain => self.window_of(high_gain()).max(least),
+            Stage::ProbeBw(_) => self.window_of(CWND_GAIN).max(least),
             Stage::ProbeRtt { .. } => least,
         }
+    }
+
+    /// What a sender may hand over at once: a millisecond of the pacing rate, and a packet or two at least, bytes.
+    fn quantum(&self) -> u64 {
+        let rate = self.bandwidth() * PACING_MARGIN;
+        let least = if rate < Rate::from_mbps(QUANTUM_OF_TWO_MBPS) { self.mss() } else { 2 * self.mss() };
+        (rate.bytes_in(QUANTUM) as u64).min(MOST_QUANTUM).max(least)
+    }
+
+    /// The window that carries `gain` times the bandwidth-delay product, bytes.
+    fn window_of(&self, gain: f64) -> u64 {
+        ((self.bdp() as f64 * gain) as u64).saturating_add(QUANTA * self.quantum())
     }
 
     fn take_window(&mut self, now: Time, seen: &Feedback, rtt: Dur) {

@@ -130,7 +130,7 @@ fn startup_ends_when_the_bandwidth_is_flat_and_drains() {
     assert_eq!(bench.bbr.stage, Stage::Drain);
     bench.round(2_000_000, 50, 100_000);
     assert!(bench.cruises());
-    assert_eq!((bench.bandwidth(), bench.cwnd(), bench.bbr.gain_64()), (2e6, 200_000, 64));
+    assert_eq!((bench.bandwidth(), bench.cwnd(), bench.bbr.gain_64()), (2e6, 206_000, 64));
     assert_ne!(bench.bbr.cycle_phase(), Some(1), "the draining phase is no start");
     assert!(!bench.bbr.is_starting());
     assert_eq!(bench.bbr.cruising_rate(), Some(Rate::from_bytes_per_s(2e6 * PACING_MARGIN)));
@@ -175,7 +175,7 @@ fn the_small_window_does_not_lower_the_bandwidth() {
     while !bench.cruises() {
         bench.feed(seen(400_000, 4000, 10_000, 10_000, 4000));
     }
-    assert_eq!((bench.bandwidth(), bench.cwnd()), (2e6, 40_000));
+    assert_eq!((bench.bandwidth(), bench.cwnd()), (2e6, 46_000));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_timeout_takes_the_window_until_something_is_acknowledged() {
         assert_eq!(bench.cwnd(), 1000);
     }
     bench.round(20_000, 50, 1000);
-    assert_eq!((bench.cwnd(), bench.bandwidth()), (200_000, 2e6));
+    assert_eq!((bench.cwnd(), bench.bandwidth()), (206_000, 2e6));
     assert!(bench.cruises());
 }
 
@@ -223,4 +223,14 @@ fn an_outage_is_no_reason_to_measure() {
         bench.timeout();
     }
     assert!(bench.cruises());
+}
+
+#[test]
+fn the_window_has_room_for_three_quanta() {
+    let room = |mbps: f64| {
+        let mut bbr = Bbr::new(FLOW);
+        bbr.resume(Time::ZERO, Control { cwnd: 100_000, rate: Some(Rate::from_mbps(mbps)) });
+        bbr.window_of(0.0)
+    };
+    assert_eq!([1.0, 8.0, 80.0, 8000.0].map(room), [3000, 6000, 29_700, 3 << 16]);
 }
