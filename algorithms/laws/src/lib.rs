@@ -88,9 +88,9 @@ pub trait Law: Debug + Send {
     /// Goes on, in congestion avoidance, from where another controller left off.
     fn resume(&mut self, now: Time, from: Control);
 
-    /// The same for good, where the other controller may have left capacity unused: a law that would be long to find it looks
-    /// for it as at a flow's start.
-    fn take_over(&mut self, now: Time, from: Control) {
+    /// The same where the other controller may have left capacity unused: a law that would be long to find it looks for it
+    /// as at a flow's start.
+    fn resume_searching(&mut self, now: Time, from: Control) {
         self.resume(now, from);
     }
 

@@ -118,7 +118,7 @@ impl Arms {
         let delivered = Some(self.delivered[0].max(self.delivered[1])).filter(|rate| *rate > Rate::ZERO);
         let rate = from.rate.map(|rate| carried.into_iter().chain(delivered).fold(rate, Rate::min));
         self.current = to.min(ARMS.len() - 1);
-        self.laws[self.current].take_over(now, Control { cwnd: u64::from(from.cwnd), rate });
+        self.laws[self.current].resume_searching(now, Control { cwnd: u64::from(from.cwnd), rate });
         self.handover = Some(Handover { until: now + rtt, from });
     }
 
@@ -126,6 +126,12 @@ impl Arms {
     /// to the transport: half a round trip counts in a short flow.
     pub fn paces(&self) -> bool {
         !self.in_slow_start() || self.laws[self.current].control().rate.is_some()
+    }
+
+    /// The pacing rate in force, apart from what a law looks for more at.
+    pub fn pacing(&self) -> Rate {
+        let held = self.in_force().rate.unwrap_or(Rate::ZERO);
+        self.laws[self.current].cruising_rate().map_or(held, |rate| rate.min(held))
     }
 
     /// Window and pacing rate; that of a law which leaves pacing to the transport is what Linux paces at.

@@ -31,7 +31,7 @@ mod tests;
 use crate::alone::feedback;
 use crate::{Algorithm, Build, BuildError, Commands, FlowInfo, Program, Report, Spec, Telemetry};
 use anole_laws::{Feedback, parameters};
-use anole_model::{Dur, Rate, Time};
+use anole_model::{Dur, Time};
 use anole_programs::rate_hold::{self, control};
 pub use arms::ARMS;
 use arms::{Arms, DEFAULT_ARM, STARTING_REPORTS};
@@ -152,7 +152,7 @@ impl Antelope {
 
     fn take(&mut self, now: Time, seen: &Feedback) {
         self.arms.feed(now, seen);
-        let pacing = self.arms.in_force().rate.unwrap_or(Rate::ZERO);
+        let pacing = self.arms.pacing();
         let srtt = self.arms.srtt().unwrap_or(Dur::ZERO);
         let flow = Governed { arm: self.arms.current(), starting: self.arms.in_slow_start(), srtt };
         let Some(decision) = self.selector.feed(now, seen, pacing, &flow) else { return };

@@ -4,6 +4,7 @@
 //! A rising slope of the round-trip time counts only if what rose is still there late in the interval: what hosts and
 //! radio links add passes within milliseconds, and its samples are alike, so that their scatter does not betray it.
 
+use anole_laws::Feedback;
 use anole_laws::regression::{Gradient, Sums};
 use anole_model::Dur;
 use anole_programs::anole_cycle;
@@ -44,6 +45,8 @@ pub(super) struct MonitorInterval {
     pub late_rtt: Dur,
     /// Mean and smallest round-trip time in the interval, if anything was acknowledged in it.
     pub rtt: Option<(Dur, Dur)>,
+    /// Its samples.
+    pub rtts: Sums,
     pub gradient: Option<Gradient>,
 }
 
@@ -91,6 +94,7 @@ impl MonitorInterval {
             last_rtt,
             late_rtt: if seen.late_us > MAX_RTT_US { last_rtt } else { Dur::from_micros(seen.late_us) },
             rtt,
+            rtts: sums,
             gradient: rtt.and_then(|_| sums.gradient()),
         })
     }
@@ -99,6 +103,20 @@ impl MonitorInterval {
     pub fn significant_gradient(&self) -> Option<f64> {
         let (_, least) = self.rtt?;
         significant(self.gradient?, least, self.late_rtt, Z)
+    }
+
+    /// What happened since the last report, as laws are told.
+    pub fn feedback(&self) -> Feedback {
+        Feedback {
+            acked: self.acked,
+            lost: self.lost,
+            timeout: self.timeout,
+            min_rtt: self.rtt.map(|(_, min)| min),
+            samples: self.rtts.n,
+            sums: self.rtts,
+            elapsed: self.elapsed,
+            ..Feedback::default()
+        }
     }
 
     /// The loss since the last report.
@@ -176,6 +194,13 @@ mod tests {
         assert!((queue.significant_gradient().unwrap() - 0.1).abs() < 0.01);
         let draining = seen(|t| 55.0 - 0.1 * t);
         assert!((draining.significant_gradient().unwrap() + 0.1).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_candidate_is_told_every_round_trip_time_of_an_interval() {
+        let told = seen(|t| 50.0 + t).feedback();
+        assert_eq!((told.samples, told.min_rtt), (100, Some(Dur::from_millis(50))));
+        assert!((told.rtts().mean_rtt().unwrap().as_secs_f64() - 0.0624).abs() < 1e-4);
     }
 
     #[test]

@@ -347,7 +347,7 @@ impl Law for Bbr {
     }
 
     /// In start-up, as of a connection whose congestion control is set to BBR (tcp_bbr.c, bbr_init), from that rate.
-    fn take_over(&mut self, now: Time, from: Control) {
+    fn resume_searching(&mut self, now: Time, from: Control) {
         self.resume(now, from);
         self.stage = Stage::Startup(Plateau::default());
     }

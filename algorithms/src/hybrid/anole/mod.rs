@@ -215,21 +215,9 @@ impl Anole {
     }
 
     /// Tells the rule-based candidate what happened since the last report.
-    fn feed_rule(&mut self, now: Time, acked: u64, lost: u64, timeout: bool, elapsed: Dur) {
-        let rtt = Some(self.path.srtt());
-        let delivery_rate = Some(self.path.delivery_rate());
-        let seen = Feedback {
-            acked,
-            lost,
-            timeout,
-            rtt,
-            min_rtt: rtt,
-            samples: 1,
-            delivery_rate,
-            elapsed,
-            ..Feedback::default()
-        };
-        self.rule.feed(now, &seen);
+    fn feed_rule(&mut self, now: Time, seen: Feedback) {
+        let (rtt, delivery_rate) = (Some(self.path.srtt()), Some(self.path.delivery_rate()));
+        self.rule.feed(now, &Feedback { rtt, delivery_rate, ..seen });
     }
 
     /// The rate of the rule-based candidate.
@@ -251,7 +239,7 @@ impl Anole {
         if !matches!(self.stage, Stage::Probing(Probing { waits_until: Some(_) })) {
             self.path.saw_delivery(window.acked, window.elapsed);
         }
-        self.feed_rule(now, window.acked, window.lost, window.timeout, window.elapsed);
+        self.feed_rule(now, window.feedback());
         let low = match self.stage {
             Stage::Evaluation(_) => window.phase == Phase::Low,
             stage => matches!(stage, Stage::Drain(_)),

@@ -15,6 +15,8 @@ use super::params::AnoleParams;
 use super::path::Path;
 use super::target_queue::TargetQueue;
 use super::{Anole, Stage};
+use crate::hybrid::interval::MAX_RTT_US;
+use anole_laws::Feedback;
 use anole_model::{Bounds, Dur, Rate, Time};
 use anole_programs::ramp::{self, control};
 use anole_programs::{Commands, Program};
@@ -232,7 +234,16 @@ impl Anole {
     pub(super) fn on_ramp_report(&mut self, now: Time, seen: &ramp::Report, out: &mut Commands) {
         let Stage::Ramp(mut ramp) = self.stage else { return };
         let over = ramp.on_report(now, seen, self.flow.mss, &mut self.path, &self.params, out);
-        self.feed_rule(now, seen.acked, seen.lost, seen.timeout > 0, Dur::from_micros(seen.elapsed_us));
+        let news = Feedback {
+            acked: seen.acked,
+            lost: seen.lost,
+            timeout: seen.timeout > 0,
+            min_rtt: (1..=MAX_RTT_US).contains(&seen.min_rtt_us).then(|| Dur::from_micros(seen.min_rtt_us)),
+            samples: seen.acked / u64::from(self.flow.mss.max(1)),
+            elapsed: Dur::from_micros(seen.elapsed_us),
+            ..Feedback::default()
+        };
+        self.feed_rule(now, news);
         self.set_rate(now, Rate::from_bytes_in(seen.cwnd, self.path.srtt()), self.source.0);
         self.enter(Stage::Ramp(ramp));
         let observation = self.observe(seen.lost, seen.acked, Dur::from_micros(seen.elapsed_us));
