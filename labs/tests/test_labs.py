@@ -37,6 +37,10 @@ def test_a_starter_runs_fails_and_teaches(number):
     assert not outcome.passed and not outcome.error
     missed = [row for row in outcome.rows if not row.passed]
     assert any(row.hint for row in missed) and "→" in str(outcome)
+    assert max(len(row.found) for row in outcome.rows) < 25
+    compared = [row for row in missed if row.what.endswith("of that without a policy")]
+    assert all(row.found == "nothing" and "write the rule first" in row.hint for row in compared)
+    assert ("cwnd is NaN" in str(outcome)) == bool(compared) == (number == "06")
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -312,3 +316,13 @@ def test_what_is_missing_is_named():
     outcome = check_here("03", {"Vegas": 3})
     assert "Vegas has to be a class" in outcome.error
     assert "defines no Vegas" in check_here("03", {}).error
+
+
+def test_an_error_names_the_line(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import anole_ccp\n\n\nclass Vegas(anole_ccp.Algorithm):\n    def on_flow(self, flow):\n        return 1 / 0\n"
+    )
+    assert "\n  mine.py:6: return 1 / 0" in check("03", file).error
+    no_number = {"jain": lambda rates: None, "Fair": anole_ccp.Algorithm}
+    assert "float(jain(rates))" in check_here("04", no_number).error
