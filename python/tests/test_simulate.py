@@ -222,10 +222,10 @@ def test_programs_are_changed_by_name():
     ("answer", "error", "reason"),
     [
         ({"cwnt": 1}, ValueError, "did you mean cwnd"),
-        ({"cwnd": float("nan")}, ValueError, "cwnd is NaN"),
+        ({"cwnd": float("nan")}, ValueError, "Wrong.on_report: cwnd is NaN"),
         ({"rate": -1}, ValueError, "rate is -1"),
         ({"cwnd": "wide"}, TypeError, "wide"),
-        ([1], TypeError, "dictionary"),
+        ([1], TypeError, "Wrong.on_report returned .*dictionary"),
         ({"program": "none"}, ValueError, "no program is named"),
     ],
 )
