@@ -111,6 +111,8 @@ def test_scenarios_of_every_kind(tmp_path):
         (lambda: simulate(SHORT, "cubic", seed=-1), "seed = -1"),
         (lambda: sweep("anole-normal", ["cubic"], runs=0), "at least 1"),
         (lambda: sweep("anole-normal", ["cubic"], threads=0), "at least 1"),
+        (lambda: sweep("anole-normal", ["cubic"], vary={"seed": []}), "vary: seed = .*at least one value"),
+        (lambda: sweep("anole-normal", ["cubic"], vary={"bottleneck.queue": "codel"}), "give a list"),
         (
             lambda: sweep("anole-normal", ["cubic"], vary={"seed": [1, 2], "duration_s": [1]}),
             "duration_s has 1",
