@@ -111,6 +111,10 @@ def parse(kind: type[Any], argv: Sequence[str] | None, text: str) -> Any:
         )
     if args.checkpoints < 1 or args.validation_envs < 1 or args.validation_steps < 1:
         fail("--checkpoints, --validation-envs and --validation-steps must be at least 1")
+    try:
+        torch.zeros(1, device=args.device)
+    except (RuntimeError, AssertionError) as error:
+        fail(f"--device {args.device}: {str(error).splitlines()[0]}")
     return args
 
 
@@ -487,6 +491,10 @@ class Run:
             fail(f"{self.folder} holds a run already: go on with --resume, or choose another --out")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.start = time.monotonic() - elapsed_s
+        if args.resume and self.over():
+            fail(
+                f"{self.folder}: its budget is used up ({self.step} steps): give a larger --steps or --minutes"
+            )
         self.table = Log(self.folder, self.state["rows"] if self.state else [])
         self.saved = int(self.progress() * args.checkpoints)
         self.bar = tqdm(

@@ -314,7 +314,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     device = torch.device(args.device)
     actor = Actor(schema).to(device)
     if args.init:
-        begun = anole.policy_file.load(args.init)
+        try:
+            begun = anole.policy_file.load(args.init)
+        except (OSError, ValueError) as error:
+            fail(f"--init: {error}")
         if begun.schema.text != schema.text:
             fail(f"--init {args.init}: its schema is another; give a policy of the schema {schema.name}")
         actor.network.load_state_dict(begun.network().state_dict())

@@ -17,8 +17,14 @@ def check(submission: Any, checker: Checker) -> None:
     """Reads the program, then runs it alone, in company, and over QUIC."""
     aimd = needs(submission, "Aimd", anole_ccp.Algorithm)
     findings = anole_ccp.check_program(needs(submission, "PROGRAM"))
-    told = "; ".join(f"line {finding.line}: {finding.message}" for finding in findings)
-    checker.require("the program compiles, without findings", not findings, told or "none", "none")
+    told = "; ".join(f"Line {finding.line} of PROGRAM: {finding.message}" for finding in findings)
+    checker.require(
+        "the program compiles, without findings",
+        not findings,
+        str(len(findings) or "none"),
+        "none",
+        hint=told,
+    )
     listening = _listening(aimd)
     for number in checker.each(2):
         mbps, delay = checker.links.between(8, 30), checker.links.between(8, 25)

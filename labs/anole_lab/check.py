@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
 import time
-import traceback
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import anole_ccp
 
-from .lab import PRACTICE_KEY, Checker, Lab, Row, labs, load
+from .lab import PRACTICE_KEY, Checker, Lab, Row, labs, load, where
 
 Made = TypeVar("Made")
 
@@ -143,10 +141,7 @@ def _checked(lab: Lab, key: str, submission: Any) -> Outcome:
 
 def _told(problem: BaseException) -> str:
     """An error with the lines of the submission that it came through."""
-    frames = traceback.extract_tb(problem.__traceback__)
-    own = [frame for frame in frames if re.fullmatch(r"lab\d\d\.py", Path(frame.filename).name)]
-    where = "".join(f"\n  {Path(frame.filename).name}:{frame.lineno}: {frame.line}" for frame in own)
     if isinstance(problem, SyntaxError):
-        where = f"\n  {Path(problem.filename or '').name}:{problem.lineno}: {(problem.text or '').strip()}"
-        return f"SyntaxError: {problem.msg}{where}"
-    return f"{type(problem).__name__}: {problem}{where}"
+        place = f"{Path(problem.filename or '').name}:{problem.lineno}: {(problem.text or '').strip()}"
+        return f"SyntaxError: {problem.msg}\n  {place}"
+    return "\n  ".join([f"{type(problem).__name__}: {problem}", *where(problem)])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .check import Outcome, check
-from .grade import Grade, grade, leaderboard, submissions, write_csv, write_leaderboard
+from .grade import Grade, grade, leaderboard, passed_over, submissions, write_csv, write_leaderboard
 from .lab import PRACTICE_KEY, Lab, labs
 from .notebook import notebook
 from .sandbox import kernel_refuses, network_is_cut
@@ -104,14 +104,17 @@ def _check(given: argparse.Namespace) -> int:
     lab: Lab = given.lab
     file = given.file or Path(lab.starter.name)
     if not file.is_file():
-        raise FileNotFoundError(f"{file} is not there; `anole-lab start {lab.number}` makes it")
+        made = f"; `anole-lab start {lab.number}` makes it" if file.name == lab.starter.name else ""
+        raise FileNotFoundError(f"{file} is not there{made}")
+    picture = given.picture or Path(f"lab{lab.number}.svg")
+    if picture.suffix != ".svg" or not picture.parent.is_dir():
+        raise ValueError(f"--picture {picture}: give a name that ends in .svg, in a folder that is there")
     outcome = check(lab.number, file, key=given.key)
     if given.json:
         print(outcome.json())
     else:
         print(f"{lab.title}\n\n{outcome}")
-        picture = outcome.picture(given.picture or Path(f"lab{lab.number}.svg"))
-        if picture:
+        if outcome.picture(picture):
             print(f"Picture: {picture}")
     return 0 if outcome.passed else FAILED
 
@@ -123,6 +126,11 @@ def _grade(given: argparse.Namespace) -> int:
     handed_in = submissions(given.folder)
     if not handed_in:
         raise ValueError(f"{given.folder} holds no STUDENT/labNN.py")
+    for path in passed_over(given.folder, handed_in):
+        print(
+            f"anole-lab: {path} is not graded: it is no STUDENT/labNN.py, or is behind a link",
+            file=sys.stderr,
+        )
     if not network_is_cut():
         print("anole-lab: no namespaces are allowed here; submissions' connections are refused in Python alone",
               file=sys.stderr)  # fmt: skip

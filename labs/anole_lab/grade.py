@@ -65,6 +65,15 @@ def submissions(folder: Path) -> list[Submission]:
     return found
 
 
+def passed_over(folder: Path, handed_in: Iterable[Submission]) -> list[Path]:
+    """Other Python files in the students' folders, and folders of students without a submission."""
+    taken = {each.file for each in handed_in}
+    with_one = {file.parent for file in taken}
+    others = {file for file in folder.glob("*/*.py") if file not in taken}
+    students = {each for each in folder.iterdir() if each.is_dir() and each.name[0] not in "._"}
+    return sorted(others | (students - with_one - {file.parent for file in others}))
+
+
 def grade(
     handed_in: Iterable[Submission],
     key: str,

@@ -7,6 +7,7 @@ import importlib.util
 import math
 import random
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +66,22 @@ def load(path: Path, name: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def where(problem: BaseException) -> list[str]:
+    """The lines of a submission, a file or a notebook's cells, that an exception came through; the check's own where what
+    the submission returned is of no use to it."""
+    trace = problem.__traceback__
+    names = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(trace)]
+    frames = list(traceback.extract_tb(trace))
+    own = [
+        frame
+        for name, frame in zip(names, frames, strict=True)
+        if name == "__main__" or name.startswith("submission_")
+    ]
+    if not own and names and names[-1].startswith("anole_lab_check_"):
+        own = frames[-1:]
+    return [f"{Path(frame.filename).name}:{frame.lineno}: {frame.line}" for frame in own]
 
 
 class Links:

@@ -14,7 +14,7 @@ import pytest
 
 from anole_lab import check, check_here, jail, labs
 from anole_lab.cli import main
-from anole_lab.grade import Submission, grade, leaderboard, submissions, write_csv
+from anole_lab.grade import Submission, grade, leaderboard, passed_over, submissions, write_csv
 from anole_lab.lab import load
 from anole_lab.notebook import notebook
 from anole_lab.sandbox import kernel_refuses, network_is_cut, sandboxed
@@ -37,6 +37,10 @@ def test_a_starter_runs_fails_and_teaches(number):
     assert not outcome.passed and not outcome.error
     missed = [row for row in outcome.rows if not row.passed]
     assert any(row.hint for row in missed) and "→" in str(outcome)
+    assert max(len(row.found) for row in outcome.rows) < 25
+    compared = [row for row in missed if row.what.endswith("of that without a policy")]
+    assert all(row.found == "nothing" and "write the rule first" in row.hint for row in compared)
+    assert ("cwnd is NaN" in str(outcome)) == bool(compared) == (number == "06")
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -261,6 +265,14 @@ def test_a_class_is_graded(tmp_path):
     (tmp_path / "mallory").symlink_to("ada")
     handed_in = submissions(tmp_path)
     assert [each.student for each in handed_in] == ["=bob", "ada"]
+    (tmp_path / "ada" / "Lab01.py").touch()
+    for name in ("zoe", ".git"):
+        (tmp_path / name).mkdir()
+    unread = [
+        tmp_path / name
+        for name in ("ada/Lab01.py", "eve/lab06.py", "mallory/Lab01.py", "mallory/lab06.py", "zoe")
+    ]
+    assert passed_over(tmp_path, handed_in) == unread
     gone = Submission("\udcff", "06", tmp_path / "gone" / "lab06.py")
     grades = grade([*handed_in, gone], "key")
     assert [each.outcome.passed for each in grades] == [False, True, False]
@@ -284,7 +296,11 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["list"]) == 0 and "Lab 4: fairness" in capsys.readouterr().out
     assert main(["check", "1"]) == 2 and "anole-lab start 01" in capsys.readouterr().err
+    assert main(["check", "1", "mine.py"]) == 2 and "start" not in capsys.readouterr().err
     assert main(["start", "1"]) == 0 and (tmp_path / "lab01.md").is_file()
+    assert (
+        main(["check", "1", "--picture", "no/p.svg"]) == 2 and "--picture no/p.svg" in capsys.readouterr().err
+    )
     assert main(["start", "1"]) == 2 and "already" in capsys.readouterr().err
     assert main(["check", "1"]) == 1 and (tmp_path / "lab01.svg").stat().st_size > 5000
     capsys.readouterr()
@@ -312,3 +328,13 @@ def test_what_is_missing_is_named():
     outcome = check_here("03", {"Vegas": 3})
     assert "Vegas has to be a class" in outcome.error
     assert "defines no Vegas" in check_here("03", {}).error
+
+
+def test_an_error_names_the_line(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import anole_ccp\n\n\nclass Vegas(anole_ccp.Algorithm):\n    def on_flow(self, flow):\n        return 1 / 0\n"
+    )
+    assert "\n  mine.py:6: return 1 / 0" in check("03", file).error
+    no_number = {"jain": lambda rates: None, "Fair": anole_ccp.Algorithm}
+    assert "float(jain(rates))" in check_here("04", no_number).error

@@ -158,6 +158,11 @@ type Entries = BTreeMap<String, Entry>;
 
 /// Header and data of a safetensors file.
 pub(crate) fn header(bytes: &[u8]) -> Result<(BTreeMap<String, Value>, &[u8]), String> {
+    if bytes.starts_with(b"PK\x03\x04") {
+        return Err("a file of torch.save, which can run code when it is read; write the weights with \
+                    safetensors.torch.save_file(module.state_dict(), FILE), and import those"
+            .to_string());
+    }
     let cut = |needed: usize| {
         format!("truncated, or no safetensors file: {} bytes where {needed} are announced", bytes.len())
     };

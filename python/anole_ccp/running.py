@@ -228,6 +228,9 @@ def sweep(
     if runs < 1:
         raise ValueError(f"runs = {runs}: give at least 1")
     vary, algs = vary or {}, _several(algs)
+    for key, values in vary.items():
+        if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
+            raise ValueError(f"vary: {key} = {values!r}: give a list of at least one value")
     if len({len(values) for values in vary.values()}) > 1:
         lengths = ", ".join(f"{key} has {len(values)}" for key, values in vary.items())
         raise ValueError(f"vary: keys go in step and need as many values each; {lengths}")

@@ -97,7 +97,7 @@ impl Algorithm for InPython {
                 this.program = Some(first);
                 out.run(first);
             }
-            this.command(answer.bind(py), out)
+            this.command("on_flow", answer.bind(py), out)
         });
     }
 
@@ -114,7 +114,7 @@ impl Algorithm for InPython {
             }
             let told = (instance, report.program.name, values, now.as_secs_f64());
             let answer = this.made.report.call1(py, told)?;
-            this.command(answer.bind(py), out)
+            this.command("on_report", answer.bind(py), out)
         });
     }
 }
@@ -129,14 +129,17 @@ impl InPython {
         });
     }
 
-    /// Turns what the algorithm returned into commands.
-    fn command(&mut self, answer: &Bound<'_, PyAny>, out: &mut Commands) -> PyResult<()> {
+    /// Turns what a method of the algorithm returned into commands.
+    fn command(&mut self, method: &str, answer: &Bound<'_, PyAny>, out: &mut Commands) -> PyResult<()> {
         if answer.is_none() {
             return Ok(());
         }
         let answer = answer.cast::<PyDict>().map_err(|_| {
-            let message = "on_flow and on_report return None or a dictionary, such as {\"cwnd\": 14480}";
-            PyTypeError::new_err(message)
+            PyTypeError::new_err(format!(
+                "{}.{method} returned {}; it returns None or a dictionary, such as {{\"cwnd\": 14480}}",
+                self.made.name,
+                answer.get_type()
+            ))
         })?;
         if let Some(name) = answer.get_item("program")? {
             let name: String = name.extract()?;
@@ -150,7 +153,7 @@ impl InPython {
             if name != "program" {
                 let register = self.register(&name)?;
                 // To a datapath a rate of 0 is no news: the one in force would stay.
-                let number = whole(&name, &value)?;
+                let number = whole(&format!("{}.{method}: {name}", self.made.name), &value)?;
                 out.set(register, if register == RATE && number == 0 { UNPACED } else { number });
             }
         }
@@ -188,13 +191,13 @@ impl InPython {
 }
 
 /// A number as a register takes it: rounded, and within 32 bits.
-fn whole(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u32> {
+fn whole(what: &str, value: &Bound<'_, PyAny>) -> PyResult<u32> {
     let number: f64 = value
         .extract()
-        .map_err(|_| PyTypeError::new_err(format!("{name} is {value}; a register is set to a number")))?;
+        .map_err(|_| PyTypeError::new_err(format!("{what} is {value}; a register is set to a number")))?;
     match number {
         number if number.is_nan() || number < 0.0 => {
-            Err(PyValueError::new_err(format!("{name} is {number}; a register takes 0 to {}", u32::MAX)))
+            Err(PyValueError::new_err(format!("{what} is {number}; a register takes 0 to {}", u32::MAX)))
         }
         number => Ok(number.round().min(f64::from(u32::MAX)) as u32),
     }

@@ -49,7 +49,7 @@ pub fn serve(
     let custom = Made::read(own)?.custom(&failure);
     let bound = Socket::bind(&socket).map_err(|error| {
         PyOSError::new_err(format!(
-            "cannot bind {}: {error}; name a socket that is not there",
+            "cannot bind {}: {error}; name a socket that is not there, in a folder that is",
             socket.display()
         ))
     })?;

@@ -131,7 +131,7 @@ def test_flows_of_a_datapath_that_was_killed_make_room_and_no_others(tmp_path):
 
 
 def test_a_socket_that_cannot_be_bound_is_refused(tmp_path):
-    with pytest.raises(OSError, match="cannot bind"):
+    with pytest.raises(OSError, match=r"cannot bind .*in a folder that is"):
         anole_ccp.serve(Fixed, tmp_path / "no" / "agent.sock")
     assert anole_ccp.serve(Fixed, tmp_path / "agent.sock", seconds=0.01).flows == 0
 

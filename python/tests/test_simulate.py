@@ -111,6 +111,8 @@ def test_scenarios_of_every_kind(tmp_path):
         (lambda: simulate(SHORT, "cubic", seed=-1), "seed = -1"),
         (lambda: sweep("anole-normal", ["cubic"], runs=0), "at least 1"),
         (lambda: sweep("anole-normal", ["cubic"], threads=0), "at least 1"),
+        (lambda: sweep("anole-normal", ["cubic"], vary={"seed": []}), "vary: seed = .*at least one value"),
+        (lambda: sweep("anole-normal", ["cubic"], vary={"bottleneck.queue": "codel"}), "give a list"),
         (
             lambda: sweep("anole-normal", ["cubic"], vary={"seed": [1, 2], "duration_s": [1]}),
             "duration_s has 1",
@@ -222,10 +224,10 @@ def test_programs_are_changed_by_name():
     ("answer", "error", "reason"),
     [
         ({"cwnt": 1}, ValueError, "did you mean cwnd"),
-        ({"cwnd": float("nan")}, ValueError, "cwnd is NaN"),
+        ({"cwnd": float("nan")}, ValueError, "Wrong.on_report: cwnd is NaN"),
         ({"rate": -1}, ValueError, "rate is -1"),
         ({"cwnd": "wide"}, TypeError, "wide"),
-        ([1], TypeError, "dictionary"),
+        ([1], TypeError, "Wrong.on_report returned .*dictionary"),
         ({"program": "none"}, ValueError, "no program is named"),
     ],
 )

@@ -89,6 +89,9 @@ def test_a_run_is_not_overwritten_and_an_absent_one_not_resumed(tmp_path: Path, 
     with pytest.raises(SystemExit):
         train("libra", tmp_path, 2)
     assert "--resume" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        train("libra", tmp_path / "other", 2, "--init", "none.safetensors")
+    assert "none.safetensors" in capsys.readouterr().err
 
 
 def test_a_run_is_resumed_with_its_own_arguments_and_tells_of_all_commands(tmp_path: Path, capsys) -> None:
@@ -102,6 +105,9 @@ def test_a_run_is_resumed_with_its_own_arguments_and_tells_of_all_commands(tmp_p
             train("libra", tmp_path, 4, "--resume", *other)
         assert f"was begun with {told}" in capsys.readouterr().err
     train("libra", tmp_path, 4, "--resume", "--lr", "0.001")
+    with pytest.raises(SystemExit):
+        train("libra", tmp_path, 4, "--resume", "--lr", "0.001")
+    assert "give a larger --steps" in capsys.readouterr().err
     told = anole.policy_file.load(tmp_path / "libra-rl-last.safetensors").manifest["trained_by"]
     first, second = told.split(" && ")
     assert first.endswith(f"--steps {2 * ITERATION} --lr 0.001") and second.endswith("--resume --lr 0.001")
@@ -110,6 +116,7 @@ def test_a_run_is_resumed_with_its_own_arguments_and_tells_of_all_commands(tmp_p
 def test_a_run_without_an_end_or_on_the_validations_links_is_refused(capsys) -> None:
     for wrong, word in (
         (["--steps", "0", "--minutes", "0"], "--steps"),
+        (["--device", "none"], "--device none"),
         (["--seed", str(common.VALIDATION_SEED)], "--seed"),
         (["--reward", "power", "--envs", "0"], "--envs"),
     ):

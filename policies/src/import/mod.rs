@@ -97,7 +97,13 @@ fn finish(schema: &Schema, tensors: &Tensors, plain: &Tensors, origin: Origin) -
     let network = Embedded::new(&file).map_err(refused)?;
     let error = match (plain.get("check_x"), plain.get("check_y")) {
         (Some(x), Some(y)) => Some(known_answer(&network, x, y)?),
-        _ => None,
+        (None, None) => None,
+        (found, _) => {
+            let missing = if found.is_some() { "check_y" } else { "check_x" };
+            return Err(format!(
+                "its known answers lack {missing}: give both, check_x and check_y, or neither"
+            ));
+        }
     };
     match error {
         Some(error) if error > TOLERANCE || error.is_nan() => Err(format!(

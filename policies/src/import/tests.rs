@@ -515,6 +515,8 @@ mod of_torch {
         assert_eq!(taken(&model, "F32", &[]).unwrap().error, Some(0.0));
         model.get_mut("check_y").unwrap().values[1] += 1.0;
         assert!(taken(&model, "F32", &[]).unwrap_err().contains("check_x, check_y"));
+        model.remove("check_y");
+        assert!(taken(&model, "F32", &[]).unwrap_err().contains("known answers lack check_y"));
     }
 
     proptest! {
