@@ -132,12 +132,18 @@ pub fn trails(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
 
 /// Bars side by side in categories; a point's x is the number of its category.
 pub fn bars(frame: &Frame<'_>, categories: &[String], curves: &[Curve]) -> Picture {
+    let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
+    let looks = styles(&labels);
+    let shared = |style: Style| looks.iter().filter(|look| look.colour == style.colour).count() > 1;
     // Bars of a category share 80 % of its width, and stand in the middle of it.
     let width = 0.8 / curves.len().max(1) as f64;
     draw(frame, curves, Reference::None, (Some(categories), 0.0), |plot, index, style, points| {
         for &(x, y) in points.iter().filter(|p| finite(p)) {
             let from = x + 0.1 + width * index as f64;
             plot.bar(style, from, from + width, y);
+            if shared(style) {
+                plot.mark_bar(style, (from + width / 2.0, y));
+            }
         }
     })
 }
@@ -180,7 +186,17 @@ impl Plot {
 
     fn marker(&mut self, style: Style, point: (f64, f64), size: f64, opacity: f64) {
         let size = if style.subject { 1.25 * size } else { size };
-        let shape = shape(style.marker, self.at(point), size);
+        self.shape(style, self.at(point), size, opacity);
+    }
+
+    /// The marker above a bar, where its colour alone does not say whose it is.
+    fn mark_bar(&mut self, style: Style, (x, y): (f64, f64)) {
+        let (x, top) = self.at((x, y.max(0.0)));
+        self.shape(style, (x, top - 6.0), 3.5, 1.0);
+    }
+
+    fn shape(&mut self, style: Style, place: (f64, f64), size: f64, opacity: f64) {
+        let shape = shape(style.marker, place, size);
         let _ = writeln!(
             self.out,
             "<path class=\"ap-f{}\" fill-opacity=\"{opacity}\" d=\"{shape}\"/>",
@@ -420,6 +436,18 @@ mod tests {
         let ellipse = svg.lines().find(|line| line.contains("<ellipse")).unwrap();
         // All on one line: no width.
         assert!(ellipse.contains("ry=\"0.0\"") && !ellipse.contains("rotate(0.0"), "{ellipse}");
+    }
+
+    #[test]
+    fn bars_of_one_colour_are_told_apart_by_markers() {
+        let of = |labels: &[&str]| {
+            let curves: Vec<Curve> = labels.iter().map(|label| curve(label, vec![(0.0, 1.0)])).collect();
+            let svg = bars(&FRAME, &["x".to_string()], &curves).svg();
+            let body = svg.split_once("rate (Mbps)").unwrap().1;
+            (body.matches("<rect").count(), body.matches("<path").count())
+        };
+        assert_eq!(of(&["anole", "c-libra", "cubic"]), (3, 2));
+        assert_eq!(of(&["anole", "bbr", "cubic"]), (3, 0));
     }
 
     #[test]
