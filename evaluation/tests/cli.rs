@@ -163,7 +163,7 @@ fn a_run_with_many_options_still_has_a_file() {
 #[test]
 fn what_makes_no_sense_ends_with_2_and_one_message() {
     let files = Files::new(SCENARIO);
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--alg", "cubix"], "--alg: unknown algorithm \"cubix\"; did you mean cubic?"),
         (&["--alg", "anole", "--classic", "cubc"], "--classic: unknown rule-based candidate \"cubc\""),
         (
@@ -183,7 +183,13 @@ fn what_makes_no_sense_ends_with_2_and_one_message() {
         (&["--set", "bottlenec.capacity_mbps=1"], "no link \"bottlenec\""),
         (&["--set", "flow.path=[\"gone\"]"], "no link is named \"gone\""),
         (&["--set", "flow.start_s=9"], "raise stop_s or duration_s"),
-        (&["--set", "param.no_such=1"], "param.no_such: unknown parameter \"no_such\""),
+        (
+            &["--alg", "anole,cubic", "--set", "param.mu=0.3"],
+            "param.mu of cubic (see `anole-ccp algs`): unknown parameter \"mu\"",
+        ),
+        (&["--set", "bottleneck.lte=5"], "expected a table such as { mean_mbps = 12.0 }"),
+        (&["--set", "bottleneck.reorder=1"], "expected a table such as { share = 0.01, by_ms = 5.0 }"),
+        (&["--set", "bottleneck.burst_loss=1"], "expected a table such as { enter = 0.001, leave = 0.1 }"),
     ];
     for (options, expected) in cases {
         let message = refusal(&files.sim(options), 2);

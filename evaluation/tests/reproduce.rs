@@ -532,7 +532,10 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     for (option, message) in [
         (["--policy", "librra"], "unknown policy \"librra\""),
         (["--classic", "qubic"], "unknown rule-based candidate \"qubic\""),
-        (["--param", "betta=1"], ": param.betta: unknown parameter \"betta\""),
+        (
+            ["--param", "betta=1"],
+            ": param.betta of anole (see `anole-ccp algs`): unknown parameter \"betta\"",
+        ),
         (["--param", "beta=x"], "--param beta=x: \"x\" is not a number"),
         (["--param", "beta"], "--param beta: expected NAME=VALUE"),
         (["--param", "param.beta=1"], "--param param.beta=1: expected NAME=VALUE"),
