@@ -20,6 +20,8 @@ const Y_TICK: f64 = 38.0;
 const TICKS: f64 = 50.0;
 /// Room beyond the data, share of an axis.
 const ROOM: f64 = 0.04;
+/// Height of a line of the categories' names, which may take several.
+const NAME_LINE: f64 = 18.0;
 /// Points of a line that are marked.
 const MARKED: usize = 8;
 
@@ -32,7 +34,8 @@ pub struct Frame<'a> {
     pub x: &'a str,
     /// Quantity and unit of the vertical axis.
     pub y: &'a str,
-    /// Width and height, pixels; a legend of more than two lines makes it higher.
+    /// Width and height, pixels; a legend of more than two lines makes it higher, and names of categories that take
+    /// more than one.
     pub size: (u32, u32),
 }
 
@@ -256,17 +259,28 @@ impl Plot {
             None => self.x.ticks(),
             Some(names) => (0u32..).map(|at| f64::from(at) + 0.5).zip(names.iter().cloned()).collect(),
         };
-        for (value, label) in ticks {
+        let rows = name_rows(frame, categories);
+        for (number, (value, label)) in ticks.into_iter().enumerate() {
             let x = self.at((value, 0.0)).0;
             if categories.is_none() {
                 line(&mut self.out, "ap-grid", (x, top), (x, bottom), false);
             }
-            text(&mut self.out, (x, bottom + 19.0), "ap-soft", "middle", LABEL, &label);
+            let y = bottom + 19.0 + NAME_LINE * (number % rows) as f64;
+            text(&mut self.out, (x, y), "ap-soft", "middle", LABEL, &label);
         }
         line(&mut self.out, "ap-axis", (left, bottom), (right, bottom), false);
-        text(&mut self.out, (right, bottom + 38.0), "ap-ink", "end", LABEL, frame.x);
+        let y = bottom + 38.0 + NAME_LINE * (rows - 1) as f64;
+        text(&mut self.out, (right, y), "ap-ink", "end", LABEL, frame.x);
         text(&mut self.out, (EDGE, top - 9.0), "ap-ink", "start", LABEL, frame.y);
     }
+}
+
+/// Lines that the names of categories take in turn, so that none runs into the next one of its line.
+fn name_rows(frame: &Frame<'_>, categories: Option<&[String]>) -> usize {
+    let names = categories.unwrap_or_default();
+    let widest = names.iter().map(|name| width_of(name, LABEL)).fold(0.0, f64::max);
+    let room = (f64::from(frame.size.0) - TICKS - EDGE) / names.len().max(1) as f64;
+    (widest / room).ceil().max(1.0) as usize
 }
 
 /// The outline of a marker as a path.
@@ -334,9 +348,10 @@ fn draw(
     let mut out = String::new();
     let head = head(&mut out, frame, &named);
     let width = f64::from(frame.size.0);
-    let height = f64::from(frame.size.1) + (head - HEAD_LINES * HEAD_LINE).max(0.0);
+    let names = NAME_LINE * (name_rows(frame, categories) - 1) as f64;
+    let height = f64::from(frame.size.1) + (head - HEAD_LINES * HEAD_LINE).max(0.0) + names;
     let whole = height as u32;
-    let (top, bottom) = (head + 34.0, height - FOOT);
+    let (top, bottom) = (head + 34.0, height - FOOT - names);
     let known = || curves.iter().flat_map(|curve| &curve.points).copied().filter(finite);
     let base = categories.map(|_| 0.0);
     let height = match reference {
@@ -436,6 +451,26 @@ mod tests {
         let ellipse = svg.lines().find(|line| line.contains("<ellipse")).unwrap();
         // All on one line: no width.
         assert!(ellipse.contains("ry=\"0.0\"") && !ellipse.contains("rotate(0.0"), "{ellipse}");
+    }
+
+    #[test]
+    fn names_of_categories_that_would_overlap_take_several_lines() {
+        let of = |name: &str| {
+            let names: Vec<String> = (0..6).map(|n| format!("{name}{n}")).collect();
+            bars(&FRAME, &names, &[curve("anole", vec![(0.0, 1.0)])])
+        };
+        assert_eq!(of("short").height, 300);
+        let long = of("LTE, stationary");
+        let at = |name: &str| {
+            let svg = long.svg();
+            let line = svg.lines().find(|line| line.contains(name)).unwrap();
+            line.split('"').nth(3).unwrap().parse::<f64>().unwrap()
+        };
+        assert_eq!(long.height, 318);
+        assert_eq!(
+            [at("stationary1") - at("stationary0"), at("stationary2") - at("stationary0")],
+            [18.0, 0.0]
+        );
     }
 
     #[test]
