@@ -22,6 +22,8 @@ const TICKS: f64 = 50.0;
 const ROOM: f64 = 0.04;
 /// Height of a line of the categories' names, which may take several.
 const NAME_LINE: f64 = 18.0;
+/// Curves that the legend names at most: of more it would be larger than the plot.
+const NAMED: usize = 24;
 /// Points of a line that are marked.
 const MARKED: usize = 8;
 
@@ -301,8 +303,8 @@ fn shape(marker: Marker, (x, y): (f64, f64), r: f64) -> String {
     }
 }
 
-/// Title and legend, in as many lines as the names take; returns where they end.
-fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)]) -> f64 {
+/// Title and legend, in as many lines as the names take, and how many more there are; returns where they end.
+fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)], more: usize) -> f64 {
     let (mut x, mut y) = (EDGE, HEAD_LINE);
     text(out, (x, y), "ap-ink", "start", TITLE, frame.title);
     y += HEAD_LINE;
@@ -326,6 +328,10 @@ fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)]) ->
         text(out, (x + SWATCH, y), "ap-ink", "start", LABEL, name);
         x += width;
     }
+    if more > 0 {
+        y += HEAD_LINE;
+        text(out, (EDGE, y), "ap-ink", "start", LABEL, &format!("and {more} more"));
+    }
     y
 }
 
@@ -340,13 +346,13 @@ fn draw(
     let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
     let styles = styles(&labels);
     let mut named: Vec<(&str, Option<Style>)> =
-        labels.iter().copied().zip(styles.iter().map(|style| Some(*style))).collect();
+        labels.iter().copied().zip(styles.iter().map(|style| Some(*style))).take(NAMED).collect();
     named.extend(match reference {
         Reference::None => None,
         Reference::At(_, name) | Reference::Through(_, name) => Some((name, None)),
     });
     let mut out = String::new();
-    let head = head(&mut out, frame, &named);
+    let head = head(&mut out, frame, &named, labels.len().saturating_sub(NAMED));
     let width = f64::from(frame.size.0);
     let names = NAME_LINE * (name_rows(frame, categories) - 1) as f64;
     let height = f64::from(frame.size.1) + (head - HEAD_LINES * HEAD_LINE).max(0.0) + names;
@@ -406,6 +412,7 @@ mod tests {
         assert_eq!([of(1), of(8)], [300, 300]);
         assert_eq!((of(24) - of(20)) % HEAD_LINE as u32, 0);
         assert!(of(24) > 350);
+        assert_eq!([of(25), of(200)], [of(24) + HEAD_LINE as u32; 2]);
     }
 
     #[test]
