@@ -13,7 +13,7 @@ picture() {
     # shellcheck disable=SC2086 # one option with its value, or none
     "$program" sim "evaluation/scenarios/$2.toml" --policy "$3" --set "duration_s=$4" \
         --explain $span --out "$folder/$1" >/dev/null
-    mv "$folder/$1"/*-flow0-explained.svg "docs/images/anole-$1.svg"
+    mv "$folder/$1"/*-flow1-explained.svg "docs/images/anole-$1.svg"
 }
 
 picture one-flow anole-normal libra 10

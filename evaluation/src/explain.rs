@@ -52,14 +52,14 @@ pub fn write(folder: &Path, result: &RunResult, part: Option<Span>) -> Result<us
     let name = output::file_name(result);
     let stem = name.strip_suffix(".json").unwrap_or(&name);
     let mut written = 0;
-    for (index, flow) in result.flows.iter().enumerate().filter(|(_, flow)| !flow.explained.is_empty()) {
-        let title = format!("{}: {} of flow {index}", result.scenario, flow.alg);
-        output::write_whole(folder, &format!("{stem}-flow{index}-explained.csv"), table(&flow.explained))?;
+    for (number, flow) in (1..).zip(&result.flows).filter(|(_, flow)| !flow.explained.is_empty()) {
+        let title = format!("{}: {} of flow {number}", result.scenario, flow.alg);
+        output::write_whole(folder, &format!("{stem}-flow{number}-explained.csv"), table(&flow.explained))?;
         let svg = match part {
             None => picture(&title, &flow.explained),
             Some(span) => part_picture(&title, &flow.explained, span),
         };
-        output::write_whole(folder, &format!("{stem}-flow{index}-explained.svg"), svg.svg())?;
+        output::write_whole(folder, &format!("{stem}-flow{number}-explained.svg"), svg.svg())?;
         written += 1;
     }
     Ok(written)

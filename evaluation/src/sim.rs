@@ -47,6 +47,12 @@ struct Job {
 /// Runs the subcommand.
 pub fn main(args: Args) -> Result<()> {
     let scenario = args.scenario.scenario()?;
+    let lasts_s = scenario.duration.as_secs_f64();
+    if let Some((from, to)) = args.explain_span.filter(|(from, _)| *from >= lasts_s) {
+        let late =
+            format!("--explain-span {from}:{to} begins after the run of {lasts_s} s; give an earlier one");
+        return Err(usage(late));
+    }
     let loader = args.policies.loader()?;
     let policies: Arc<dyn Policies> = loader.clone();
     let jobs: Vec<Job> = args

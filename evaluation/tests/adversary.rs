@@ -95,7 +95,8 @@ fn who_hardly_sends_withstands_no_queue() {
 #[test]
 fn nonsense_ends_with_2_and_one_message() {
     for (options, message) in [
-        (&["--alg", "cubick"][..], "did you mean cubic?"),
+        (&["--alg", "cubick"][..], "--alg cubick: unknown algorithm \"cubick\"; did you mean cubic?"),
+        (&["--against", "cubick"], "--against cubick: unknown algorithm"),
         (&["--alg", "cubic,cubic"], "--alg names cubic twice"),
         (&["--against", "bbr,bbr"], "--against names bbr twice"),
         (&["--family", "swing"], "no family is named \"swing\""),

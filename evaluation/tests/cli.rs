@@ -163,7 +163,7 @@ fn a_run_with_many_options_still_has_a_file() {
 #[test]
 fn what_makes_no_sense_ends_with_2_and_one_message() {
     let files = Files::new(SCENARIO);
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--alg", "cubix"], "--alg: unknown algorithm \"cubix\"; did you mean cubic?"),
         (&["--alg", "anole", "--classic", "cubc"], "--classic: unknown rule-based candidate \"cubc\""),
         (
@@ -183,7 +183,13 @@ fn what_makes_no_sense_ends_with_2_and_one_message() {
         (&["--set", "bottlenec.capacity_mbps=1"], "no link \"bottlenec\""),
         (&["--set", "flow.path=[\"gone\"]"], "no link is named \"gone\""),
         (&["--set", "flow.start_s=9"], "raise stop_s or duration_s"),
-        (&["--set", "param.no_such=1"], "param.no_such: unknown parameter \"no_such\""),
+        (
+            &["--alg", "anole,cubic", "--set", "param.mu=0.3"],
+            "param.mu of cubic (see `anole-ccp algs`): unknown parameter \"mu\"",
+        ),
+        (&["--set", "bottleneck.lte=5"], "expected a table such as { mean_mbps = 12.0 }"),
+        (&["--set", "bottleneck.reorder=1"], "expected a table such as { share = 0.01, by_ms = 5.0 }"),
+        (&["--set", "bottleneck.burst_loss=1"], "expected a table such as { enter = 0.001, leave = 0.1 }"),
     ];
     for (options, expected) in cases {
         let message = refusal(&files.sim(options), 2);
@@ -273,7 +279,7 @@ fn a_flow_of_anole_explains_itself_step_by_step() {
         assert_eq!(named.len(), 1, "{end}");
         std::fs::read_to_string(&named[0]).unwrap()
     };
-    let table = read("-flow0-explained.csv");
+    let table = read("-flow1-explained.csv");
     let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = rows.next().unwrap();
     let column = |name: &str| head.iter().position(|column| *column == name).unwrap();
@@ -286,17 +292,23 @@ fn a_flow_of_anole_explains_itself_step_by_step() {
         assert!(row[column("rule_rate_mbps")].parse::<f64>().unwrap() > 0.0);
         assert!(["", "I", "II", "III", "IV"].contains(&row[column("situation")]));
     }
-    let picture = read("-flow0-explained.svg");
+    let picture = read("-flow1-explained.svg");
     assert!(picture.starts_with("<svg") && picture.matches("class=\"ap-axis\"").count() == 4);
+    // Flows have the numbers of the table and of --plot.
+    assert!(picture.contains("anole of flow 1<"));
     let part = ["--explain", "--explain-span", "0.1:0.5", "--out", out.to_str().unwrap()];
     assert!(files.sim(&part).status.success());
-    let part = read("-flow0-explained.svg");
+    let part = read("-flow1-explained.svg");
     assert!(part.starts_with("<svg") && part.contains("time since 0.1 s") && !part.contains("NaN"));
-    assert_eq!(read("-flow0-explained.csv"), table);
+    assert_eq!(read("-flow1-explained.csv"), table);
     for (options, message) in [
         (&["--explain"][..], "--out"),
         (&["--explain-span", "2:1"], "FROM:TO"),
         (&["--explain-span", "1:2"], "--explain"),
+        (
+            &["--explain", "--out", "out", "--explain-span", "40:50"],
+            "--explain-span 40:50 begins after the run of",
+        ),
     ] {
         let refused = files.sim(options);
         assert_eq!(refused.status.code(), Some(2));

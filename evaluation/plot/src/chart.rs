@@ -20,6 +20,10 @@ const Y_TICK: f64 = 38.0;
 const TICKS: f64 = 50.0;
 /// Room beyond the data, share of an axis.
 const ROOM: f64 = 0.04;
+/// Height of a line of the categories' names, which may take several.
+const NAME_LINE: f64 = 18.0;
+/// Curves that the legend names at most: of more it would be larger than the plot.
+const NAMED: usize = 24;
 /// Points of a line that are marked.
 const MARKED: usize = 8;
 
@@ -32,7 +36,8 @@ pub struct Frame<'a> {
     pub x: &'a str,
     /// Quantity and unit of the vertical axis.
     pub y: &'a str,
-    /// Width and height, pixels; a legend of more than two lines makes it higher.
+    /// Width and height, pixels; a legend of more than two lines makes it higher, and names of categories that take
+    /// more than one.
     pub size: (u32, u32),
 }
 
@@ -132,12 +137,18 @@ pub fn trails(frame: &Frame<'_>, curves: &[Curve]) -> Picture {
 
 /// Bars side by side in categories; a point's x is the number of its category.
 pub fn bars(frame: &Frame<'_>, categories: &[String], curves: &[Curve]) -> Picture {
+    let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
+    let looks = styles(&labels);
+    let shared = |style: Style| looks.iter().filter(|look| look.colour == style.colour).count() > 1;
     // Bars of a category share 80 % of its width, and stand in the middle of it.
     let width = 0.8 / curves.len().max(1) as f64;
     draw(frame, curves, Reference::None, (Some(categories), 0.0), |plot, index, style, points| {
         for &(x, y) in points.iter().filter(|p| finite(p)) {
             let from = x + 0.1 + width * index as f64;
             plot.bar(style, from, from + width, y);
+            if shared(style) {
+                plot.mark_bar(style, (from + width / 2.0, y));
+            }
         }
     })
 }
@@ -180,7 +191,17 @@ impl Plot {
 
     fn marker(&mut self, style: Style, point: (f64, f64), size: f64, opacity: f64) {
         let size = if style.subject { 1.25 * size } else { size };
-        let shape = shape(style.marker, self.at(point), size);
+        self.shape(style, self.at(point), size, opacity);
+    }
+
+    /// The marker above a bar, where its colour alone does not say whose it is.
+    fn mark_bar(&mut self, style: Style, (x, y): (f64, f64)) {
+        let (x, top) = self.at((x, y.max(0.0)));
+        self.shape(style, (x, top - 6.0), 3.5, 1.0);
+    }
+
+    fn shape(&mut self, style: Style, place: (f64, f64), size: f64, opacity: f64) {
+        let shape = shape(style.marker, place, size);
         let _ = writeln!(
             self.out,
             "<path class=\"ap-f{}\" fill-opacity=\"{opacity}\" d=\"{shape}\"/>",
@@ -240,17 +261,28 @@ impl Plot {
             None => self.x.ticks(),
             Some(names) => (0u32..).map(|at| f64::from(at) + 0.5).zip(names.iter().cloned()).collect(),
         };
-        for (value, label) in ticks {
+        let rows = name_rows(frame, categories);
+        for (number, (value, label)) in ticks.into_iter().enumerate() {
             let x = self.at((value, 0.0)).0;
             if categories.is_none() {
                 line(&mut self.out, "ap-grid", (x, top), (x, bottom), false);
             }
-            text(&mut self.out, (x, bottom + 19.0), "ap-soft", "middle", LABEL, &label);
+            let y = bottom + 19.0 + NAME_LINE * (number % rows) as f64;
+            text(&mut self.out, (x, y), "ap-soft", "middle", LABEL, &label);
         }
         line(&mut self.out, "ap-axis", (left, bottom), (right, bottom), false);
-        text(&mut self.out, (right, bottom + 38.0), "ap-ink", "end", LABEL, frame.x);
+        let y = bottom + 38.0 + NAME_LINE * (rows - 1) as f64;
+        text(&mut self.out, (right, y), "ap-ink", "end", LABEL, frame.x);
         text(&mut self.out, (EDGE, top - 9.0), "ap-ink", "start", LABEL, frame.y);
     }
+}
+
+/// Lines that the names of categories take in turn, so that none runs into the next one of its line.
+fn name_rows(frame: &Frame<'_>, categories: Option<&[String]>) -> usize {
+    let names = categories.unwrap_or_default();
+    let widest = names.iter().map(|name| width_of(name, LABEL)).fold(0.0, f64::max);
+    let room = (f64::from(frame.size.0) - TICKS - EDGE) / names.len().max(1) as f64;
+    (widest / room).ceil().max(1.0) as usize
 }
 
 /// The outline of a marker as a path.
@@ -271,8 +303,8 @@ fn shape(marker: Marker, (x, y): (f64, f64), r: f64) -> String {
     }
 }
 
-/// Title and legend, in as many lines as the names take; returns where they end.
-fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)]) -> f64 {
+/// Title and legend, in as many lines as the names take, and how many more there are; returns where they end.
+fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)], more: usize) -> f64 {
     let (mut x, mut y) = (EDGE, HEAD_LINE);
     text(out, (x, y), "ap-ink", "start", TITLE, frame.title);
     y += HEAD_LINE;
@@ -296,6 +328,10 @@ fn head(out: &mut String, frame: &Frame<'_>, named: &[(&str, Option<Style>)]) ->
         text(out, (x + SWATCH, y), "ap-ink", "start", LABEL, name);
         x += width;
     }
+    if more > 0 {
+        y += HEAD_LINE;
+        text(out, (EDGE, y), "ap-ink", "start", LABEL, &format!("and {more} more"));
+    }
     y
 }
 
@@ -310,17 +346,18 @@ fn draw(
     let labels: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
     let styles = styles(&labels);
     let mut named: Vec<(&str, Option<Style>)> =
-        labels.iter().copied().zip(styles.iter().map(|style| Some(*style))).collect();
+        labels.iter().copied().zip(styles.iter().map(|style| Some(*style))).take(NAMED).collect();
     named.extend(match reference {
         Reference::None => None,
         Reference::At(_, name) | Reference::Through(_, name) => Some((name, None)),
     });
     let mut out = String::new();
-    let head = head(&mut out, frame, &named);
+    let head = head(&mut out, frame, &named, labels.len().saturating_sub(NAMED));
     let width = f64::from(frame.size.0);
-    let height = f64::from(frame.size.1) + (head - HEAD_LINES * HEAD_LINE).max(0.0);
+    let names = NAME_LINE * (name_rows(frame, categories) - 1) as f64;
+    let height = f64::from(frame.size.1) + (head - HEAD_LINES * HEAD_LINE).max(0.0) + names;
     let whole = height as u32;
-    let (top, bottom) = (head + 34.0, height - FOOT);
+    let (top, bottom) = (head + 34.0, height - FOOT - names);
     let known = || curves.iter().flat_map(|curve| &curve.points).copied().filter(finite);
     let base = categories.map(|_| 0.0);
     let height = match reference {
@@ -375,6 +412,7 @@ mod tests {
         assert_eq!([of(1), of(8)], [300, 300]);
         assert_eq!((of(24) - of(20)) % HEAD_LINE as u32, 0);
         assert!(of(24) > 350);
+        assert_eq!([of(25), of(200)], [of(24) + HEAD_LINE as u32; 2]);
     }
 
     #[test]
@@ -420,6 +458,38 @@ mod tests {
         let ellipse = svg.lines().find(|line| line.contains("<ellipse")).unwrap();
         // All on one line: no width.
         assert!(ellipse.contains("ry=\"0.0\"") && !ellipse.contains("rotate(0.0"), "{ellipse}");
+    }
+
+    #[test]
+    fn names_of_categories_that_would_overlap_take_several_lines() {
+        let of = |name: &str| {
+            let names: Vec<String> = (0..6).map(|n| format!("{name}{n}")).collect();
+            bars(&FRAME, &names, &[curve("anole", vec![(0.0, 1.0)])])
+        };
+        assert_eq!(of("short").height, 300);
+        let long = of("LTE, stationary");
+        let at = |name: &str| {
+            let svg = long.svg();
+            let line = svg.lines().find(|line| line.contains(name)).unwrap();
+            line.split('"').nth(3).unwrap().parse::<f64>().unwrap()
+        };
+        assert_eq!(long.height, 318);
+        assert_eq!(
+            [at("stationary1") - at("stationary0"), at("stationary2") - at("stationary0")],
+            [18.0, 0.0]
+        );
+    }
+
+    #[test]
+    fn bars_of_one_colour_are_told_apart_by_markers() {
+        let of = |labels: &[&str]| {
+            let curves: Vec<Curve> = labels.iter().map(|label| curve(label, vec![(0.0, 1.0)])).collect();
+            let svg = bars(&FRAME, &["x".to_string()], &curves).svg();
+            let body = svg.split_once("rate (Mbps)").unwrap().1;
+            (body.matches("<rect").count(), body.matches("<path").count())
+        };
+        assert_eq!(of(&["anole", "c-libra", "cubic"]), (3, 2));
+        assert_eq!(of(&["anole", "bbr", "cubic"]), (3, 0));
     }
 
     #[test]

@@ -111,11 +111,12 @@ fn heading(scenario: &str, runs: &[RunResult], flows: usize) -> String {
     }
 }
 
-/// The mean capacity, or what each of several flows would have of it.
+/// The mean capacity, or what each of several flows would have of it where they share one link, all at once for a time.
 fn reference(runs: &[RunResult], flows: usize) -> Option<(f64, String)> {
     let mbps = runs.first()?.optimal_mbps?;
-    match (runs.len(), flows) {
-        (1, 2..) => Some((mbps / flows as f64, "fair share".to_string())),
+    match (runs, flows) {
+        ([run], 2..) if run.links.len() > 1 => None,
+        ([run], 2..) if run.jain_index.is_some() => Some((mbps / flows as f64, "fair share".to_string())),
         _ => Some((mbps, "mean capacity".to_string())),
     }
 }
@@ -167,6 +168,17 @@ mod tests {
         let drawn: Vec<(String, f64)> =
             flows(&runs).into_iter().map(|(label, flow)| (label, flow.start_s)).collect();
         assert_eq!(drawn, [("cubic".to_string(), 0.5), ("reno".to_string(), 0.5)]);
+    }
+
+    #[test]
+    fn a_fair_share_is_of_flows_that_share_one_link() {
+        let mut run = beside_cubic().remove(0);
+        let of = |run: &RunResult| reference(std::slice::from_ref(run), 2);
+        assert_eq!(of(&run), Some((5.0, "fair share".to_string())));
+        let apart = RunResult { jain_index: None, ..run.clone() };
+        assert_eq!(of(&apart), Some((10.0, "mean capacity".to_string())));
+        run.links.push(run.links[0].clone());
+        assert_eq!(of(&run), None);
     }
 
     #[test]

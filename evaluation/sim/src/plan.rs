@@ -162,7 +162,7 @@ impl FlowPlan {
 }
 
 /// Who named what the registry refuses: an option, or the scenario.
-fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
+fn place(reason: &BuildError, alg: &str, choice: &Choice, places: &Places) -> String {
     let (flag, asked, place) = match reason {
         BuildError::UnknownAlgorithm { .. } => ("--alg", &choice.alg, &places.alg),
         BuildError::UnknownClassic { .. } | BuildError::NoSlot { slot: Slot::Classic, .. } => {
@@ -171,7 +171,9 @@ fn place(reason: &BuildError, choice: &Choice, places: &Places) -> String {
         BuildError::UnknownPolicy { .. }
         | BuildError::Policy(_)
         | BuildError::NoSlot { slot: Slot::Policy, .. } => ("--policy", &choice.policy, &places.policy),
-        BuildError::Parameter(error) => return format!("param.{}", error.name()),
+        BuildError::Parameter(error) => {
+            return format!("param.{} of {alg} (see `anole-ccp algs`)", error.name());
+        }
     };
     if asked.is_some() { flag.to_string() } else { place.clone() }
 }
@@ -204,7 +206,7 @@ pub fn resolve(scenario: &Scenario, choice: &Choice) -> Result<Vec<Choice>, Flow
         let own = if *alg == flow.alg { own } else { set_slots(flow).of(alg) };
         let slots = Slots { classic: given.classic.or(own.classic), policy: given.policy.or(own.policy) };
         slots.check(alg).map_err(|reason| FlowPlanError::Build {
-            place: place(&reason, asked(flow.under_test), &flow.places),
+            place: place(&reason, alg, asked(flow.under_test), &flow.places),
             reason,
         })?;
         Ok(Choice { alg: Some(alg.clone()), classic: slots.classic, policy: slots.policy })
@@ -261,8 +263,10 @@ pub fn plan(
             seed: algorithm_seed(seed, index),
         };
         let choice = if flow.under_test { choice } else { &nothing };
-        anole_algorithms::build(&alg, &build)
-            .map_err(|reason| FlowPlanError::Build { place: place(&reason, choice, &flow.places), reason })?;
+        anole_algorithms::build(&alg, &build).map_err(|reason| FlowPlanError::Build {
+            place: place(&reason, &alg, choice, &flow.places),
+            reason,
+        })?;
         Ok(FlowPlan { alg, runs: Runs::Known(build), preferences: flow.preferences.clone() })
     });
     plans.collect()

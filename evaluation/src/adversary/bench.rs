@@ -5,7 +5,7 @@ use crate::options::usage;
 use anole_algorithms::learned::Policies;
 use anole_policies::is_file;
 use anole_sim::AgentScript;
-use anole_sim::plan::{Choice, plan};
+use anole_sim::plan::{Choice, FlowPlanError, plan};
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anyhow::{Context, Result};
@@ -117,10 +117,17 @@ impl Bench {
             (flow.classic, flow.policy) = (None, None);
         }
         let mut runs = BTreeMap::new();
-        for contestant in tested.iter().chain(&self.against) {
+        let tested = tested.iter().map(|contestant| ("--alg", contestant));
+        let against = self.against.iter().map(|contestant| ("--against", contestant));
+        for (flag, contestant) in tested.chain(against) {
             if !runs.contains_key(&contestant.label) {
-                let plans = plan(&scenario, &contestant.choice, &self.policies, seed)
-                    .map_err(|error| usage(format!("{}: {error}", contestant.label)))?;
+                let plans = plan(&scenario, &contestant.choice, &self.policies, seed).map_err(|error| {
+                    let reason = match error {
+                        FlowPlanError::Build { reason, .. } => reason.to_string(),
+                        other => other.to_string(),
+                    };
+                    usage(format!("{flag} {}: {reason}", contestant.label))
+                })?;
                 let run = anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
                 runs.insert(contestant.label.clone(), run);
             }

@@ -168,11 +168,11 @@ impl Figure {
         mean(&self.values)
     }
 
-    /// Sample standard deviation.
-    pub fn deviation(&self) -> f64 {
+    /// Sample standard deviation; `None` of fewer than two runs, which have none, or where one had nothing to measure.
+    pub fn deviation(&self) -> Option<f64> {
         let (mean, count) = (self.mean(), self.values.len() as f64);
         let squares: f64 = self.values.iter().map(|x| (x - mean) * (x - mean)).sum();
-        if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 }
+        (count > 1.0 && mean.is_finite()).then(|| (squares / (count - 1.0)).sqrt())
     }
 
     /// Bounds of the mean's 95 % interval (bootstrap over runs); `None` of fewer than two runs, or where one had nothing
@@ -221,7 +221,7 @@ mod tests {
             cells: Vec::new(),
             disturbed: 0,
         };
-        assert_eq!((figure(Target::None).mean(), figure(Target::None).deviation()), (2.0, 1.0));
+        assert_eq!((figure(Target::None).mean(), figure(Target::None).deviation()), (2.0, Some(1.0)));
         assert_eq!(figure(Target::None).missed_by(), None);
         assert_eq!(figure(Target::AtLeast(2.0)).missed_by(), Some(0.0));
         assert_eq!(figure(Target::AtLeast(2.5)).missed_by(), Some(0.5));

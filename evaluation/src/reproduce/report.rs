@@ -44,7 +44,7 @@ pub fn json<'a>(id: &'a str, mode: &'a str, figure: &'a Figure) -> FigureJson<'a
         what: &figure.what,
         paper: (!figure.paper.is_empty()).then_some(&figure.paper),
         mean: known(figure.mean()),
-        deviation: known(figure.deviation()),
+        deviation: figure.deviation(),
         low: interval.map(|[low, _]| low),
         high: interval.map(|[_, high]| high),
         runs: figure.values.len(),
@@ -96,7 +96,8 @@ pub fn interval(figure: &Figure) -> String {
 
 /// What, paper, ours, target, verdict.
 pub fn texts(figure: &Figure) -> [String; 5] {
-    let ours = format!("{} ± {} {}", number(figure.mean()), number(figure.deviation()), figure.unit);
+    let spread = figure.deviation().map_or(String::new(), |deviation| format!(" ± {}", number(deviation)));
+    let ours = format!("{}{spread} {}", number(figure.mean()), figure.unit);
     let paper = if figure.paper.is_empty() { "–" } else { &figure.paper };
     [figure.what.clone(), paper.to_string(), ours.trim_end().to_string(), target(figure), verdict(figure)]
 }
@@ -216,12 +217,17 @@ mod tests {
             lines("anole-fig5", &figures),
             "anole-fig5  throughput, normal  about 47  47.10 ± 0.141 Mbps  ≥ 46.5 Mbps  met\n\
              anole-fig5  throughput, normal  about 47  46.00 ± 0.000 Mbps  ≥ 46.5 Mbps  missed by 0.500\n\
-             anole-fig5  throughput, normal  about 47  – ± 0.000 Mbps      ≤ 1 Mbps     missed: nothing measured\n\
-             anole-fig5  throughput, normal  about 47  0.500 ± 0.000 Mbps  –            shown"
+             anole-fig5  throughput, normal  about 47  – Mbps              ≤ 1 Mbps     missed: nothing measured\n\
+             anole-fig5  throughput, normal  about 47  0.500 Mbps          –            shown"
         );
         let busy = Figure { disturbed: 2, ..figure(&[47.0], Target::AtLeast(1.0)) };
         assert_eq!(verdict(&busy), "invalid: host too busy in 2 runs");
         let nothing = serde_json::to_value(json("x", "sim", &figures[2])).unwrap();
-        assert!(nothing["mean"].is_null() && nothing["verdict"] == "missed: nothing measured", "{nothing}");
+        assert!(
+            nothing["mean"].is_null()
+                && nothing["deviation"].is_null()
+                && nothing["verdict"] == "missed: nothing measured",
+            "{nothing}"
+        );
     }
 }

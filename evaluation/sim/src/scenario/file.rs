@@ -28,9 +28,9 @@ impl<T: FromSet> FromSet for Vec<T> {
 /// Defines a table whose keys are all optional and known.
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident { $($key:ident: $ty:ty,)* }) => {
-        $(#[$doc])*
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields)]
+        $(#[$doc])*
         pub(super) struct $name { $(pub $key: Option<Spanned<$ty>>,)* }
 
         impl FromSet for $name {
@@ -107,6 +107,7 @@ settable_table! {
 table! {
     /// `lte = { mean_mbps = 12.0, … }` of a link.
     #[derive(Clone)]
+    #[serde(expecting = "a table such as { mean_mbps = 12.0 }")]
     RawLte {
         mean_mbps: f64,
         deviation: f64,
@@ -121,6 +122,7 @@ table! {
 table! {
     /// `burst_loss = { enter = 0.001, … }` of a link.
     #[derive(Clone)]
+    #[serde(expecting = "a table such as { enter = 0.001, leave = 0.1 }")]
     RawBurstLoss {
         enter: f64,
         leave: f64,
@@ -131,6 +133,7 @@ table! {
 table! {
     /// `reorder = { share = 0.01, by_ms = 5.0 }` of a link.
     #[derive(Clone)]
+    #[serde(expecting = "a table such as { share = 0.01, by_ms = 5.0 }")]
     RawReorder {
         share: f64,
         by_ms: f64,
