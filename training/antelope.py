@@ -63,11 +63,11 @@ def network(kind: str, random: np.random.Generator) -> dict[str, Any]:
 
     if kind == "dcn":
         link = {
-            "capacity_mbps": between(100, 1000),
+            "capacity_mbps": between(100, 10_000),
             "one_way_delay_ms": between(0.25, 2),
             "buffer_bdp": between(0.05, 1),
         }
-        return {"duration_s": 3.0, "link": link}
+        return {"duration_s": 1.0, "link": link}
     if kind == "cellular":
         lte = {"mean_mbps": between(3, 20), "deviation": round(float(random.uniform(0.3, 1.0)), 2)}
         link = {"lte": lte, "one_way_delay_ms": between(10, 50), "buffer_bdp": between(1, 20)}

@@ -17,7 +17,7 @@ parameters! {
         // Cycle.
         explore_rtts = 0.0, 0.0..=16.0, "k: round trips of exploration and of exploitation, of which no less than two where it is more than one; 0: 3 over BBR, else 1 (Libra §4.3).";
         interval_rtts = 0.5, 0.1..=4.0, "Length of an evaluation interval, round trips (Libra §7).";
-        diverge = 0.0, 0.0..=10.0, "th_1: distance of the candidates that ends the exploration, share of the base rate; 0: 0.2 over BBR, else 0.3 (Libra §4.3 has 0.3; chosen: with 0.3 a flow over BBR, whose explorations last longer, takes 0.65 of a link that it shares with CUBIC, with 0.2 0.55).";
+        diverge = 0.0, 0.0..=10.0, "th_1: distance of the candidates that ends the exploration, share of the base rate; 0: 0.1 over BBR, else 0.3 (Libra §4.3 has 0.3; chosen: a flow over BBR, whose explorations last longer, takes the less of a link that it shares with CUBIC, the sooner they end; with 0.2 Jain's index is 0.94, with 0.1 0.99).";
         keep_epoch = 0.28, 0.0..=1.0, "The classic law goes on undisturbed while the base rate is this near to its own (chosen: what a law remembers of its last decreases is what makes flows alike; with 0.25 a flow over BBR takes 0.59 of a link that it shares with CUBIC, from 0.35 on one over CUBIC 0.44).";
     }
 }
@@ -33,7 +33,7 @@ impl LibraParams {
     /// What a 0 leaves to the classic law that drives.
     pub fn over(self, classic: Option<&str>) -> LibraParams {
         // Its three phases of probing (Libra §4.3).
-        let (explore_rtts, diverge) = if classic == Some("bbr") { (3.0, 0.2) } else { (1.0, 0.3) };
+        let (explore_rtts, diverge) = if classic == Some("bbr") { (3.0, 0.1) } else { (1.0, 0.3) };
         let chosen = |given: f64, own: f64| if given > 0.0 { given } else { own };
         LibraParams {
             explore_rtts: chosen(self.explore_rtts, explore_rtts),
