@@ -20,11 +20,13 @@ use anole_inference::{BackendSettings, Loader, Serving};
 use anyhow::{Context, anyhow};
 use portus::ipc::BackendBuilder;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 /// The algorithm when none is named.
 const DEFAULT_ALGORITHM: &str = "anole";
@@ -34,6 +36,8 @@ const DEFAULT_SEED: u64 = 1;
 const UNIX_SOCKET: &str = "--socket goes with --ipc unix only";
 /// Exit code when a second signal ends the agent at once.
 const HURRIED_EXIT: i32 = 1;
+/// Signals within this time are one: timeout(1) sends its own twice.
+const HURRY: Duration = Duration::from_millis(500);
 
 /// Reads a settings file.
 pub fn read_config(path: &Path) -> Result<Options, Failure> {
@@ -246,16 +250,26 @@ fn begun(mut records: Records) -> Result<Records, Failure> {
     Ok(records)
 }
 
-/// True from the first signal on; a second one ends the agent at once. Before anybody can see that the agent runs.
+/// True from the first signal on; one that comes [`HURRY`] later ends the agent at once. Before anybody can see that the
+/// agent runs.
 pub fn stop_at_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
+    let failed = |error: std::io::Error| {
+        Failure::Run(anyhow!(error).context("the signal handlers cannot be installed"))
+    };
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag clear and sets it, a second one exits.
-        signal_hook::flag::register_conditional_shutdown(signal, HURRIED_EXIT, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("the signal handlers cannot be installed")
-            .map_err(Failure::Run)?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
     }
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let told = move || {
+        let mut first = None;
+        for _ in signals.forever() {
+            if first.get_or_insert_with(Instant::now).elapsed() >= HURRY {
+                signal_hook::low_level::exit(HURRIED_EXIT);
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".to_string()).spawn(told).map_err(failed)?;
     Ok(stop)
 }
 

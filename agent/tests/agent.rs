@@ -237,6 +237,21 @@ fn a_second_agent_is_refused_by_name_and_pid() {
     );
 }
 
+/// As timeout(1) ends what it has begun, which gets the signal by itself and with its process group.
+#[test]
+fn two_signals_at_once_are_one() {
+    let (directory, socket) = place();
+    let stats = directory.path().join("stats");
+    let agent = Agent::start(&socket, &["--stats", stats.to_str().unwrap()]);
+    let mut host = MiniHost::new(&socket, 1);
+    let flow = host.open("");
+    assert!(host.drive(PATIENCE, |host| host.governed(flow)));
+    // Two of the same kind may come as one.
+    agent.signal(Signal::SIGINT);
+    agent.stop();
+    assert_eq!(std::fs::read_to_string(stats).unwrap().lines().count(), 1);
+}
+
 #[test]
 fn an_agent_that_is_refused_leaves_the_files_of_earlier_ones() {
     let (directory, socket) = place();

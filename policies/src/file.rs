@@ -170,7 +170,9 @@ pub(crate) fn header(bytes: &[u8]) -> Result<(BTreeMap<String, Value>, &[u8]), S
     let length = u64::from_le_bytes(*length);
     let length = usize::try_from(length).ok().filter(|&length| length <= MAX_HEADER);
     let length = length.ok_or_else(|| {
-        format!("no safetensors file: a header of more than {MAX_HEADER} bytes is announced")
+        let json = bytes.trim_ascii_start().starts_with(b"{");
+        let what = if json { " but JSON, as models are for --alg antelope" } else { "" };
+        format!("no safetensors file{what}: a header of more than {MAX_HEADER} bytes is announced")
     })?;
     let (header, data) = rest.split_at_checked(length).ok_or_else(|| cut(8 + length))?;
     let header =

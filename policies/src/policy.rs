@@ -43,7 +43,9 @@ pub trait Policies: Debug + Send + Sync {
     fn boosters(&self, name: Option<&str>, width: usize) -> Result<Arc<Boosters>, PolicyError> {
         match name {
             None | Some("antelope") => shipped_boosters(width),
-            Some(name) => Err(PolicyError::Unknown(name.to_string())),
+            Some(name) => Err(PolicyError::Refused(format!(
+                "\"{name}\" names no models of antelope; give a file, FILE.json, or leave it out for the shipped ones"
+            ))),
         }
     }
 }

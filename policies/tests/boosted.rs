@@ -34,3 +34,12 @@ fn another_width_is_refused() {
     let refused = Boosters::parse(text, 6).unwrap_err().to_string();
     assert!(refused.contains('7') && refused.contains('6'), "{refused}");
 }
+
+#[test]
+fn a_policy_s_name_names_no_models() {
+    let refused = Shipped.boosters(Some("libra"), 7).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("\"libra\" names no models of antelope; give a file, FILE.json"),
+        "{refused}"
+    );
+}

@@ -97,6 +97,7 @@ fn every_refusal_names_the_file_and_the_difference() {
         ([valid.as_slice(), b"x"].concat(), "truncated or overlong"),
         (b"PK\x03\x04 a zip file, say".to_vec(), "a file of torch.save, which can run code"),
         (b"a text, say".to_vec(), "a header of more than 1048576 bytes is announced"),
+        (b"{\"boosters\": {}}".to_vec(), "no safetensors file but JSON, as models are for --alg antelope: "),
         ([&5_u64.to_le_bytes(), b"hello".as_slice()].concat(), "the header is no JSON object"),
         (altered(|header, _, _| drop(header.remove("__metadata__"))), "safetensors without a manifest"),
         (manifest("format", json!(2)), "manifest of format 2; this version reads format 1"),

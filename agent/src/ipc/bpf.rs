@@ -18,6 +18,9 @@ pub struct Selection {
     prefixes: Vec<(Prefix, Option<String>)>,
 }
 
+/// Why a second one is refused: only one of the two could be in force.
+const TWICE: &str = " is given twice; give it once, with the algorithm that is meant";
+
 impl Selection {
     /// Reads the values of --cgroup and --prefix.
     pub fn parse(cgroups: &[String], prefixes: &[String]) -> anyhow::Result<Selection> {
@@ -31,14 +34,22 @@ impl Selection {
         let mut selection = Selection::default();
         for text in cgroups {
             let (path, name) = split("--cgroup", text)?;
-            selection.cgroups.push((PathBuf::from(path), name));
+            let path = PathBuf::from(path);
+            if selection.cgroups.iter().any(|(other, _)| *other == path) {
+                return Err(anyhow!("--cgroup {}{TWICE}", path.display()));
+            }
+            selection.cgroups.push((path, name));
         }
         if prefixes.len() > MAX_PREFIXES {
             return Err(anyhow!("--prefix: at most {MAX_PREFIXES}; these are {}", prefixes.len()));
         }
         for text in prefixes {
             let (prefix, name) = split("--prefix", text)?;
-            selection.prefixes.push((prefix.parse().context("--prefix")?, name));
+            let known = prefix.parse().context("--prefix")?;
+            if selection.prefixes.iter().any(|(other, _)| *other == known) {
+                return Err(anyhow!("--prefix {prefix}{TWICE}"));
+            }
+            selection.prefixes.push((known, name));
         }
         if selection.cgroups.is_empty() && !selection.prefixes.is_empty() {
             let top = top_cgroup();
@@ -212,6 +223,8 @@ mod tests {
             (&["=cubic"] as &[_], &[] as &[_], "--cgroup =cubic: expected"),
             (&["/a="], &[], "--cgroup /a=: expected"),
             (&[], &["10.0.0.0/8="], "--prefix 10.0.0.0/8=: expected"),
+            (&["/a=bbr", "/a/"], &[], "--cgroup /a/ is given twice"),
+            (&[], &["::1", "::1/128=bbr"], "--prefix ::1/128 is given twice"),
             (&[], &["ten/8"], "--prefix: \"ten/8\" is no prefix"),
             (&[], &["10.1.0.0/8=bbr"], "--prefix: \"10.1.0.0/8\" has bits set beyond its length"),
             (&[], &["::1"; MAX_PREFIXES + 6], "--prefix: at most 1024; these are 1030"),

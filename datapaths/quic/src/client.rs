@@ -87,7 +87,14 @@ impl Transfer {
                     "no answer for {} s; is `anole-quic serve` listening there?",
                     options.idle_timeout.as_secs_f64()
                 )),
-                other => refused(other.to_string()),
+                other => {
+                    let mut reason = other.to_string();
+                    if reason.contains("invalid peer certificate") {
+                        // A server makes another one each time that it starts.
+                        reason.push_str("; --cert has to be the file that this server wrote when it started");
+                    }
+                    refused(reason)
+                }
             })?;
         Ok(Transfer { endpoint, connection, meter, options, handshake: started.elapsed() })
     }

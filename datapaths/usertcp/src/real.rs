@@ -10,7 +10,7 @@ use smoltcp::time::Instant as StackTime;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 /// Longest sleep: how soon a signal is noticed.
@@ -44,8 +44,8 @@ impl phy::TxToken for InterfaceTx {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, fill: F) -> R {
         match hand_over(self.0, length, fill) {
             (result, Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ENOMEM)) => result,
-            // As smoltcp's devices: drive() makes it an error.
-            (_, Err(error)) => panic!("{error}"),
+            // As smoltcp's devices, which panic: drive() makes it an error.
+            (_, Err(error)) => resume_unwind(Box::new(error)),
         }
     }
 }

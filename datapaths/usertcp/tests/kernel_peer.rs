@@ -272,11 +272,35 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// `anole-usertcp send` to a server at the kernel's end; its report.
-fn program_sends(arguments: &str) -> std::process::Output {
+/// `anole-usertcp send` to a server at the kernel's end.
+fn program(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anole-usertcp"));
     command.args(["send"]).args(arguments.split_whitespace());
-    command.args(["--tun", "stack0", "--address", "10.9.0.2/24", "--json"]).output().unwrap()
+    command.args(["--tun", "stack0", "--address", "10.9.0.2/24", "--json"]);
+    command
+}
+
+/// Its report.
+fn program_sends(arguments: &str) -> std::process::Output {
+    program(arguments).output().unwrap()
+}
+
+#[test]
+fn a_device_that_goes_down_is_told_in_one_line() {
+    let Some(namespace) = namespace() else { return };
+    let output = namespace
+        .run(|| {
+            tun();
+            let server = TcpListener::bind((IpAddr::from(KERNEL), 5001)).unwrap();
+            let child = program("10.9.0.1:5001 --duration 20").stderr(Stdio::piped()).spawn().unwrap();
+            let _open = server.accept().unwrap();
+            ip("link set stack0 down");
+            Ok(child.wait_with_output().unwrap())
+        })
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = "anole-usertcp: the device is gone or down; set it up again and start anew\n";
+    assert_eq!((output.status.code(), &*said), (Some(1), told));
 }
 
 #[test]

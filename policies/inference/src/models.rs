@@ -105,8 +105,8 @@ fn stamp(path: &Path) -> std::io::Result<Stamp> {
 }
 
 fn load(name: &str, width: usize) -> Loaded {
-    let text =
-        String::from_utf8(read(Path::new(name), MAX_FILE)?).map_err(|_| "it is no text".to_string())?;
+    let text = String::from_utf8(read(Path::new(name), MAX_FILE)?)
+        .map_err(|_| "it is no text, and models of antelope are XGBoost's JSON".to_string())?;
     Boosters::parse(&text, width).map(Arc::new).map_err(|error| error.to_string())
 }
 
