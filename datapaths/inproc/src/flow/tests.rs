@@ -60,7 +60,12 @@ fn a_window_grows_where_the_transport_does_not_tell_what_is_in_flight() {
         // That one holds the window that it began with.
         assert!(cwnd > 20 * MSS || name == "hold", "{}: {cwnd}", name);
         if name.starts_with("bbr") {
-            assert_eq!(cwnd, 200_000, "{}: twice what fits the path, once the queue is drained", name);
+            let twice = 200_000..=200_000 + 6 * MSS;
+            assert!(
+                twice.contains(&cwnd),
+                "{}: {cwnd}, twice what fits the path and quanta, without a queue",
+                name
+            );
         }
     }
 }
