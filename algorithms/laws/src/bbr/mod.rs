@@ -87,6 +87,8 @@ const PROBE_RTT: Dur = Dur::from_millis(200);
 /// Rounds after that in which delivery rates still show the small window: its last packets are
 /// acknowledged in the first, and packets sent meanwhile count from there.
 const SHADOW_ROUNDS: u64 = 2;
+/// The least time between two start-ups that go on from other laws: what is known of the path is that old at most.
+const SEARCHES_AGAIN: Dur = Dur::from_millis(10_000);
 /// The round-trip time before the first sample (draft §4.2.1).
 pub const NOMINAL_RTT: Dur = Dur::from_millis(1);
 /// Phases that a flow may start the cycle in: any but the draining one (the draft's choice).
@@ -138,6 +140,8 @@ pub struct Bbr {
     timed_out: bool,
     /// Until then delivery rates show the window of ProbeRtt.
     shadow_until: Time,
+    /// When it took over in start-up.
+    searched: Option<Time>,
     random: Pcg64Mcg,
 }
 
@@ -153,6 +157,7 @@ impl Bbr {
             started: false,
             timed_out: false,
             shadow_until: Time::ZERO,
+            searched: None,
             random: Pcg64Mcg::seed_from_u64(flow.seed),
         }
     }
@@ -365,10 +370,14 @@ impl Law for Bbr {
         self.window.set(from.cwnd.max(self.least_cwnd()));
     }
 
-    /// In start-up, as of a connection whose congestion control is set to BBR (tcp_bbr.c, bbr_init), from that rate.
+    /// In start-up, as of a connection whose congestion control is set to BBR (tcp_bbr.c, bbr_init), from that rate; not
+    /// again soon: what a start-up loses may be why another law governed meanwhile.
     fn resume_searching(&mut self, now: Time, from: Control) {
         self.resume(now, from);
-        self.stage = Stage::Startup(Plateau::default());
+        if self.searched.is_none_or(|at| now.since(at) >= SEARCHES_AGAIN) {
+            self.searched = Some(now);
+            self.stage = Stage::Startup(Plateau::default());
+        }
     }
 
     fn in_slow_start(&self) -> bool {

@@ -234,3 +234,13 @@ fn the_window_has_room_for_three_quanta() {
     };
     assert_eq!([1.0, 8.0, 80.0, 8000.0].map(room), [3000, 6000, 29_700, 3 << 16]);
 }
+
+#[test]
+fn it_takes_over_in_start_up_once_in_ten_seconds() {
+    let mut bbr = Bbr::new(FLOW);
+    let mut starts_at = |s: u64| {
+        bbr.resume_searching(Time::from_micros(s * 1_000_000), Control::window(100_000));
+        bbr.in_slow_start()
+    };
+    assert_eq!([1, 2, 10, 11, 12].map(&mut starts_at), [true, false, false, true, false]);
+}
