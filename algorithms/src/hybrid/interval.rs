@@ -45,7 +45,7 @@ pub(super) struct MonitorInterval {
     pub late_rtt: Dur,
     /// Mean and smallest round-trip time in the interval, if anything was acknowledged in it.
     pub rtt: Option<(Dur, Dur)>,
-    /// Its samples.
+    /// The sums of its samples.
     pub rtts: Sums,
     pub gradient: Option<Gradient>,
 }
