@@ -239,7 +239,12 @@ impl Bbr {
             self.model.saw_limited_delivery(rate);
             return false;
         }
-        let over = self.model.time_passed(seen.elapsed, rtt);
+        let over = if self.window.begins(now, seen.lost) {
+            self.model.begin_round();
+            false
+        } else {
+            self.model.time_passed(seen.elapsed, rtt)
+        };
         self.model.saw_delivery(rate);
         over
     }
@@ -373,6 +378,7 @@ impl Law for Bbr {
     /// In start-up, as of a connection whose congestion control is set to BBR (tcp_bbr.c, bbr_init), from that rate; not
     /// again soon: what a start-up loses may be why another law governed meanwhile.
     fn resume_searching(&mut self, now: Time, from: Control) {
+        self.model.forget_measuring();
         self.resume(now, from);
         if self.searched.is_none_or(|at| now.since(at) >= SEARCHES_AGAIN) {
             self.searched = Some(now);

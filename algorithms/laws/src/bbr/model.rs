@@ -38,7 +38,8 @@ impl Model {
     /// Nothing is known yet.
     pub fn new() -> Model {
         Model {
-            rates: WindowedMax::new(BANDWIDTH_ROUNDS),
+            // A rate of so many rounds ago still counts (tcp_bbr.c's minmax).
+            rates: WindowedMax::new(BANDWIDTH_ROUNDS + 1),
             cycles: None,
             round: 0,
             passed: Dur::ZERO,
@@ -81,6 +82,12 @@ impl Model {
         self.rates.push(self.age(), Bounds::DEFAULT.clamp(rate));
     }
 
+    /// The smallest round-trip time stays what it is, as a connection keeps it when its congestion control changes
+    /// (tcp_bbr.c, bbr_init): what was measured meanwhile may hold the queue of the law that governed.
+    pub fn forget_measuring(&mut self) {
+        self.measuring = (false, None);
+    }
+
     /// Rounds so far.
     pub fn round(&self) -> u64 {
         self.round
@@ -111,6 +118,11 @@ impl Model {
             self.passed = Dur::from_micros(self.passed.as_micros() % rtt.as_micros().max(1));
         }
         over
+    }
+
+    /// A round begins now, whatever there was of the last one (tcp_bbr.c, where a recovery begins).
+    pub fn begin_round(&mut self) {
+        self.passed = Dur::ZERO;
     }
 
     /// Takes the largest delivery rate of a report; nothing delivered tells nothing.
@@ -190,13 +202,13 @@ mod tests {
     fn the_bandwidth_is_the_largest_rate_of_ten_rounds() {
         let mut model = Model::new();
         deliver(&mut model, 50.0);
-        for _ in 0..9 {
+        for _ in 0..10 {
             deliver(&mut model, 40.0);
             assert_eq!(model.bandwidth().mbps(), 50.0);
         }
         deliver(&mut model, 30.0);
         assert_eq!(model.bandwidth().mbps(), 40.0);
-        for _ in 0..8 {
+        for _ in 0..9 {
             deliver(&mut model, 20.0);
             assert_eq!(model.bandwidth().mbps(), 40.0);
         }

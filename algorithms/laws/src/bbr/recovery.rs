@@ -13,7 +13,7 @@
 use anole_model::{Dur, Time};
 
 /// Rounds from a loss until what was in flight is repaired: one in which its losses are found, one in which what is sent
-/// again arrives, and one for what of that is lost again (chosen: Linux's own carries the same at 5, 8 and 10 % of random
+/// again arrives, and one for what of that is lost again (chosen: Linux's own carries the same at 5 to 15 % of random
 /// loss; with two rounds flows do not leave slow start at 8 %).
 const REPAIR_ROUNDS: f64 = 3.0;
 
@@ -52,10 +52,15 @@ impl Window {
         (self.conserves_until, self.repairs_until) = (None, None);
     }
 
+    /// True where losses of now begin a recovery.
+    pub fn begins(&self, now: Time, lost: u64) -> bool {
+        lost > 0 && self.repairs_until.is_none_or(|until| now >= until)
+    }
+
     /// Takes what was acknowledged and lost, bytes; `keep` is what was in flight before, less what was lost.
     pub fn take(&mut self, now: Time, rtt: Dur, acked: u64, lost: u64, keep: u64, target: u64) {
         let before = |until: Option<Time>| until.is_some_and(|until| now < until);
-        if lost > 0 && !before(self.repairs_until) {
+        if self.begins(now, lost) {
             self.prior.get_or_insert(self.cwnd);
             self.conserves_until = Some(now + rtt);
             self.repairs_until = Some(now + rtt.mul_f64(REPAIR_ROUNDS));

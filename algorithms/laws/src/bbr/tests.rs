@@ -244,3 +244,30 @@ fn it_takes_over_in_start_up_once_in_ten_seconds() {
     };
     assert_eq!([1, 2, 10, 11, 12].map(&mut starts_at), [true, false, false, true, false]);
 }
+
+#[test]
+fn a_recovery_begins_a_round() {
+    let mut bench = cruising();
+    let mut round = |lost| {
+        let before = bench.bbr.model.round();
+        bench.feed(Feedback { lost, ..seen(2_000_000, 100_000, 50_000, 50_000, 100_000) });
+        bench.bbr.model.round() - before
+    };
+    // The third is in the recovery of the second.
+    assert_eq!([0, 1, 1, 0].map(&mut round), [1, 0, 1, 1]);
+}
+
+#[test]
+fn a_search_goes_on_with_the_smallest_round_trip_time_that_was_known() {
+    for (searches, min_rtt_ms) in [(true, 50), (false, 300)] {
+        let mut bench = cruising();
+        bench.now += Dur::from_millis(11_000);
+        for _ in 0..3 {
+            // Another law governs: the flight does not shrink to four packets.
+            bench.round(2_000_000, 300, 600_000);
+        }
+        let from = Control { cwnd: 600_000, rate: Some(Rate::from_bytes_per_s(2e6)) };
+        if searches { bench.bbr.resume_searching(bench.now, from) } else { bench.bbr.resume(bench.now, from) };
+        assert_eq!(bench.bbr.min_rtt(), Some(Dur::from_millis(min_rtt_ms)));
+    }
+}

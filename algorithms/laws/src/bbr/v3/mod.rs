@@ -289,7 +289,9 @@ impl Bbr3 {
             return self.window.hold(target);
         }
         let left = seen.in_flight.map_or(target, |left| left.saturating_add(seen.acked));
-        self.window.take(now, rtt, seen.acked, seen.lost, left.max(MIN_CWND_PACKETS * self.mss()), target);
+        let keep = left.max(MIN_CWND_PACKETS * self.mss());
+        let lost = seen.lost.saturating_mul(self.mss());
+        self.window.take(now, rtt, seen.acked, lost, keep, target);
     }
 
     fn gain(&self) -> f64 {

@@ -84,6 +84,16 @@ fn a_random_loss_while_cruising_keeps_what_the_round_brought() {
 }
 
 #[test]
+fn what_is_lost_in_a_recovery_leaves_the_window() {
+    let mut bench = Bench::cruising();
+    bench.round(2_000_000, 1, 100_000);
+    let before = bench.law.control().cwnd;
+    let seen = Feedback { acked: 1000, lost: 5, in_flight: Some(50_000), ..Feedback::default() };
+    bench.law.on_feedback(bench.now, &seen);
+    assert_eq!(bench.law.control().cwnd, before - 5000);
+}
+
+#[test]
 fn a_probe_that_loses_more_than_two_percent_lowers_the_ceiling_and_ends() {
     let mut bench = Bench::cruising();
     bench.until(Phase::Up, 0);
