@@ -52,6 +52,9 @@ HELD_OUT = 5
 #: Rows of one run that are kept, drawn at random, so that fast flows do not outweigh the others.
 ROWS_PER_RUN = 400
 
+#: Shares of networks with one, two, three and four flows that switch at random; CUBIC may be beside them.
+LEARNERS = (0.6, 0.2, 0.1, 0.1)
+
 Rows = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
@@ -81,29 +84,31 @@ def network(kind: str, random: np.random.Generator) -> dict[str, Any]:
     return {"duration_s": 20.0, "link": link}
 
 
-def explored(number: int, seed: int) -> list[dict[str, Any]]:
-    """Data units of one flow that switches at random on the network with this number."""
+def explored(number: int, seed: int) -> list[list[dict[str, Any]]]:
+    """Data units of each flow that switches at random on the network with this number."""
     random = np.random.default_rng([seed, number])
-    kind = ("wan", "wan", "cellular", "dcn")[number % 4]
+    kind = ("wan", "cellular", "wan", "cellular", "dcn")[number % 5]
     keywords = network(kind, random)
     link = keywords["link"]
     mbps = link.get("capacity_mbps") or link["lte"]["mean_mbps"]
     units_per_rtt = mbps * 1e6 / 8 / 1500 * 2e-3 * link["one_way_delay_ms"] / 20
     every = max(8.0, SWITCH_RTTS * units_per_rtt)
-    flow: list[dict[str, Any]] = [{"alg": "antelope", "under_test": True, "ack_jitter_us": 200}]
+
+    def start() -> float:
+        return round(float(random.uniform(0, keywords["duration_s"] / 4)), 2)
+
+    learners = int(random.choice(4, p=LEARNERS)) + 1
+    flow: list[dict[str, Any]] = [
+        {"alg": "antelope", "under_test": True, "ack_jitter_us": 200, "start_s": start() if learner else 0.0}
+        for learner in range(learners)
+    ]
     if random.random() < 0.3:
-        flow.append(
-            {
-                "alg": "cubic",
-                "start_s": round(float(random.uniform(0, keywords["duration_s"] / 4)), 2),
-                "ack_jitter_us": 200,
-            }
-        )
+        flow.append({"alg": "cubic", "start_s": start(), "ack_jitter_us": 200})
     scenario = anole.Scenario(name=f"antelope-{kind}", flow=flow, **keywords)
     first = float(random.integers(len(ARMS)))
     params = {"explore": every, "log": 1.0, "first": first}
     result = anole.simulate(scenario, "antelope", params=params, seed=int(random.integers(1, 2**31)))
-    return result.figures["flows"][0].get("units", [])
+    return [flow["units"] for flow in result.figures["flows"] if "units" in flow]
 
 
 def rows_of(units: Sequence[dict[str, Any]], random: np.random.Generator) -> Rows:
@@ -154,9 +159,11 @@ def joined(parts: Iterable[Rows]) -> Rows:
 def collect(runs: range, seed: int, jobs: int) -> Rows:
     """Rows of many random networks."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        flows = pool.map(lambda number: explored(number, seed), runs)
+        networks = pool.map(lambda number: explored(number, seed), runs)
         return joined(
-            rows_of(units, np.random.default_rng([seed, 1, n])) for n, units in zip(runs, flows, strict=True)
+            rows_of(units, np.random.default_rng([seed, 1, n, flow]))
+            for n, flows in zip(runs, networks, strict=True)
+            for flow, units in enumerate(flows)
         )
 
 

@@ -128,10 +128,13 @@ impl Arms {
         !self.in_slow_start() || self.laws[self.current].control().rate.is_some()
     }
 
-    /// The pacing rate in force, apart from what a law looks for more at.
+    /// The pacing rate in force without any gain, be it a law's to look for more or the transport's headroom: what it is for
+    /// one law it is for every other at the same speed.
     pub fn pacing(&self) -> Rate {
-        let held = self.in_force().rate.unwrap_or(Rate::ZERO);
-        self.laws[self.current].cruising_rate().map_or(held, |rate| rate.min(held))
+        let held = self.in_force();
+        let cruising = self.laws[self.current].cruising_rate();
+        let window = self.srtt.map(|srtt| Rate::from_bytes_in(u64::from(held.cwnd), srtt));
+        cruising.or(window).into_iter().chain(held.rate).reduce(Rate::min).unwrap_or(Rate::ZERO)
     }
 
     /// Window and pacing rate; that of a law which leaves pacing to the transport is what Linux paces at.

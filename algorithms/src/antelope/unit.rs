@@ -7,8 +7,8 @@
 //! delay' = delay_min while delay ≤ δ·delay_min, else delay;  δ = 2, 4, 8, … from one data unit to the next
 //! ```
 //!
-//! Deviations: delay is the mean round-trip time of the unit; BBR's pacing rate counts without its gains, so that looking for
-//! capacity costs no reward for good; a unit lasts a millisecond at least, so that a fast flow
+//! Deviations: delay is the mean round-trip time of the unit; pacing rates count without gains, so that neither looking for
+//! capacity nor the headroom of a law that leaves pacing to the transport costs reward for good; a unit lasts a millisecond at least, so that a fast flow
 //! reports no more often than a thousand times a second.
 
 use anole_laws::Feedback;
