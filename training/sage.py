@@ -376,17 +376,30 @@ class Corrections:
             self.added += 1
         self.before = rollout["stats"][-1], fair[-1], age
 
+    def whole(self, start: np.ndarray, row: np.ndarray, length: int) -> np.ndarray:
+        """Whether the `length` intervals that begin there are of one episode, without its first."""
+        first = self.age[start % len(self.obs), row]
+        last = self.age[(start + length - 1) % len(self.obs), row]
+        return (first > 0) & (last - first == length - 1)
+
+    def holds(self, held: int, length: int) -> bool:
+        """Whether the last `held` intervals have any such sequence."""
+        starts = self.added - held + np.arange(held - length + 1)
+        return bool(self.whole(starts[:, None], np.arange(self.obs.shape[1]), length).any())
+
     def sample(self, rng: np.random.Generator, batch: int, length: int) -> dict[str, np.ndarray]:
         """`batch` sequences of `length` intervals within one episode each, without its first, whose link nobody has told
-        yet: arrays [batch, length, …]."""
+        yet: arrays [batch, length, …]. Where there is none, the program ends."""
         held = min(self.added, len(self.obs))
         starts, rows = np.empty(0, np.int64), np.empty(0, np.int64)
         while len(starts) < batch:
             start = self.added - held + rng.integers(0, held - length + 1, 4 * batch)
             row = rng.integers(0, self.obs.shape[1], 4 * batch)
-            first, last = start % len(self.obs), (start + length - 1) % len(self.obs)
-            whole = self.age[first, row] > 0
-            whole &= self.age[last, row] - self.age[first, row] == length - 1
+            whole = self.whole(start, row, length)
+            if not whole.any() and not self.holds(held, length):
+                fail(
+                    f"no episode has the {length} intervals of a sequence, and one before: give more --episode-s"
+                )
             starts, rows = np.concatenate([starts, start[whole]]), np.concatenate([rows, row[whole]])
         at = (starts[:batch, None] + np.arange(length)) % len(self.obs)
         row = rows[:batch, None]

@@ -125,6 +125,22 @@ def test_corrections_are_whole_sequences_with_what_the_expert_wanted() -> None:
     assert np.allclose(found["per_rtt"], 0.25)
 
 
+def test_episodes_too_short_for_corrections_are_refused(capsys) -> None:
+    rollout = {
+        "obs": np.zeros((13, 2, 3)),
+        "window": np.zeros((12, 2)),
+        "stats": np.zeros((12, 2, len(anole.STATS))),
+        # Episodes of four intervals, of which the first does not count.
+        "done": np.arange(1, 13)[:, None].repeat(2, 1) % 4 == 0,
+    }
+    corrections = sage.Corrections(12, 2, 3)
+    corrections.add(rollout, np.ones((12, 2)), 8.0)
+    assert corrections.sample(np.random.default_rng(1), 5, 3)["obs"].shape == (5, 3, 3)
+    with pytest.raises(SystemExit):
+        corrections.sample(np.random.default_rng(1), 5, 4)
+    assert "--episode-s" in capsys.readouterr().err
+
+
 def test_the_policy_is_corrected_towards_what_the_expert_wants() -> None:
     torch.manual_seed(1)
     schema = anole.schema.load("sage")
