@@ -280,6 +280,8 @@ def test_a_scenario_is_changed_and_swept_over():
     assert simulate(SHORT, "cubic", set=["duration_s=2"]).flow.series.time_s.size == 20
     rows = sweep(SHORT, ["cubic"], vary={"bottleneck.capacity_mbps": [2, 4]}, set=["duration_s=2"]).rows
     assert [round(row.figure("throughput_mbps").mean) for row in rows] == [2, 4]
+    told = sweep(SHORT, "cubic", vary={"flow.ecn": np.array([True, False])}, set=["duration_s=1"]).rows
+    assert [row.at["flow.ecn"] for row in told] == [True, False]
 
 
 def test_a_scenario_is_pickled_and_one_without_a_text_says_why_not():
