@@ -61,6 +61,7 @@ pub fn transfer(
             ))
         })?;
     let failure = Failure::default();
+    let asked = policy.clone();
     let custom = match own {
         Some(own) => {
             let custom = Made::read(own)?.custom(&failure);
@@ -86,7 +87,7 @@ pub fn transfer(
     });
     match failure.take() {
         Some(error) => Err(error),
-        None => run.map(Run).map_err(PyOSError::new_err),
+        None => run.map(|run| Run(RunResult { policy: asked, ..run })).map_err(PyOSError::new_err),
     }
 }
 

@@ -266,6 +266,8 @@ def test_what_arrives_after_a_transfer_counts_no_more():
 def test_a_transfer_runs_what_is_named(tmp_path):
     real = anole_ccp.transfer("cubic", link().changed(["duration_s=1"]))
     assert real.alg == "cubic" and real.figures["flows"][0]["reports"] > 10
+    real = anole_ccp.transfer("anole+none", link().changed(["duration_s=0.3"]))
+    assert real.alg == "anole" and real.figures["policy"] == "none"
     with pytest.raises(ValueError, match="did you mean cubic"):
         anole_ccp.transfer("cubik", link())
     with pytest.raises(ValueError, match="takes no policy"):
