@@ -116,8 +116,8 @@ def test_cross_traffic_and_late_starts_are_seen():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"algorithm": "anol"}, "did you mean anole"),
-        ({"algorithm": "orca", "schema": "libra"}, "orca"),
+        ({"algorithm": "anol"}, "^algorithm: .*did you mean anole"),
+        ({"algorithm": "orca", "schema": "libra"}, "^schema: algorithm orca runs policies"),
         ({"algorithm": "cubic"}, "cubic takes no policy"),
         ({"schema": "libr"}, "no schema is named"),
         ({"ranges": "everything"}, "no ranges are named"),

@@ -101,6 +101,7 @@ def test_scenarios_of_every_kind(tmp_path):
         (lambda: Scenario(link={"trace": "no-such-file"} | BUFFER), "no-such-file"),
         (lambda: simulate(SHORT, "cubik"), "^alg: .*did you mean cubic"),
         (lambda: simulate(SHORT, "cubic", policy="libra"), "^policy: cubic takes no policy"),
+        (lambda: simulate(SHORT, "orca", policy="libra"), "^policy: alg orca runs policies"),
         (lambda: simulate(SHORT, "cubic", params={"no_such": 1.0}), "no_such"),
         (lambda: simulate(SHORT, Fixed, policy="libra"), "^Fixed takes no policy, classic or params"),
         (lambda: simulate(SHORT, Fixed, params={"beta": 0.5}), "^param.beta: Fixed takes no policy"),
