@@ -216,8 +216,8 @@ def logged(paths: Sequence[Path]) -> tuple[Rows, Rows]:
     for path in paths:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            sys.exit(str(error))
+        except (OSError, UnicodeDecodeError) as error:
+            sys.exit(f"{path}: no log ({error}); --antelope-log writes one")
         for number, line in enumerate(lines, 1):
             try:
                 unit = json.loads(line)
@@ -235,11 +235,14 @@ def logged(paths: Sequence[Path]) -> tuple[Rows, Rows]:
 
 
 def better(models: dict[str, Any], before: dict[str, Any], unseen: Rows) -> dict[str, Any]:
-    """The new models that are nearer to unseen rewards than the old ones, and the old ones otherwise."""
+    """The new models that are nearer to unseen rewards than the old ones, or of which there was none before; the old ones
+    otherwise."""
     chosen = dict(before)
     for arm, (x, y) in unseen.items():
-        errors = [float(np.mean((predict(each[arm], x) - y) ** 2)) for each in (models, before)]
-        if errors[0] < errors[1]:
+        errors = [
+            float(np.mean((predict(each[arm], x) - y) ** 2)) for each in (models, before) if arm in each
+        ]
+        if arm in models and (arm not in before or errors[0] < errors[1]):
             chosen[arm] = models[arm]
     return chosen
 
@@ -298,6 +301,15 @@ def evaluate(models: Path | None, seeds: range, jobs: int) -> list[dict[str, Any
     return table
 
 
+def read_models(path: Path) -> dict[str, Any]:
+    """The models in a file; what is none ends the program."""
+    try:
+        models: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["boosters"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sys.exit(f"--models {path}: no models of antelope ({error!r}); antelope.py train writes them")
+    return models
+
+
 def vectors(models: dict[str, Any], seed: int) -> dict[str, Any]:
     """Random rows, some with missing values, and XGBoost's predictions."""
     random = np.random.default_rng(seed)
@@ -323,7 +335,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args(argv)
+    for flag in ("runs", "seeds", "jobs"):
+        if getattr(args, flag) < 1:
+            parser.error(f"--{flag} {getattr(args, flag)}: give at least 1")
     if args.command == "evaluate":
+        if args.models:
+            read_models(args.models)
         for row in evaluate(args.models, range(1, args.seeds + 1), args.jobs):
             print(json.dumps(row, allow_nan=False))
         return
@@ -332,7 +349,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OSError as error:
         parser.error(f"--out: {error}")
     if args.command == "vectors":
-        models = json.loads((args.models or SHIPPED).read_text(encoding="utf-8"))["boosters"]
+        models = read_models(args.models or SHIPPED)
         args.out.write_text(json.dumps(vectors(models, args.seed)) + "\n", encoding="utf-8")
         return
     made_by = {
@@ -345,7 +362,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         if not args.logs:
             parser.error("retrain needs the logs of an agent (--antelope-log)")
-        before = json.loads((args.models or SHIPPED).read_text(encoding="utf-8"))["boosters"]
+        before = read_models(args.models or SHIPPED)
         rows, unseen = logged(args.logs)
     models = fit(rows, args.seed, before)
     if before is not None:

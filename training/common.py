@@ -474,7 +474,9 @@ class Run:
         given = list(sys.argv[1:] if argv is None else argv)
         # Where its files lie says nothing about the policy.
         places = {"--out", "--pool"}
-        kept = [a for i, a in enumerate(given) if not places & {a, given[i - 1] if i else ""}]
+        kept = [
+            a for i, a in enumerate(given) if not places & {a.partition("=")[0], given[i - 1] if i else ""}
+        ]
         # Of the code that trains, whatever is edited meanwhile.
         self.commit = commit()
         #: The command that began it, and those that resumed it.
@@ -489,7 +491,10 @@ class Run:
             self.commands = [*self.state["commands"], *self.commands]
         elif checkpoint.exists():
             fail(f"{self.folder} holds a run already: go on with --resume, or choose another --out")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            fail(f"--out {self.folder}: {error.strerror}; give a folder that can be made")
         self.start = time.monotonic() - elapsed_s
         if args.resume and self.over():
             fail(

@@ -29,6 +29,9 @@ import anole_ccp as anole
 mpl.use("svg")
 from matplotlib import pyplot
 
+# Or each run would give every curve other ids.
+mpl.rcParams["svg.hashsalt"] = "anole-ccp"
+
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "training"
 

@@ -40,6 +40,7 @@ import copy
 import dataclasses
 import functools
 import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -259,12 +260,9 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
     length [trajectories]. Read if the file is there, else recorded (on Ray: an algorithm per task) and
     written; the file is whole or not there."""
     if path.exists():
-        with np.load(path) as file:
-            pool = dict(file)
-        if str(pool.pop("key")) != pool_key(args):
-            fail(f"{path} was recorded with other arguments: choose another --pool, or delete it")
-        return pool
+        return read_pool(args, path)
     names = args.pool_algorithms.split(",")
+    check_drivers(names)
     if args.ray:
         ray = common.start_ray(args.ray)
         task = ray.remote(num_cpus=args.threads)(record)
@@ -283,6 +281,31 @@ def make_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
     np.savez(unfinished, key=pool_key(args), **pool)
     unfinished.replace(path)
     return pool
+
+
+def read_pool(args: Arguments, path: Path) -> dict[str, np.ndarray]:
+    """The pool in this file. What is none, or has other arguments, ends the program."""
+    try:
+        with np.load(path) as file:
+            key, pool = str(file["key"]), {name: file[name] for name in (*COLUMNS, "length")}
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        fail(f"{path} is no pool of trajectories ({error}): choose another --pool, or delete it")
+    if key != pool_key(args):
+        fail(f"{path} was recorded with other arguments: choose another --pool, or delete it")
+    return pool
+
+
+def check_drivers(names: list[str]) -> None:
+    """Ends the program where one of these cannot drive the pool's links."""
+    for name in dict.fromkeys(names):
+        if name == "fast":
+            continue
+        if name == "sage":
+            fail("--pool-algorithms sage: it learns from the others in the pool; leave it out")
+        try:
+            anole.TapEnv("sage", name, n=1)
+        except ValueError as error:
+            fail(f"--pool-algorithms {name}: {error}")
 
 
 def pool_key(args: Arguments) -> str:
@@ -376,17 +399,30 @@ class Corrections:
             self.added += 1
         self.before = rollout["stats"][-1], fair[-1], age
 
+    def whole(self, start: np.ndarray, row: np.ndarray, length: int) -> np.ndarray:
+        """Whether the `length` intervals that begin there are of one episode, without its first."""
+        first = self.age[start % len(self.obs), row]
+        last = self.age[(start + length - 1) % len(self.obs), row]
+        return (first > 0) & (last - first == length - 1)
+
+    def holds(self, held: int, length: int) -> bool:
+        """Whether the last `held` intervals have any such sequence."""
+        starts = self.added - held + np.arange(held - length + 1)
+        return bool(self.whole(starts[:, None], np.arange(self.obs.shape[1]), length).any())
+
     def sample(self, rng: np.random.Generator, batch: int, length: int) -> dict[str, np.ndarray]:
         """`batch` sequences of `length` intervals within one episode each, without its first, whose link nobody has told
-        yet: arrays [batch, length, …]."""
+        yet: arrays [batch, length, …]. Where there is none, the program ends."""
         held = min(self.added, len(self.obs))
         starts, rows = np.empty(0, np.int64), np.empty(0, np.int64)
         while len(starts) < batch:
             start = self.added - held + rng.integers(0, held - length + 1, 4 * batch)
             row = rng.integers(0, self.obs.shape[1], 4 * batch)
-            first, last = start % len(self.obs), (start + length - 1) % len(self.obs)
-            whole = self.age[first, row] > 0
-            whole &= self.age[last, row] - self.age[first, row] == length - 1
+            whole = self.whole(start, row, length)
+            if not whole.any() and not self.holds(held, length):
+                fail(
+                    f"no episode has the {length} intervals of a sequence, and one before: give more --episode-s"
+                )
             starts, rows = np.concatenate([starts, start[whole]]), np.concatenate([rows, row[whole]])
         at = (starts[:batch, None] + np.arange(length)) % len(self.obs)
         row = rows[:batch, None]
@@ -574,7 +610,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         fail(
             f"--replay {args.replay} is too small: give {2 * length * args.envs}, two sequences of every flow"
         )
-    schema, device = sized(args.hidden), torch.device(args.device)
+    try:
+        schema, device = sized(args.hidden), torch.device(args.device)
+    except ValueError as error:
+        fail(f"--hidden {args.hidden}: {error}")
     run = common.Run("sage", args, argv, common.training_ranges(args))
     pool = make_pool(args, Path(args.pool) if args.pool else run.folder / "pool.npz")
     learner = Learner(args, schema, pool, device)

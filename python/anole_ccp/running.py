@@ -255,7 +255,7 @@ def sweep(
 
 
 def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, (bool, np.bool_)) else str(value)
 
 
 def _label(alg: Runnable) -> str:

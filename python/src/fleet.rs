@@ -61,7 +61,8 @@ impl FleetPlan {
     fn run<'a>(&self, scenario: &'a Scenario, pilot: Box<dyn Pilot>) -> Result<Controlled<'a>, String> {
         let make = if self.watched { Controlled::watched } else { Controlled::new };
         let run = make(scenario, &self.alg, &self.schema, &self.policies, scenario.seed, pilot);
-        run.map_err(|error| error.to_string())
+        // A message names flags of `anole-eval`; the policy is that of the schema here.
+        run.map_err(|error| error.to_string().replace("--policy", "schema").replace("--alg", "algorithm"))
     }
 }
 

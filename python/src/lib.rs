@@ -83,6 +83,11 @@ impl Simulations {
             return Err(PyValueError::new_err(message));
         }
         let schema = schema(schema_text)?;
+        let known = anole_policies::schema::builtin(&schema.name);
+        if known.is_some_and(|known| known.text != schema.text) {
+            let message = format!("schema: another \"{}\" comes with the package; give yours", schema.name);
+            return Err(PyValueError::new_err(message + " a name of its own"));
+        }
         let refuse = |error: PolicyError| PyValueError::new_err(error.to_string());
         let peers = Arc::new(Peers::new(shipped(), &schema).map_err(refuse)?);
         let plan = Arc::new(FleetPlan {

@@ -20,7 +20,7 @@ use std::ffi::CString;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub fn serve(
     let custom = Made::read(own)?.custom(&failure);
     let bound = Socket::bind(&socket).map_err(|error| {
         PyOSError::new_err(format!(
-            "cannot bind {}: {error}; name a socket that is not there, in a folder that is",
+            "cannot bind {}: {error}; name a socket that nobody has, in a folder that is there",
             socket.display()
         ))
     })?;
@@ -109,8 +109,11 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Binds it, for this user alone.
+    /// Binds it, for this user alone, in the place of one that a killed agent has left.
     pub fn bind(path: &Path) -> io::Result<Socket> {
+        if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) && is_gone(path) {
+            fs::remove_file(path)?;
+        }
         let bound = Socket { socket: UnixDatagram::bind(path)?, path: path.to_path_buf() };
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         bound.socket.set_read_timeout(Some(LOOK))?;
@@ -140,9 +143,9 @@ impl Socket {
     }
 }
 
-/// Whether nobody has the peer's socket any more.
-fn is_gone(peer: &Path) -> bool {
-    let probe = UnixDatagram::unbound().and_then(|probe| probe.connect(peer));
+/// Whether nobody has the socket at this path any more.
+fn is_gone(path: &Path) -> bool {
+    let probe = UnixDatagram::unbound().and_then(|probe| probe.connect(path));
     probe.is_err_and(|error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound))
 }
 

@@ -113,8 +113,14 @@ enum Refused {
 }
 
 fn refused(error: impl ToString) -> Refused {
-    // A message that names a flag of `anole-eval` names the argument of the same name here.
-    Refused::Asked(error.to_string().trim_start_matches("--").to_string())
+    Refused::Asked(of_arguments(error))
+}
+
+/// A message that names flags of `anole-eval` names the arguments of the same names here.
+pub fn of_arguments(error: impl ToString) -> String {
+    ["alg", "classic", "policy"]
+        .iter()
+        .fold(error.to_string(), |text, name| text.replace(&format!("--{name}"), name))
 }
 
 #[pymethods]

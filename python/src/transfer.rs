@@ -9,7 +9,7 @@
 use crate::algorithm::{Failure, Made};
 use crate::scenario::Scenario;
 use crate::serve::{Socket, answer_until};
-use crate::simulate::{Run, Stop};
+use crate::simulate::{Run, Stop, of_arguments};
 use anole_algorithms::{Algorithm, Build, BuildError, Commands, FlowInfo, Report};
 use anole_datapath_host::{Host, HostOptions};
 use anole_emulator::{EmulatedNetwork, Emulator, EmulatorOptions, Record, UDP_HEADER_BYTES, UdpPorts};
@@ -61,6 +61,7 @@ pub fn transfer(
             ))
         })?;
     let failure = Failure::default();
+    let asked = policy.clone();
     let custom = match own {
         Some(own) => {
             let custom = Made::read(own)?.custom(&failure);
@@ -86,7 +87,7 @@ pub fn transfer(
     });
     match failure.take() {
         Some(error) => Err(error),
-        None => run.map(Run).map_err(PyOSError::new_err),
+        None => run.map(|run| Run(RunResult { policy: asked, ..run })).map_err(PyOSError::new_err),
     }
 }
 
@@ -116,10 +117,9 @@ fn check(scenario: &Checked) -> Result<(), String> {
 
 /// An algorithm of the registry, as this module's agent runs it; its slots are those of a simulation.
 fn known(scenario: &Checked, alg: &str, policy: Option<String>) -> Result<Custom, String> {
-    let refused = |reason: BuildError| format!("alg: {alg}: {reason}");
+    let refused = |reason: BuildError| format!("alg: {alg}: {}", of_arguments(reason));
     let choice = Choice { alg: Some(alg.to_string()), classic: None, policy };
-    let resolved =
-        resolve(scenario, &choice).map_err(|error| error.to_string().trim_start_matches("--").to_string())?;
+    let resolved = resolve(scenario, &choice).map_err(of_arguments)?;
     let Choice { classic, policy, .. } = resolved.into_iter().next().unwrap_or_default();
     let spec = anole_algorithms::find(alg).map_err(|reason| format!("alg: {reason}"))?;
     let loader = Loader::new(BackendSettings::default(), Serving::Immediate).map_err(text)?;

@@ -18,6 +18,7 @@ from anole_ccp.gym import GymEnv, GymVectorEnv
 SHORT = anole.Ranges(capacity_mbps=(5.0, 20.0), rtt_ms=(10.0, 40.0), duration_s=1.0)
 POLICIES = Path(__file__).resolve().parents[2] / "policies"
 SAGE, SCHEMAS = POLICIES / "shipped/sage.safetensors", POLICIES / "schemas"
+OTHER_LIBRA = anole.schema.parse(anole.schema.load("libra").text.replace("history = 8", "history = 4"))
 COLUMN = {name: index for index, name in enumerate(anole.STATS)}
 
 
@@ -116,10 +117,11 @@ def test_cross_traffic_and_late_starts_are_seen():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"algorithm": "anol"}, "did you mean anole"),
-        ({"algorithm": "orca", "schema": "libra"}, "orca"),
+        ({"algorithm": "anol"}, "^algorithm: .*did you mean anole"),
+        ({"algorithm": "orca", "schema": "libra"}, "^schema: algorithm orca runs policies"),
         ({"algorithm": "cubic"}, "cubic takes no policy"),
         ({"schema": "libr"}, "no schema is named"),
+        ({"schema": OTHER_LIBRA}, '^schema: another "libra" .* a name of its own'),
         ({"ranges": "everything"}, "no ranges are named"),
         ({"ranges": SHORT.replace(rtt_ms=(0.0, 5.0))}, "rtt_ms"),
         ({"n": 0}, "n = 0"),

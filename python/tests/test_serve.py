@@ -133,7 +133,20 @@ def test_flows_of_a_datapath_that_was_killed_make_room_and_no_others(tmp_path):
 def test_a_socket_that_cannot_be_bound_is_refused(tmp_path):
     with pytest.raises(OSError, match=r"cannot bind .*in a folder that is"):
         anole_ccp.serve(Fixed, tmp_path / "no" / "agent.sock")
-    assert anole_ccp.serve(Fixed, tmp_path / "agent.sock", seconds=0.01).flows == 0
+    path = tmp_path / "agent.sock"
+    assert anole_ccp.serve(Fixed, path, seconds=0.01).flows == 0
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+        with socket.socket(socket.AF_UNIX, kind) as other:
+            other.bind(str(path))
+            other.listen() if kind == socket.SOCK_STREAM else None
+            with pytest.raises(OSError, match=r"cannot bind .*that nobody has"):
+                anole_ccp.serve(Fixed, path)
+        # As who is killed leaves it.
+        assert path.exists() and anole_ccp.serve(Fixed, path, seconds=0.01).flows == 0
+    path.write_text("a file")
+    with pytest.raises(OSError, match="cannot bind"):
+        anole_ccp.serve(Fixed, path)
+    assert path.read_text() == "a file"
 
 
 @pytest.mark.skipif(not PROGRAMS, reason="anole-quic is not built (cargo build --bins)")
@@ -253,6 +266,8 @@ def test_what_arrives_after_a_transfer_counts_no_more():
 def test_a_transfer_runs_what_is_named(tmp_path):
     real = anole_ccp.transfer("cubic", link().changed(["duration_s=1"]))
     assert real.alg == "cubic" and real.figures["flows"][0]["reports"] > 10
+    real = anole_ccp.transfer("anole+none", link().changed(["duration_s=0.3"]))
+    assert real.alg == "anole" and real.figures["policy"] == "none"
     with pytest.raises(ValueError, match="did you mean cubic"):
         anole_ccp.transfer("cubik", link())
     with pytest.raises(ValueError, match="takes no policy"):

@@ -101,6 +101,7 @@ def test_scenarios_of_every_kind(tmp_path):
         (lambda: Scenario(link={"trace": "no-such-file"} | BUFFER), "no-such-file"),
         (lambda: simulate(SHORT, "cubik"), "^alg: .*did you mean cubic"),
         (lambda: simulate(SHORT, "cubic", policy="libra"), "^policy: cubic takes no policy"),
+        (lambda: simulate(SHORT, "orca", policy="libra"), "^policy: alg orca runs policies"),
         (lambda: simulate(SHORT, "cubic", params={"no_such": 1.0}), "no_such"),
         (lambda: simulate(SHORT, Fixed, policy="libra"), "^Fixed takes no policy, classic or params"),
         (lambda: simulate(SHORT, Fixed, params={"beta": 0.5}), "^param.beta: Fixed takes no policy"),
@@ -280,6 +281,8 @@ def test_a_scenario_is_changed_and_swept_over():
     assert simulate(SHORT, "cubic", set=["duration_s=2"]).flow.series.time_s.size == 20
     rows = sweep(SHORT, ["cubic"], vary={"bottleneck.capacity_mbps": [2, 4]}, set=["duration_s=2"]).rows
     assert [round(row.figure("throughput_mbps").mean) for row in rows] == [2, 4]
+    told = sweep(SHORT, "cubic", vary={"flow.ecn": np.array([True, False])}, set=["duration_s=1"]).rows
+    assert [row.at["flow.ecn"] for row in told] == [True, False]
 
 
 def test_a_scenario_is_pickled_and_one_without_a_text_says_why_not():

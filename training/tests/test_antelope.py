@@ -54,6 +54,15 @@ def test_what_an_agent_logged_improves_a_model_and_the_others_stay(tmp_path):
     assert error["new"] < error["old"], error
 
 
+def test_a_law_without_a_model_gets_one_and_one_without_rows_none(tmp_path):
+    models = json.loads(antelope.SHIPPED.read_text())["boosters"]
+    rows = (np.ones((20, len(antelope.FEATURES)), dtype=np.float32), np.ones(20, dtype=np.float32))
+    before = {"vegas": models["vegas"]}
+    fitted = antelope.fit({"cubic": rows}, 1, before)
+    chosen = antelope.better(fitted, before, {"cubic": rows, "bbr": rows})
+    assert chosen == {"vegas": models["vegas"], "cubic": fitted["cubic"]}
+
+
 def test_a_model_that_is_no_better_stays(tmp_path):
     models = {"cubic": json.loads(antelope.SHIPPED.read_text())["boosters"]["cubic"]}
     x = np.ones((20, len(antelope.FEATURES)), dtype=np.float32)
@@ -78,6 +87,21 @@ def test_a_log_that_cannot_be_learnt_from_is_refused_with_its_place(text, told, 
         antelope.logged([tmp_path / "units.jsonl"])
     with pytest.raises(SystemExit, match=r"absent\.jsonl"):
         antelope.logged([tmp_path / "absent.jsonl"])
+
+
+def test_files_that_are_no_text_or_no_models_are_refused_by_name(tmp_path, capsys):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(SystemExit, match="binary: no log"):
+        antelope.logged([tmp_path / "binary"])
+    (tmp_path / "other.json").write_text("{}")
+    for name in ("binary", "other.json", "absent.json"):
+        with pytest.raises(SystemExit, match=f"--models .*{name}: no models"):
+            antelope.main(
+                ["retrain", "log", "--models", str(tmp_path / name), "--out", str(tmp_path / "new")]
+            )
+    with pytest.raises(SystemExit):
+        antelope.main(["train", "--runs", "0"])
+    assert "--runs 0: give at least 1" in capsys.readouterr().err
 
 
 def test_what_was_not_measured_is_null_in_an_evaluation(monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """Sage's parts against figures worked out by hand, and a run of a few updates."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,22 @@ def test_corrections_are_whole_sequences_with_what_the_expert_wanted() -> None:
     assert np.allclose(found["per_rtt"], 0.25)
 
 
+def test_episodes_too_short_for_corrections_are_refused(capsys) -> None:
+    rollout = {
+        "obs": np.zeros((13, 2, 3)),
+        "window": np.zeros((12, 2)),
+        "stats": np.zeros((12, 2, len(anole.STATS))),
+        # Episodes of four intervals, of which the first does not count.
+        "done": np.arange(1, 13)[:, None].repeat(2, 1) % 4 == 0,
+    }
+    corrections = sage.Corrections(12, 2, 3)
+    corrections.add(rollout, np.ones((12, 2)), 8.0)
+    assert corrections.sample(np.random.default_rng(1), 5, 3)["obs"].shape == (5, 3, 3)
+    with pytest.raises(SystemExit):
+        corrections.sample(np.random.default_rng(1), 5, 4)
+    assert "--episode-s" in capsys.readouterr().err
+
+
 def test_the_policy_is_corrected_towards_what_the_expert_wants() -> None:
     torch.manual_seed(1)
     schema = anole.schema.load("sage")
@@ -186,6 +203,34 @@ def test_a_pool_of_other_arguments_is_refused(tmp_path: Path, capsys) -> None:
         with pytest.raises(SystemExit):
             run(tmp_path / "b", 2, "--pool", str(tmp_path / "a/pool.npz"), *other)
         assert "pool.npz" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_pool_is_refused(tmp_path: Path, capsys) -> None:
+    (tmp_path / "text.npz").write_text("no pool")
+    (tmp_path / "empty.npz").touch()
+    np.savez(tmp_path / "other.npz", obs=np.zeros(3))
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    for name in ("text.npz", "empty.npz", "other.npz", "array.npy", "."):
+        with pytest.raises(SystemExit):
+            sage.make_pool(arguments(), tmp_path / name)
+        assert f"{tmp_path / name} is no pool" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--pool-algorithms", "fast,cubik"], '--pool-algorithms cubik: .*"cubik"; did you mean cubic'),
+        (["--pool-algorithms", "cubic,"], "--pool-algorithms : .*unknown algorithm"),
+        (["--pool-algorithms", "cubic,sage"], "--pool-algorithms sage: .* leave it out"),
+        (["--hidden", "0"], "--hidden 0: .*outside"),
+    ],
+)
+def test_what_cannot_drive_or_be_built_is_refused(
+    tmp_path: Path, flags: list[str], told: str, capsys
+) -> None:
+    with pytest.raises(SystemExit):
+        run(tmp_path, 2, *flags)
+    assert re.search(told, capsys.readouterr().err)
 
 
 def test_a_replay_that_holds_no_sequence_is_refused(tmp_path: Path, capsys) -> None:

@@ -94,6 +94,28 @@ def test_a_run_is_not_overwritten_and_an_absent_one_not_resumed(tmp_path: Path, 
     assert "none.safetensors" in capsys.readouterr().err
 
 
+def test_the_manifest_says_nothing_of_where_files_lie(tmp_path: Path, capsys) -> None:
+    given = [
+        "--steps",
+        "9",
+        f"--out={tmp_path}",
+        "--pool",
+        "a",
+        "--pool=b",
+        "--seed=2",
+        "--out",
+        str(tmp_path),
+    ]
+    args = common.parse(libra.LibraArguments, ["--steps", "9", "--out", str(tmp_path)], "")
+    run = common.Run("libra", args, given, common.training_ranges(args))
+    assert run.commands == ["training/libra.py --steps 9 --seed=2"]
+    (tmp_path / "file").touch()
+    args.out = str(tmp_path / "file")
+    with pytest.raises(SystemExit):
+        common.Run("libra", args, given, common.training_ranges(args))
+    assert f"--out {tmp_path}/file: " in capsys.readouterr().err
+
+
 def test_a_run_is_resumed_with_its_own_arguments_and_tells_of_all_commands(tmp_path: Path, capsys) -> None:
     train("libra", tmp_path, 2, "--lr", "0.001")
     for other, told in (

@@ -131,25 +131,24 @@ pub fn certify(file: &PolicyFile, pieces: usize) -> Result<Certificate, Certific
 }
 
 fn examine(file: &PolicyFile, bounds: &Bounds<'_>, property: Property, pieces: usize) -> Holds {
-    // In units of an output; a parameter's range is two of them.
-    let (base, span) = match file.schema.action {
-        // In force is the output within low and high: at most 0, or at least what is needed, as the output is.
+    // Of an output; a parameter's range is from −1 to 1.
+    let (base, range) = match file.schema.action {
         Action::RateExp { base, low, high }
         | Action::CwndExp { base, low, high }
         | Action::CubicCwndExp { base, low, high }
             if base > 1.0 && low <= 0.0 && high >= 0.0 =>
         {
-            (Some(base), high - low)
+            (Some(base), [low, high])
         }
-        Action::Parameters { .. } => (None, 2.0),
+        Action::Parameters { .. } => (None, [-1.0, 1.0]),
         _ => return Holds::Open,
     };
     if base.is_none() && property != Property::BearsNoise {
         return Holds::Registers;
     }
-    let allowed = base.map_or(span * NOISE_SHARE, |base| NOISE_FACTOR.log(base));
+    let allowed = base.map_or((range[1] - range[0]) * NOISE_SHARE, |base| NOISE_FACTOR.log(base));
     let input = Input::of(&file.schema, property);
-    let judge = Judge { bounds, property, input: &input, allowed, span, base: base.unwrap_or(1.0) };
+    let judge = Judge { bounds, property, input: &input, allowed, range, base: base.unwrap_or(1.0) };
     judge.bisect(pieces)
 }
 
@@ -167,8 +166,8 @@ struct Judge<'a> {
     property: Property,
     input: &'a Input,
     allowed: f64,
-    /// What an output may be in force between, from end to end.
-    span: f64,
+    /// What an output may be in force between.
+    range: [f64; 2],
     base: f64,
 }
 
@@ -218,7 +217,7 @@ impl Judge<'_> {
             }
         }
         let broken = settled.iter().filter(|(_, broken)| *broken).fold(0.0, |sum, (volume, _)| sum + volume);
-        Holds::Shares { proven, broken, step: step.min(self.span), pieces }
+        Holds::Shares { proven, broken, step, pieces }
     }
 
     /// Bounds of the network's outputs in a piece.
@@ -232,22 +231,24 @@ impl Judge<'_> {
         let centre = self.input.centre(parts);
         let said = self.answer(|_| centre.clone());
         let ([mut proven, mut broken], mut step) = ([true, false], 0.0f64);
+        let [least, most] = self.range;
+        let in_force = |bounds: [f64; 2]| bounds.map(|bound| bound.clamp(least, most));
         for n in outputs {
             let [low, high] = answer.bounds(n);
             match self.property {
                 Property::DoesNotRise => {
-                    proven &= high <= 0.0;
-                    broken |= said.bounds(n)[0] > 0.0;
+                    proven &= in_force([low, high])[1] <= 0.0;
+                    broken |= in_force(said.bounds(n))[0] > 0.0;
                 }
                 Property::DoesNotFall => {
-                    proven &= low >= need[0];
-                    broken |= said.bounds(n)[1] < need[1];
+                    proven &= in_force([low, high])[0] >= need[0];
+                    broken |= in_force(said.bounds(n))[1] < need[1];
                 }
                 Property::BearsNoise => {
                     // What the noise adds, and twice what neither the situation nor the noise explains.
                     let moved = answer.gains.iter().skip(own).zip(apart.iter().cycle());
                     let noisy: f64 = moved.map(|(gain, (.., apart))| apart * gain[n].abs()).sum();
-                    let bound = (noisy + 2.0 * answer.rest[n]).min(high - low);
+                    let bound = (noisy + 2.0 * answer.rest[n]).min(high - low).min(most - least);
                     step = step.max(bound);
                     proven &= bound <= self.allowed;
                 }

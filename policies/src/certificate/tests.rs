@@ -196,6 +196,29 @@ fn what_a_schema_of_one_s_own_means_differently_is_not_proven_by_the_usual_meani
     }
 }
 
+/// Far out on either side, where the action's own bounds are what counts.
+#[test]
+fn what_the_bounds_of_the_action_hold_is_proven_whatever_the_network_puts_out() {
+    let bounded = |bias: f32, low: &str, high: &str, property: Property| {
+        let change = |text: String| {
+            text.replace("low = -1.0", &format!("low = {low}"))
+                .replace("high = 1.0", &format!("high = {high}"))
+        };
+        shares(&of_loss_as(0.0, bias, change), property)
+    };
+    assert_eq!(bounded(3.0, "-1.0", "0.0", Property::DoesNotRise)[..2], [1.0, 0.0]);
+    assert_eq!(bounded(-3.0, "0.0", "1.0", Property::DoesNotFall)[..2], [1.0, 0.0]);
+    // Down by 2^0.1 as far as the bounds go, like a network that says so itself.
+    let down = shares(&of_loss(0.0, -0.1), Property::DoesNotFall);
+    assert_eq!(bounded(-3.0, "-0.1", "1.0", Property::DoesNotFall)[..2], down[..2]);
+    // A tenth of an octave either way is no factor of two, however loud the network is.
+    let quiet = |text: String| text.replace("low = -1.0", "low = -0.1").replace("high = 1.0", "high = 0.1");
+    let mut loud = of_loss_as(0.0, 0.0, quiet);
+    loud.tensors.get_mut("layers.0.weight").unwrap().values.fill(100.0);
+    let [proven, _, step] = shares(&loud, Property::BearsNoise);
+    assert_eq!([proven, step], [1.0, 0.2]);
+}
+
 /// Three times what the last decision was above the one before it, less a tenth: a flow that goes up once goes up for ever.
 #[test]
 fn what_was_decided_before_is_no_part_of_a_situation_that_lasts() {
