@@ -187,7 +187,7 @@ pub fn main(args: Args) -> Result<()> {
     for (choice, seed) in &runs {
         let (result, stolen) = run_one(&scenario, choice, carrier, &loader, *seed, &args.agent, &bar)?;
         warn(&result, stolen, &bar);
-        let result = options.label(&scenario, &loader, result);
+        let result = options.label(&scenario, choice, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
