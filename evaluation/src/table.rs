@@ -107,7 +107,8 @@ fn spread(figures: &[Option<f64>]) -> String {
     }
 }
 
-fn number(figure: Option<f64>, digits: usize) -> String {
+/// A figure with so many digits, where there is one.
+pub fn number(figure: Option<f64>, digits: usize) -> String {
     figure.map_or("–".to_string(), |figure| format!("{figure:.digits$}"))
 }
 

@@ -95,6 +95,7 @@ pub fn main(args: Args) -> Result<()> {
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
     let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
     let links = Links { args: &args, ranges: &ranges, name: name_of(&args.ranges) };
+    check_cross_traffic(&args, &ranges, &loader)?;
     let first = links.draw(0);
     for contestant in &contestants {
         planned(&first, &contestant.choice, &loader, 1)
@@ -144,6 +145,17 @@ fn ranges(args: &Args) -> Result<Ranges> {
     }
     ranges.check().map_err(usage)?;
     Ok(ranges)
+}
+
+/// Refuses algorithms of cross traffic that do not run, on whatever link they would come.
+fn check_cross_traffic(args: &Args, ranges: &Ranges, loader: &Arc<Loader>) -> Result<()> {
+    let alone = Ranges { cross_flows: [0, 0], ..ranges.clone() };
+    for alg in ranges.cross_algs.iter().filter(|_| ranges.cross_flows[1] > 0) {
+        let link = alone.draw(alg, Purpose::Evaluation, args.seed, 0);
+        planned(&link, &Choice::default(), loader, link.seed)
+            .map_err(|error| usage(format!("{}: cross_algs: {error}", args.ranges)))?;
+    }
+    Ok(())
 }
 
 /// The ranges' name in results: a file's without its folder and ending.
