@@ -356,6 +356,15 @@ fn an_experiment_of_ones_own_is_a_file() {
     // The subject runs, by whatever name it stands among the contenders.
     std::fs::write(at("mine.toml"), OWN.replacen("\"subject\"", "\"copa\"", 1)).unwrap();
     assert_eq!(text(&reproduce(&[&file])), lines);
+    // A figure of each has those that run in its setting: three, and two.
+    let elsewhere = "\"reno\", { label = \"x\", alg = \"vegas\", settings = [\"0.1 BDP\"] }]";
+    let each = OWN.replacen("\"reno\"]", elsewhere, 1).replacen(
+        "\"utilization\"\n",
+        "\"utilization\"\ncontender = \"each\"\n",
+        1,
+    );
+    std::fs::write(at("mine.toml"), each).unwrap();
+    assert_eq!(text(&reproduce(&[&file])).lines().count(), 5);
     for (from, to, hint) in [
         ("\"utilization\"", "\"utilisation\"", "unknown variant `utilisation`"),
         ("{bdp} BDP\"\nmeasure", "{bpd} BDP\"\nmeasure", "{bpd} is not known here"),
@@ -384,6 +393,9 @@ fn an_experiment_of_ones_own_is_a_file() {
             "\"reno\", { label = \"x\", settings = [\"0.2 BDP\"] }]\n",
             "contender \"x\": no setting \"0.2 BDP\"; there are 0.1 BDP, 0.5 BDP",
         ),
+        // Of two cells of one name a figure would be read off the first.
+        ("name = \"{bdp} BDP\"", "name = \"BDP\"", "is in setting \"BDP\" twice"),
+        ("\"reno\"]", "\"reno\", \"reno\"]", "contender \"reno\" is in setting \"0.1 BDP\" twice"),
     ] {
         std::fs::write(at("mine.toml"), OWN.replacen(from, to, 1)).unwrap();
         let output = reproduce(&[&file]);
