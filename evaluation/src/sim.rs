@@ -85,7 +85,7 @@ pub fn main(args: Args) -> Result<()> {
         }
         match args.scenario.json {
             true => output::print_line(&output::to_json(&result)?)?,
-            false => results.push(result),
+            false => results.push(table::shown(result)),
         }
         Ok(())
     };

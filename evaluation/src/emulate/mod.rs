@@ -193,8 +193,9 @@ pub fn main(args: Args) -> Result<()> {
         }
         if options.json {
             bar.suspend(|| output::print_line(&output::to_json(&result)?))?;
+        } else {
+            results.push(table::shown(result));
         }
-        results.push(result);
     }
     bar.finish_and_clear();
     if options.json { Ok(()) } else { output::print_line(&table::render(&results)) }
