@@ -184,7 +184,8 @@ def suite_table(rows: list[dict[str, Any]]) -> list[str]:
         [
             [row["alg"]]
             + [f"{row[key]:.3f}" for key in ("power", "power_p10", "utilization", "utilization_p10")]
-            + [f"{row['delay_mean_ms']:.1f}", f"{row['delay_p95_ms']:.1f}", f"{100 * row['loss_rate']:.2f} %"]
+            + ["–" if row[key] is None else f"{row[key]:.1f}" for key in ("delay_mean_ms", "delay_p95_ms")]
+            + [f"{100 * row['loss_rate']:.2f} %"]
             for row in rows
         ],
     )

@@ -2,14 +2,17 @@
 
 use crate::output::{self, VERSION};
 use anole_algorithms::Slots;
+use anole_algorithms::learned::Policies;
 use anole_inference::{Backend, BackendSettings, Loader, Serving};
-use anole_sim::plan::Choice;
-use anole_sim::result::RunResult;
+use anole_policies::{Boosters, Policy, PolicyError};
+use anole_sim::plan::{Choice, FlowPlan, plan, resolve};
+use anole_sim::result::{RunResult, Word};
 use anole_sim::scenario::{self, MAX_FILE_BYTES, Scenario};
 use anyhow::{Result, bail};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What was asked for makes no sense: exit code 2.
 #[derive(Debug)]
@@ -119,10 +122,9 @@ impl ScenarioArgs {
         Ok(scenario)
     }
 
-    /// Completes a result with the version and what was asked for.
-    pub fn label(&self, scenario: &Scenario, loader: &Loader, result: RunResult) -> RunResult {
-        let asked = Slots { classic: self.classic.clone(), policy: self.policy.clone() };
-        label(scenario, asked, &self.set, loader, result)
+    /// Completes the result of a run with the version and what was asked for.
+    pub fn label(&self, scenario: &Scenario, choice: &Choice, result: RunResult) -> RunResult {
+        label(scenario, choice, &self.set, result)
     }
 
     /// What each run of `scenario` is: every algorithm with every seed, and with the flags that it takes.
@@ -144,22 +146,51 @@ impl ScenarioArgs {
     }
 }
 
-/// Completes a result with the version and what was asked for: what stands in the slots, and the changes of the scenario.
-pub fn label(
+/// Completes the result of a run with the version and what was asked for: what stands in the slots of the first flow under
+/// test, and the changes of the scenario.
+pub fn label(scenario: &Scenario, choice: &Choice, set: &[String], result: RunResult) -> RunResult {
+    // The run was planned before, so that there is no refusal.
+    let flows = scenario.flows.iter().zip(resolve(scenario, choice).unwrap_or_default());
+    let mut tested = flows.filter(|(flow, _)| flow.under_test).map(|(_, runs)| runs);
+    let Choice { classic, policy, .. } = tested.next().unwrap_or_default();
+    RunResult { version: VERSION, classic, policy, set: set.to_vec(), ..result }
+}
+
+/// The plans of a run's flows, and what runs their trained policies; none where they have none.
+pub fn planned(
     scenario: &Scenario,
-    asked: Slots,
-    set: &[String],
-    loader: &Loader,
-    result: RunResult,
-) -> RunResult {
-    let tested = scenario.flows.iter().find(|flow| flow.under_test);
-    let asked = Slots {
-        classic: asked.classic.or_else(|| tested?.classic.clone()),
-        policy: asked.policy.or_else(|| tested?.policy.clone()),
-    };
-    let Slots { classic, policy } = asked.of(&result.alg);
-    let backend = loader.in_use().map(Backend::name);
-    RunResult { version: VERSION, classic, policy, backend, set: set.to_vec(), ..result }
+    choice: &Choice,
+    loader: &Arc<Loader>,
+    seed: u64,
+) -> Result<(Vec<FlowPlan>, Option<Word>)> {
+    let noted = Arc::new(Noted { loader: Arc::clone(loader), found: AtomicBool::new(false) });
+    let policies: Arc<dyn Policies> = noted.clone();
+    let plans = plan(scenario, choice, &policies, seed).map_err(usage)?;
+    let backend = loader.in_use().filter(|_| noted.found.load(Ordering::Relaxed));
+    Ok((plans, backend.map(Backend::name)))
+}
+
+/// A loader, and whether one run found a policy there.
+#[derive(Debug)]
+struct Noted {
+    loader: Arc<Loader>,
+    found: AtomicBool,
+}
+
+impl Policies for Noted {
+    fn names(&self) -> Vec<String> {
+        self.loader.names()
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<dyn Policy>, PolicyError> {
+        let found = self.loader.find(name);
+        self.found.fetch_or(found.is_ok(), Ordering::Relaxed);
+        found
+    }
+
+    fn boosters(&self, name: Option<&str>, width: usize) -> Result<Arc<Boosters>, PolicyError> {
+        self.loader.boosters(name, width)
+    }
 }
 
 /// What is taken for the name of a scenario: no file, and nothing that looks like one.

@@ -1,18 +1,16 @@
 //! `anole-eval sim`: scenarios in virtual time, several runs at once, results in order.
 
-use crate::options::{PolicyArgs, ScenarioArgs, check_backend, usage};
+use crate::options::{PolicyArgs, ScenarioArgs, check_backend, planned, usage};
 use crate::{explain, output, pool, table};
 use anole_model::Time;
-use anole_policies::Policies;
 use anole_sim::AgentScript;
-use anole_sim::plan::{FlowPlan, plan};
-use anole_sim::result::RunResult;
+use anole_sim::plan::{Choice, FlowPlan};
+use anole_sim::result::{RunResult, Word};
 use anole_sim::scenario::Scenario;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Options of `anole-eval sim`.
@@ -40,7 +38,9 @@ pub struct Args {
 
 /// One run that was checked and can start.
 struct Job {
+    choice: Choice,
     plans: Vec<FlowPlan>,
+    backend: Option<Word>,
     seed: u64,
 }
 
@@ -54,13 +54,13 @@ pub fn main(args: Args) -> Result<()> {
         return Err(usage(late));
     }
     let loader = args.policies.loader()?;
-    let policies: Arc<dyn Policies> = loader.clone();
     let jobs: Vec<Job> = args
         .scenario
         .runs(&scenario)
         .into_iter()
         .map(|(choice, seed)| {
-            Ok(Job { plans: plan(&scenario, &choice, &policies, seed).map_err(usage)?, seed })
+            let (plans, backend) = planned(&scenario, &choice, &loader, seed)?;
+            Ok(Job { choice, plans, backend, seed })
         })
         .collect::<Result<_>>()?;
     check_backend(&loader, "one with --policy")?;
@@ -68,11 +68,11 @@ pub fn main(args: Args) -> Result<()> {
     let mut drawn = Drawn::default();
     let mut alike = Alike::default();
     let bar = progress_bar(&scenario, jobs.len());
-    let mut take = |result| {
+    let mut take = |number: usize, result| {
         if let Some(failure) = loader.failure() {
             bail!("{failure}; the run is of no use");
         }
-        let result = args.scenario.label(&scenario, &loader, result);
+        let result = args.scenario.label(&scenario, &jobs[number].choice, result);
         if let Some(folder) = &args.scenario.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
             if args.explain && explain::write(folder, &result, args.explain_span)? == 0 {
@@ -85,13 +85,13 @@ pub fn main(args: Args) -> Result<()> {
         }
         match args.scenario.json {
             true => output::print_line(&output::to_json(&result)?)?,
-            false => results.push(result),
+            false => results.push(table::shown(result)),
         }
         Ok(())
     };
     let job = |number: usize| Ok(run_one(&scenario, &jobs[number], &bar));
     let workers = pool::workers(args.jobs);
-    pool::run(jobs.len(), workers, job, || (), |_, result| bar.suspend(|| take(result)))?;
+    pool::run(jobs.len(), workers, job, || (), |number, result| bar.suspend(|| take(number, result)))?;
     bar.finish_and_clear();
     if args.plot {
         drawn.write(args.scenario.out.as_deref().unwrap_or(Path::new(".")))?;
@@ -174,7 +174,7 @@ fn run_one(scenario: &Scenario, job: &Job, bar: &ProgressBar) -> RunResult {
         told_ms = ms;
     };
     let result = anole_sim::run(scenario, job.plans.clone(), job.seed, AgentScript::default(), &mut progress);
-    RunResult { wall_s: started.elapsed().as_secs_f64(), ..result }
+    RunResult { backend: job.backend, wall_s: started.elapsed().as_secs_f64(), ..result }
 }
 
 /// Counts simulated milliseconds. Hidden by itself where standard error is no terminal.

@@ -14,6 +14,15 @@ const COLUMNS: [&str; 9] = [
     "retransmitted %",
 ];
 
+/// A result without what no table shows, which is most of it.
+pub fn shown(mut result: RunResult) -> RunResult {
+    for flow in &mut result.flows {
+        (flow.series, flow.explained, flow.units) = Default::default();
+    }
+    result.links.iter_mut().for_each(|link| link.series = None);
+    result
+}
+
 /// The table of all runs, one or more algorithms.
 pub fn render(results: &[RunResult]) -> String {
     let mut rows = vec![COLUMNS.map(str::to_string).to_vec()];
@@ -107,7 +116,8 @@ fn spread(figures: &[Option<f64>]) -> String {
     }
 }
 
-fn number(figure: Option<f64>, digits: usize) -> String {
+/// A figure with so many digits, where there is one.
+pub fn number(figure: Option<f64>, digits: usize) -> String {
     figure.map_or("–".to_string(), |figure| format!("{figure:.digits$}"))
 }
 
@@ -130,11 +140,26 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::spread;
+    use super::{render, shown, spread};
+    use anole_sim::plan::{Choice, plan, shipped};
+    use anole_sim::scenario::Scenario;
 
     #[test]
     fn a_figure_of_several_runs_has_its_deviation() {
         assert_eq!(spread(&[Some(1.0), None, Some(3.0)]), "2.00 ± 1.41");
         assert_eq!((spread(&[Some(1.0)]).as_str(), spread(&[None]).as_str()), ("1.00", "–"));
+    }
+
+    #[test]
+    fn what_no_table_shows_is_not_kept_for_it() {
+        let text = anole_sim::scenario::shipped("anole-normal").unwrap();
+        let set = ["duration_s=1".to_string()];
+        let scenario = Scenario::parse(text, "x", &set, &mut |_| Err(String::new())).unwrap();
+        let plans = plan(&scenario, &Choice::default(), &shipped(), 1).unwrap();
+        let run = anole_sim::run(&scenario, plans, 1, anole_sim::AgentScript::default(), &mut |_| ());
+        assert!(!run.flows[0].explained.is_empty());
+        let kept = shown(run.clone());
+        assert_eq!(render(&[run]), render(std::slice::from_ref(&kept)));
+        assert!(kept.flows[0].explained.is_empty() && kept.flows[0].series.throughput_mbps.is_empty());
     }
 }

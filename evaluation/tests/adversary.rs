@@ -100,6 +100,10 @@ fn nonsense_ends_with_2_and_one_message() {
         (&["--alg", "cubic,cubic"], "--alg names cubic twice"),
         (&["--against", "bbr,bbr"], "--against names bbr twice"),
         (&["--family", "swing"], "no family is named \"swing\""),
+        (&["--family", "swings,paths,swings"], "--family names swings twice"),
+        // What would be ignored.
+        (&["--replay", "/nowhere/swings.toml", "--seed", "2"], "cannot be used with '--seed"),
+        (&["--replay", "/nowhere/swings.toml", "--finds", "2"], "cannot be used with '--finds"),
         (&["--budget", "1"], "1 is not in 2..=1000000"),
         (&["--alg", "quic:cubic"], "real transport"),
         (&["--replay", "/nowhere/swings.toml"], "cannot read the scenario /nowhere/swings.toml"),

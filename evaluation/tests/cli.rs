@@ -368,3 +368,16 @@ fn a_trace_is_fitted_made_again_and_drawn() {
         assert!(output.status.code() == Some(2) && error.contains(hint), "{args:?}: {error}");
     }
 }
+
+#[test]
+fn a_result_tells_of_its_own_run_whatever_else_the_scenario_or_the_command_names() {
+    let files = Files::new(&SCENARIO.replace("alg = \"cubic\"", "alg = \"anole\"\npolicy = \"none\""));
+    let told = |algs: &str| {
+        let runs = lines(&files.sim(&["--alg", algs, "--json"])).into_iter();
+        runs.map(|run| (run["policy"].clone(), run["backend"].clone())).collect::<Vec<_>>()
+    };
+    let none = || serde_json::Value::Null;
+    // Orca has its own policy, and not Anole's.
+    assert_eq!(told("orca,cubic"), [(none(), "embedded".into()), (none(), none())]);
+    assert_eq!(told("anole"), [("none".into(), none())]);
+}

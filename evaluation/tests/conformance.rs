@@ -70,4 +70,6 @@ fn what_cannot_be_run_is_refused_with_what_can() {
     );
     let agent = refused(&["--alg", "cubic", "--agent-binary", "/nonexistent"]);
     assert!(agent.contains("--datapath quic, usertcp and kernel"), "{agent}");
+    let jobs = refused(&["--alg", "cubic", "--datapath", "in-process", "--jobs", "2"]);
+    assert!(jobs.contains("--jobs: runs in real time disturb each other"), "{jobs}");
 }

@@ -155,9 +155,14 @@ fn a_broken_off_reproduction_goes_on() {
     let read = |file: &Path| std::fs::read_to_string(file).unwrap();
     // Half-written, and with another throughput, which a figure then shows: it was not run again.
     let whole = read(&kept[0]);
-    // It says what ran.
-    let cell: serde_json::Value = serde_json::from_str(&whole).unwrap();
-    assert_eq!(cell["run"]["backend"], "embedded");
+    // It says what ran, and each what ran its own policy, if it has one.
+    let parse = |file: &PathBuf| serde_json::from_str::<serde_json::Value>(&read(file)).unwrap();
+    let backend = |alg: &str| {
+        let mut runs = kept.iter().map(|file| parse(file)["run"].clone());
+        runs.find(|run| run["alg"] == *alg).unwrap()["backend"].clone()
+    };
+    assert_eq!((backend("libra-rl"), backend("cubic")), ("embedded".into(), serde_json::Value::Null));
+    let cell = parse(&kept[0]);
     assert_eq!(cell["run"]["set"][0], "bottleneck.capacity_mbps=48");
     assert_eq!(cell["run"]["set"][4], "duration_s=30");
     std::fs::write(&kept[0], &whole[..whole.len() / 2]).unwrap();
@@ -356,6 +361,15 @@ fn an_experiment_of_ones_own_is_a_file() {
     // The subject runs, by whatever name it stands among the contenders.
     std::fs::write(at("mine.toml"), OWN.replacen("\"subject\"", "\"copa\"", 1)).unwrap();
     assert_eq!(text(&reproduce(&[&file])), lines);
+    // A figure of each has those that run in its setting: three, and two.
+    let elsewhere = "\"reno\", { label = \"x\", alg = \"vegas\", settings = [\"0.1 BDP\"] }]";
+    let each = OWN.replacen("\"reno\"]", elsewhere, 1).replacen(
+        "\"utilization\"\n",
+        "\"utilization\"\ncontender = \"each\"\n",
+        1,
+    );
+    std::fs::write(at("mine.toml"), each).unwrap();
+    assert_eq!(text(&reproduce(&[&file])).lines().count(), 5);
     for (from, to, hint) in [
         ("\"utilization\"", "\"utilisation\"", "unknown variant `utilisation`"),
         ("{bdp} BDP\"\nmeasure", "{bpd} BDP\"\nmeasure", "{bpd} is not known here"),
@@ -384,6 +398,9 @@ fn an_experiment_of_ones_own_is_a_file() {
             "\"reno\", { label = \"x\", settings = [\"0.2 BDP\"] }]\n",
             "contender \"x\": no setting \"0.2 BDP\"; there are 0.1 BDP, 0.5 BDP",
         ),
+        // Of two cells of one name a figure would be read off the first.
+        ("name = \"{bdp} BDP\"", "name = \"BDP\"", "is in setting \"BDP\" twice"),
+        ("\"reno\"]", "\"reno\", \"reno\"]", "contender \"reno\" is in setting \"0.1 BDP\" twice"),
     ] {
         std::fs::write(at("mine.toml"), OWN.replacen(from, to, 1)).unwrap();
         let output = reproduce(&[&file]);

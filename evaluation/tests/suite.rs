@@ -116,8 +116,16 @@ fn runs_of_other_ranges_have_other_names() {
 
 #[test]
 fn nonsense_ends_with_2_and_one_message() {
+    // No cross traffic on the first link.
+    let folder = tempfile::tempdir().unwrap();
+    let crossed = folder.path().join("crossed.json");
+    std::fs::write(&crossed, r#"{"cross_flows": [0, 1], "cross_algs": ["cubic", "cubicc"]}"#).unwrap();
     for (options, message) in [
-        (&["--alg", "cubick"][..], "did you mean cubic?"),
+        (
+            &["--alg", "reno", "--ranges", crossed.to_str().unwrap()][..],
+            "crossed.json: cross_algs: unknown algorithm",
+        ),
+        (&["--alg", "cubick"], "did you mean cubic?"),
         (&["--alg", "anole", "--policy", "delay"], "delay"),
         (&["--alg", "cubic,bbr", "--policy", "libra"], "--policy: cubic takes no policy"),
         (&["--alg", "cubic", "--classic", "reno"], "--classic: cubic takes no rule-based candidate"),

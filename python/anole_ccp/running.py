@@ -274,7 +274,7 @@ def suite(
 ) -> list[dict[str, Any]]:
     """Runs every algorithm over the same random links, as `anole-eval suite` does, and returns its figures: one
     dictionary for every algorithm with means over the links, tenth percentiles, and the first one's power and
-    utilisation less this one's with 95 % intervals. No training sees these links, whatever its seed.
+    utilisation less this one's with 95 % intervals (of one link `None`). No training sees them, whatever its seed.
 
     >>> [row["alg"] for row in suite(["cubic", "bbr"], links=3, duration_s=2)]
     ['cubic', 'bbr']

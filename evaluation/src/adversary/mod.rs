@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Run finds of an earlier attack again instead, with --alg and --against
-    #[arg(long, value_name = "FILE[,…]", value_delimiter = ',', conflicts_with_all = ["family", "budget", "worst", "out"])]
+    #[arg(long, value_name = "FILE[,…]", value_delimiter = ',', conflicts_with_all = ["family", "budget", "seed", "finds", "worst", "out"])]
     replay: Vec<PathBuf>,
     /// Print one JSON object per family and algorithm and per find, one per line
     #[arg(long)]
@@ -162,16 +162,21 @@ fn families(names: &[String]) -> Result<Vec<&'static Family>> {
             usage(format!("--family: no family is named \"{name}\"; there are\n{}", known.join("\n")))
         })
     };
+    check_once(names, "--family")?;
     names.iter().map(find).collect()
 }
 
 fn contestants(names: &[String], flag: &str) -> Result<Vec<Contestant>> {
-    for name in names {
-        if names.iter().filter(|other| *other == name).count() > 1 {
-            return Err(usage(format!("{flag} names {name} twice")));
-        }
-    }
+    check_once(names, flag)?;
     Ok(names.iter().map(|name| Contestant::named(name)).collect())
+}
+
+/// Refuses a name that is there twice.
+fn check_once(names: &[String], flag: &str) -> Result<()> {
+    match (1..names.len()).find(|&n| names[..n].contains(&names[n])) {
+        Some(n) => Err(usage(format!("{flag} names {} twice", names[n]))),
+        None => Ok(()),
+    }
 }
 
 impl Attack {

@@ -53,6 +53,9 @@ pub fn main(args: Args) -> Result<()> {
     let cases = chosen(&args.case)?;
     let loader = args.policies.loader()?;
     check_agent(args.agent_binary.as_deref(), "--datapath", &[args.datapath])?;
+    if args.datapath != Carrier::Sim && args.jobs.is_some_and(|jobs| jobs.get() > 1) {
+        return Err(usage("--jobs: runs in real time disturb each other; leave it out with real packets"));
+    }
     let algs = algorithms(&args.alg, &cases[0], &loader)?;
     check_backend(&loader, "an algorithm that does with --alg")?;
     let verdicts = match args.datapath.datapath() {

@@ -75,7 +75,7 @@ pub fn result(
         version: crate::output::VERSION,
         classic: None,
         policy: None,
-        backend: None,
+        backend: governed.backend,
         set: Vec::new(),
         wall_s: 0.0,
         links: links(scenario, raw),

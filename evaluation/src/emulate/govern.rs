@@ -1,12 +1,12 @@
 //! Who governs each flow of a scenario, checked before anything starts.
 
 use super::DatapathKind;
-use crate::options::usage;
+use crate::options::{planned, usage};
 use anole::{InProcess, Settings};
 use anole_inference::{Backend, BackendSettings, Loader};
 use anole_model::seed::derive;
-use anole_policies::Policies;
-use anole_sim::plan::{Choice, NATIVE, is_transports, plan, resolve};
+use anole_sim::plan::{Choice, NATIVE, is_transports, resolve};
+use anole_sim::result::Word;
 use anole_sim::scenario::Scenario;
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -57,6 +57,8 @@ pub struct GovernedFlows {
     pub agents: Vec<AgentSpec>,
     /// What flows without an agent are governed by.
     pub in_process: Vec<InProcess>,
+    /// What runs trained policies, if a flow has one.
+    pub backend: Option<Word>,
 }
 
 /// Chooses and checks the governor of every flow; `loader` stands in for that of the agents, which will
@@ -88,7 +90,7 @@ pub fn govern(
         )));
     }
     let algs: Vec<String> = resolved.iter().filter_map(|runs| runs.alg.clone()).collect();
-    check_names(scenario, choice, &resolved, loader, seed)?;
+    let backend = check_names(scenario, choice, &resolved, loader, seed)?;
     let mut agents: Vec<AgentSpec> = Vec::new();
     let mut in_process: Vec<InProcess> = Vec::new();
     let mut governors = Vec::new();
@@ -139,7 +141,7 @@ pub fn govern(
             }
         });
     }
-    Ok(GovernedFlows { algs, governors, agents, in_process })
+    Ok(GovernedFlows { algs, governors, agents, in_process, backend })
 }
 
 /// What a flow without an agent is governed by.
@@ -161,24 +163,23 @@ fn without_agent(
     InProcess::new(settings).map_err(|error| usage(format!("--datapath in-process: {error}")))
 }
 
-/// Checks the names that the registry of algorithms knows; the transport's own stand in for nothing.
+/// Checks the names that the registry of algorithms knows; the transport's own stand in for nothing. What runs trained
+/// policies, if a flow has one.
 fn check_names(
     scenario: &Scenario,
     choice: &Choice,
     resolved: &[Choice],
     loader: &Arc<Loader>,
     seed: u64,
-) -> Result<()> {
+) -> Result<Option<Word>> {
     let mut ours = scenario.clone();
     for (flow, runs) in ours.flows.iter_mut().zip(resolved) {
         let alg = runs.alg.clone().unwrap_or_default();
         flow.alg = if is_transports(&alg) { NATIVE.to_string() } else { alg };
         (flow.classic, flow.policy) = (runs.classic.clone(), runs.policy.clone());
     }
-    let policies: Arc<dyn Policies> = loader.clone();
     let choice = Choice { alg: None, ..choice.clone() };
-    plan(&ours, &choice, &policies, seed).map_err(usage)?;
-    Ok(())
+    Ok(planned(&ours, &choice, loader, seed)?.1)
 }
 
 fn stack(name: &str) -> Result<Stack> {

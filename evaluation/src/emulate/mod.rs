@@ -187,14 +187,15 @@ pub fn main(args: Args) -> Result<()> {
     for (choice, seed) in &runs {
         let (result, stolen) = run_one(&scenario, choice, carrier, &loader, *seed, &args.agent, &bar)?;
         warn(&result, stolen, &bar);
-        let result = options.label(&scenario, &loader, result);
+        let result = options.label(&scenario, choice, result);
         if let Some(folder) = &options.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
         if options.json {
             bar.suspend(|| output::print_line(&output::to_json(&result)?))?;
+        } else {
+            results.push(table::shown(result));
         }
-        results.push(result);
     }
     bar.finish_and_clear();
     if options.json { Ok(()) } else { output::print_line(&table::render(&results)) }

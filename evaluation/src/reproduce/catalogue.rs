@@ -44,8 +44,8 @@ pub fn read(path: &Path) -> Result<Experiment, String> {
     let text = crate::options::read_at_most(path, MAX_FILE_BYTES).map_err(|error| error.to_string())?;
     let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
     let id = site::slug(id);
-    if id == "index" {
-        return Err("index.html is the page of all results; give the file another name".to_string());
+    if id == "index" || site::ACROSS.iter().any(|kind| id.starts_with(kind)) {
+        return Err(format!("{id}.html may be a page across experiments; give the file another name"));
     }
     Experiment::parse(&id, &text, Some(path))
 }
@@ -108,11 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn no_experiment_takes_the_place_of_the_index() {
+    fn no_experiment_takes_the_place_of_a_page_across_experiments() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("index.toml");
-        std::fs::write(&file, "").unwrap();
-        assert!(read(&file).err().unwrap().contains("another name"));
+        for name in ["index", "scenario-dumbbell"] {
+            let file = folder.path().join(format!("{name}.toml"));
+            std::fs::write(&file, "").unwrap();
+            assert!(read(&file).err().unwrap().contains("another name"));
+        }
     }
 
     #[test]

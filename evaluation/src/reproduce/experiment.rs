@@ -10,6 +10,7 @@ use super::file::Raw;
 use super::outcome::{Cell, CellRuns, Contender, Figure, Results};
 use super::panels::panels;
 use super::picture::Panel;
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -35,8 +36,18 @@ impl Experiment {
         }
         let experiment = Experiment { id: id.to_string(), raw };
         let subject = Contender::peer(&experiment.raw.subject);
+        let cells = experiment.cells(&subject)?;
+        // A figure names its cells by these, and would be read off the first one.
+        let mut known = BTreeSet::new();
+        let mut names = cells.iter().map(|cell| (&cell.setting.name, &cell.contender.label));
+        if let Some((setting, label)) = names.find(|&names| !known.insert(names)) {
+            return Err(format!(
+                "contender \"{label}\" is in setting \"{setting}\" twice; give contenders and settings names that differ, \
+                 with {{AXIS}} in those that are for axes"
+            ));
+        }
         let outcome = |cell| CellRuns { cell, runs: Vec::new() };
-        let results = Results(experiment.cells(&subject)?.into_iter().map(outcome).collect());
+        let results = Results(cells.into_iter().map(outcome).collect());
         for figure in experiment.figures(&subject.label, &results)? {
             // Not where figures are read off: without peers there are those of peers that did not run.
             if figure.cells.is_empty() {

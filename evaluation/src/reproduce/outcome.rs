@@ -178,8 +178,7 @@ impl Figure {
     /// Bounds of the mean's 95 % interval (bootstrap over runs); `None` of fewer than two runs, or where one had nothing
     /// to measure.
     pub fn interval(&self) -> Option<[f64; 2]> {
-        let known = self.values.len() > 1 && self.values.iter().all(|value| value.is_finite());
-        known.then(|| interval(&self.values))
+        interval(&self.values).filter(|_| self.values.iter().all(|value| value.is_finite()))
     }
 
     /// How far the mean is from where it should be; 0 when it is there, `None` without a target or where a run cannot be held

@@ -3,7 +3,6 @@
 use crate::emulate::host::{self, ProcessorTime, Stolen};
 use crate::emulate::{self, AgentArgs};
 use crate::options;
-use anole_algorithms::Slots;
 use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::plan::Choice;
@@ -59,8 +58,7 @@ pub fn run(
         };
         let (mut run, stolen) =
             least_disturbed(attempts, attempt, again).with_context(|| job.name.clone())?;
-        let Choice { classic, policy, .. } = job.choice.clone();
-        run = options::label(&job.scenario, Slots { classic, policy }, &job.set, loader, run);
+        run = options::label(&job.scenario, job.choice, &job.set, run);
         run.disturbed = (!stolen.is_quiet()).then(|| stolen.to_string());
         Ok::<RunResult, anyhow::Error>(run)
     };

@@ -9,13 +9,11 @@ use super::testbed;
 use crate::emulate::{self, AgentArgs};
 use crate::options::{self, usage};
 use crate::pool;
-use anole_algorithms::Slots;
-use anole_algorithms::learned::Policies;
 use anole_inference::Loader;
 use anole_model::Dur;
 use anole_sim::AgentScript;
-use anole_sim::plan::{Choice, FlowPlan, plan};
-use anole_sim::result::RunResult;
+use anole_sim::plan::FlowPlan;
+use anole_sim::result::{RunResult, Word};
 use anole_sim::scenario::Scenario;
 use anole_sim::suite::{Purpose, Ranges};
 use anole_sim::truth;
@@ -60,6 +58,15 @@ impl Carrier {
             Carrier::Packets { carrier, .. } => carrier.name(),
         }
     }
+}
+
+/// All that a simulation takes.
+struct Prepared {
+    scenario: Scenario,
+    plans: Vec<FlowPlan>,
+    /// What runs trained policies, if a flow has one.
+    backend: Option<Word>,
+    seed: u64,
 }
 
 /// How the runs of all experiments go.
@@ -316,11 +323,9 @@ impl Runner {
 
     fn one(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<RunResult> {
         let Cell { contender, setting } = cell;
-        let (scenario, plans, seed) = self.prepared(experiment, cell, seed)?;
-        let label = |run| {
-            let Choice { classic, policy, .. } = contender.choice.clone();
-            options::label(&scenario, Slots { classic, policy }, &self.set(cell), &self.policies, run)
-        };
+        let Prepared { scenario, plans, backend, seed } = self.prepared(experiment, cell, seed)?;
+        let label =
+            |run| RunResult { backend, ..options::label(&scenario, &contender.choice, &self.set(cell), run) };
         let run = || {
             let run = anole_sim::run(&scenario, plans, seed, AgentScript::default(), &mut |_| ());
             match truth::broken(&scenario, &run) {
@@ -345,18 +350,12 @@ impl Runner {
     }
 
     /// All that a simulation takes.
-    fn prepared(
-        &self,
-        experiment: &Experiment,
-        cell: &Cell,
-        seed: u64,
-    ) -> Result<(Scenario, Vec<FlowPlan>, u64)> {
+    fn prepared(&self, experiment: &Experiment, cell: &Cell, seed: u64) -> Result<Prepared> {
         let Cell { contender, setting } = cell;
         let (scenario, seed) = self.noisy(experiment, cell, seed)?;
-        let policies: Arc<dyn Policies> = self.policies.clone();
-        let plans = plan(&scenario, &contender.choice, &policies, seed)
+        let (plans, backend) = options::planned(&scenario, &contender.choice, &self.policies, seed)
             .map_err(|error| usage(format!("{} on {}: {error}", contender.label, setting.name)))?;
-        Ok((scenario, plans, seed))
+        Ok(Prepared { scenario, plans, backend, seed })
     }
 
     /// The scenario of a simulation, whose ACKs have the noise of hosts.

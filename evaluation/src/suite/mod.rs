@@ -2,14 +2,13 @@
 
 mod summary;
 
-use crate::options::{check_answers, usage};
+use crate::options::{check_answers, planned, usage};
 use crate::output::{self, VERSION};
 use crate::pool;
 use anole_algorithms::Slots;
-use anole_algorithms::learned::Policies;
-use anole_inference::{Backend, BackendSettings, Loader, Serving};
+use anole_inference::{BackendSettings, Loader, Serving};
 use anole_sim::AgentScript;
-use anole_sim::plan::{Choice, FlowPlan, plan};
+use anole_sim::plan::Choice;
 use anole_sim::result::RunResult;
 use anole_sim::scenario::Scenario;
 use anole_sim::suite::{LinkOutcome, Purpose, Ranges, figures};
@@ -95,21 +94,19 @@ pub fn main(args: Args) -> Result<()> {
     let contestants = contestants(&args)?;
     args.out.as_deref().map_or(Ok(()), output::check_folder)?;
     let loader = Arc::new(Loader::new(BackendSettings::default(), Serving::Immediate).map_err(usage)?);
-    let policies: Arc<dyn Policies> = Arc::clone(&loader) as Arc<dyn Policies>;
     let links = Links { args: &args, ranges: &ranges, name: name_of(&args.ranges) };
+    check_cross_traffic(&args, &ranges, &loader)?;
     let first = links.draw(0);
     for contestant in &contestants {
-        plan(&first, &contestant.choice, &policies, 1)
+        planned(&first, &contestant.choice, &loader, 1)
             .map_err(|error| usage(format!("{}: {error}", contestant.label)))?;
     }
     let set = differences(&ranges, &links.name)?;
     let mut outcomes: Vec<Vec<LinkOutcome>> = vec![Vec::new(); contestants.len()];
-    run_all(&links, &contestants, &policies, |done| {
+    run_all(&links, &contestants, &loader, |done| {
         outcomes[done.contestant].push(done.outcome);
         let Choice { classic, policy, .. } = contestants[done.contestant].choice.clone();
-        let backend = loader.in_use().map(Backend::name);
-        let set = set.clone();
-        let result = RunResult { version: VERSION, classic, policy, backend, set, ..done.result };
+        let result = RunResult { version: VERSION, classic, policy, set: set.clone(), ..done.result };
         if let Some(folder) = &args.out {
             output::write_whole(folder, &output::file_name(&result), &(output::to_json(&result)? + "\n"))?;
         }
@@ -148,6 +145,17 @@ fn ranges(args: &Args) -> Result<Ranges> {
     }
     ranges.check().map_err(usage)?;
     Ok(ranges)
+}
+
+/// Refuses algorithms of cross traffic that do not run, on whatever link they would come.
+fn check_cross_traffic(args: &Args, ranges: &Ranges, loader: &Arc<Loader>) -> Result<()> {
+    let alone = Ranges { cross_flows: [0, 0], ..ranges.clone() };
+    for alg in ranges.cross_algs.iter().filter(|_| ranges.cross_flows[1] > 0) {
+        let link = alone.draw(alg, Purpose::Evaluation, args.seed, 0);
+        planned(&link, &Choice::default(), loader, link.seed)
+            .map_err(|error| usage(format!("{}: cross_algs: {error}", args.ranges)))?;
+    }
+    Ok(())
 }
 
 /// The ranges' name in results: a file's without its folder and ending.
@@ -217,7 +225,7 @@ fn policies_of(asked: &[String], algs: &[&str]) -> Vec<Vec<Option<String>>> {
 fn run_all(
     links: &Links<'_>,
     contestants: &[Contestant],
-    policies: &Arc<dyn Policies>,
+    loader: &Arc<Loader>,
     mut take: impl FnMut(Done) -> Result<()>,
 ) -> Result<()> {
     let total = links.args.links as usize * contestants.len();
@@ -227,7 +235,7 @@ fn run_all(
     let job = |number: usize| {
         let contestant = number % contestants.len();
         let link = links.draw((number / contestants.len()) as u64);
-        let result = run_one(&link, &contestants[contestant], policies)?;
+        let result = run_one(&link, &contestants[contestant], loader)?;
         Ok(Done { contestant, outcome: LinkOutcome::of(&result, &link), result })
     };
     pool::run(
@@ -241,9 +249,9 @@ fn run_all(
     Ok(())
 }
 
-fn run_one(link: &Scenario, contestant: &Contestant, policies: &Arc<dyn Policies>) -> Result<RunResult> {
+fn run_one(link: &Scenario, contestant: &Contestant, loader: &Arc<Loader>) -> Result<RunResult> {
     let started = Instant::now();
-    let plans: Vec<FlowPlan> = plan(link, &contestant.choice, policies, link.seed).map_err(usage)?;
+    let (plans, backend) = planned(link, &contestant.choice, loader, link.seed)?;
     let result = anole_sim::run(link, plans, link.seed, AgentScript::default(), &mut |_| ());
-    Ok(RunResult { wall_s: started.elapsed().as_secs_f64(), ..result })
+    Ok(RunResult { backend, wall_s: started.elapsed().as_secs_f64(), ..result })
 }

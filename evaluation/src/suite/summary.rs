@@ -1,7 +1,7 @@
 //! The tables of a suite: every contestant over all links, then the first against each other.
 
 use crate::table;
-use anole_sim::suite::{LinkOutcome, figures};
+use anole_sim::suite::{Difference, LinkOutcome, figures};
 
 /// Both tables, under a head.
 pub fn render(head: &str, all: &[(String, Vec<LinkOutcome>)]) -> String {
@@ -12,26 +12,26 @@ pub fn render(head: &str, all: &[(String, Vec<LinkOutcome>)]) -> String {
     for (label, outcomes) in all {
         let f = figures(label, outcomes, &all[0].1);
         let cells = [
-            (f.power, 3),
-            (f.power_p10, 3),
-            (f.utilization, 3),
-            (f.utilization_p10, 3),
+            (Some(f.power), 3),
+            (Some(f.power_p10), 3),
+            (Some(f.utilization), 3),
+            (Some(f.utilization_p10), 3),
             (f.delay_mean_ms, 1),
             (f.delay_p95_ms, 1),
-            (100.0 * f.loss_rate, 2),
+            (Some(100.0 * f.loss_rate), 2),
         ];
         rows.push(
-            [label.clone()].into_iter().chain(cells.map(|(x, digits)| format!("{x:.digits$}"))).collect(),
+            [label.clone()].into_iter().chain(cells.map(|(x, digits)| table::number(x, digits))).collect(),
         );
         if *label != all[0].0 {
             let (power, used) = (f.first_less_this_power, f.first_less_this_utilization);
             versus.push(vec![
                 label.clone(),
                 format!("{:+.3}", power.mean),
-                format!("{:+.3} to {:+.3}", power.low, power.high),
+                interval(power),
                 format!("{:.0}", 100.0 * power.wins),
                 format!("{:+.3}", used.mean),
-                format!("{:+.3} to {:+.3}", used.low, used.high),
+                interval(used),
             ]);
         }
     }
@@ -41,6 +41,11 @@ pub fn render(head: &str, all: &[(String, Vec<LinkOutcome>)]) -> String {
     }
     out + "\npower: utilisation / (mean RTT / RTT of a lone packet); delay: one way, beyond that of a lone \
            packet; p10: tenth percentile over links"
+}
+
+fn interval(difference: Difference) -> String {
+    let bounds = difference.low.zip(difference.high);
+    bounds.map_or("–".to_string(), |(low, high)| format!("{low:+.3} to {high:+.3}"))
 }
 
 #[cfg(test)]
@@ -53,9 +58,18 @@ mod tests {
 
     #[test]
     fn the_table_compares_with_the_first() {
-        let all = [("a".to_string(), vec![outcome(0.8)]), ("b+c".to_string(), vec![outcome(0.5)])];
-        let text = render("two", &all);
+        let of = |links: usize| {
+            let all = [
+                ("a".to_string(), vec![outcome(0.8); links]),
+                ("b+c".to_string(), vec![outcome(0.5); links]),
+            ];
+            render("two", &all)
+        };
+        let text = of(2);
         assert!(text.contains("a less each other"), "{text}");
         assert!(text.contains("+0.300  +0.300 to +0.300     100"), "{text}");
+        // Of one link there is no interval, and where nothing arrived no delay.
+        let text = of(1);
+        assert!(text.contains("+0.300     –     100") && text.contains("1.0       –    0.00"), "{text}");
     }
 }

@@ -77,7 +77,9 @@ impl Statistics {
 
     /// For people.
     pub fn lines(&self) -> Vec<String> {
-        let at = |lag: usize| self.autocorrelation.get(lag - 1).copied().unwrap_or(f64::NAN);
+        let at = |lag: usize| {
+            self.autocorrelation.get(lag - 1).map_or("–".to_string(), |value| format!("{value:.2}"))
+        };
         vec![
             format!("{:.1} s, {:.2} Mbps on average", self.duration_s, self.mean_mbps),
             format!(
@@ -85,7 +87,7 @@ impl Statistics {
                 self.variation_100ms, self.variation_500ms
             ),
             format!(
-                "autocorrelation of the logarithm: {:.2} at 0.5 s, {:.2} at 2 s, {:.2} at 5 s",
+                "autocorrelation of the logarithm: {} at 0.5 s, {} at 2 s, {} at 5 s",
                 at(1),
                 at(4),
                 at(10)
@@ -181,7 +183,7 @@ mod tests {
         let statistics = Statistics::of(&Trace::parse(&"1\n".repeat(101)).unwrap());
         assert!((statistics.mbps[0] / 1215.232 - 1.0).abs() < 1e-9, "{statistics:?}");
         assert_eq!((statistics.mbps.len(), statistics.gap_ms(0.99)), (1, 1));
-        assert!(statistics.autocorrelation.is_empty());
+        assert!(statistics.autocorrelation.is_empty() && statistics.lines()[2].contains("– at 0.5 s"));
         // All opportunities after the last whole window.
         let late: String = (910..=990).map(|ms| format!("{ms}\n")).collect();
         let statistics = Statistics::of(&Trace::parse(&late).unwrap());

@@ -9,6 +9,8 @@ pub const OPPORTUNITY_BYTES: u32 = 1504;
 pub const TUN_HEADER_BYTES: u32 = 4;
 /// A full packet of its devices: their MTU.
 const MTU: u32 = 1500;
+/// What `mm-link` counts of a queue: in an `int`.
+const MOST_BYTES: u64 = i32::MAX as u64;
 /// A fixed capacity becomes a trace that repeats after so many ms, if whole opportunities fill no shorter one.
 const LONGEST_PERIOD_MS: u32 = 10_000;
 /// How near to whole the opportunities of a period have to be.
@@ -100,8 +102,9 @@ fn link_keys(link: &LinkSpec) -> Result<(), String> {
 /// The queue's name and arguments in its words; constants of CoDel and PIE as RFC 8289 and 8033 have them.
 fn queue(link: &LinkSpec) -> Result<(&'static str, String), String> {
     // It counts each packet with the header of its TUN device, and stops at nothing else with 0.
-    let bytes = link.buffer_bytes + link.buffer_bytes * u64::from(TUN_HEADER_BYTES) / u64::from(MTU);
-    let limit = format!("bytes={}", bytes.max(u64::from(OPPORTUNITY_BYTES)));
+    let bytes = link.buffer_bytes.min(MOST_BYTES);
+    let bytes = bytes + bytes * u64::from(TUN_HEADER_BYTES) / u64::from(MTU);
+    let limit = format!("bytes={}", bytes.clamp(u64::from(OPPORTUNITY_BYTES), MOST_BYTES));
     match link.queue {
         QueueKind::DropTail => Ok(("droptail", limit)),
         QueueKind::CoDel => Ok(("codel", limit + ", target=5, interval=100")),
@@ -170,6 +173,11 @@ mod tests {
         let played =
             Plan::new(&scenario("trace = \"t\"\nbuffer_packets = 9\nqueue = \"codel\"", "")).unwrap();
         assert_eq!((played.trace.as_str(), played.queue), ("3\n3\n9\n", "codel"));
+        for buffer in ["bytes = 9000000000000000000", "packets = 9000000000000000000", "bytes = 4294967296"] {
+            let endless =
+                Plan::new(&scenario(&format!("capacity_mbps = 48.0\nbuffer_{buffer}"), "")).unwrap();
+            assert_eq!(endless.queue_args, "bytes=2147483647");
+        }
     }
 
     #[test]

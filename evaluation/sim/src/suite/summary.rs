@@ -46,10 +46,10 @@ impl LinkOutcome {
 pub struct Difference {
     /// Mean.
     pub mean: f64,
-    /// Bounds of its 95 % interval (percentile bootstrap over links, 2000 resamples).
-    pub low: f64,
-    /// Its upper bound.
-    pub high: f64,
+    /// Lower bound of its 95 % interval (percentile bootstrap over links, 2000 resamples); `None` of one link.
+    pub low: Option<f64>,
+    /// The upper one.
+    pub high: Option<f64>,
     /// Share of links on which the first has the larger figure.
     pub wins: f64,
 }
@@ -65,10 +65,10 @@ pub struct Figures<'a> {
     pub utilization: f64,
     /// Tenth percentile over links.
     pub utilization_p10: f64,
-    /// One-way delay beyond the ideal one.
-    pub delay_mean_ms: f64,
+    /// One-way delay beyond the ideal one, over the links on which anything arrived; `None` without any.
+    pub delay_mean_ms: Option<f64>,
     /// Its 95th percentile over packets.
-    pub delay_p95_ms: f64,
+    pub delay_p95_ms: Option<f64>,
     /// Share of packets.
     pub loss_rate: f64,
     /// Kleinrock's power.
@@ -85,7 +85,8 @@ pub struct Figures<'a> {
 pub fn figures<'a>(alg: &'a str, outcomes: &[LinkOutcome], first: &[LinkOutcome]) -> Figures<'a> {
     let all = |figure: fn(&LinkOutcome) -> f64| -> Vec<f64> { outcomes.iter().map(figure).collect() };
     let known = |figure: fn(&LinkOutcome) -> Option<f64>| {
-        mean(&outcomes.iter().filter_map(figure).collect::<Vec<_>>())
+        let known: Vec<f64> = outcomes.iter().filter_map(figure).collect();
+        (!known.is_empty()).then(|| mean(&known))
     };
     let less = |figure: fn(&LinkOutcome) -> f64| {
         difference(&first.iter().zip(outcomes).map(|(a, b)| figure(a) - figure(b)).collect::<Vec<_>>())
@@ -118,25 +119,28 @@ fn percentile(mut values: Vec<f64>, fraction: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// Bounds of the 95 % interval of a mean (percentile bootstrap, 2000 resamples); zeros of nothing.
-pub fn interval(values: &[f64]) -> [f64; 2] {
+/// Bounds of the 95 % interval of a mean (percentile bootstrap, 2000 resamples); `None` of fewer than two values.
+pub fn interval(values: &[f64]) -> Option<[f64; 2]> {
+    let count = values.len();
+    if count < 2 {
+        return None;
+    }
     // The resamples are the same for every comparison, and no figure depends on what ran before.
     let mut rng = Pcg64Mcg::seed_from_u64(1);
-    let count = values.len();
     let resample = |_| {
         let drawn = (0..count).map(|_| values[rng.random_range(0..count)]);
         drawn.sum::<f64>() / count as f64
     };
-    let means: Vec<f64> = if count > 0 { (0..RESAMPLES).map(resample).collect() } else { Vec::new() };
-    [percentile(means.clone(), 0.025), percentile(means, 0.975)]
+    let means: Vec<f64> = (0..RESAMPLES).map(resample).collect();
+    Some([percentile(means.clone(), 0.025), percentile(means, 0.975)])
 }
 
 fn difference(differences: &[f64]) -> Difference {
-    let [low, high] = interval(differences);
+    let bounds = interval(differences);
     Difference {
         mean: mean(differences),
-        low,
-        high,
+        low: bounds.map(|[low, _]| low),
+        high: bounds.map(|[_, high]| high),
         wins: mean(&differences.iter().map(|&d| f64::from(d > 0.0)).collect::<Vec<_>>()),
     }
 }
@@ -155,11 +159,16 @@ mod tests {
         let less: Vec<LinkOutcome> = first.iter().map(|o| outcome(o.power - 0.1)).collect();
         let all = figures("b", &less, &first);
         let constant = all.first_less_this_power;
-        assert!((constant.mean - 0.1).abs() < 1e-9 && (constant.high - constant.low).abs() < 1e-9);
-        assert_eq!((constant.wins, all.delay_mean_ms, all.delay_p95_ms), (1.0, 1.0, 0.0));
+        let [low, high] = [constant.low, constant.high].map(Option::unwrap);
+        assert!((constant.mean - 0.1).abs() < 1e-9 && (high - low).abs() < 1e-9);
+        // Nothing arrived that would have a percentile.
+        assert_eq!((constant.wins, all.delay_mean_ms, all.delay_p95_ms), (1.0, Some(1.0), None));
         let varied = difference(&[-1.0, 0.0, 1.0, 2.0, 3.0]);
-        assert!(varied.low < varied.mean && varied.mean < varied.high && varied.wins == 0.6, "{varied:?}");
+        let [low, high] = [varied.low, varied.high].map(Option::unwrap);
+        assert!(low < varied.mean && varied.mean < high && varied.wins == 0.6, "{varied:?}");
         assert_eq!(varied, difference(&[-1.0, 0.0, 1.0, 2.0, 3.0]));
         assert_eq!(percentile(vec![4.0, 0.0, 1.0, 2.0, 3.0], 0.1), 0.4);
+        let one = difference(&[0.2]);
+        assert_eq!((one.mean, one.low, one.high), (0.2, None, None));
     }
 }

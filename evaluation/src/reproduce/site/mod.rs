@@ -14,6 +14,8 @@ pub use experiment::quoted;
 use rows::Row;
 
 const TEMPLATE: &str = include_str!("page.html");
+/// How the names of pages across experiments begin, beside the index.
+pub const ACROSS: [&str; 3] = ["paper-", "algorithm-", "scenario-"];
 
 /// What has run so far.
 pub struct Site {
