@@ -12,11 +12,12 @@ static void set_window(struct tcp_sock *tp, u32 cwnd)
 }
 
 /* While the state becomes Loss: a retransmission timeout, at which the kernel sets the window to one packet
- * above what is in flight (tcp_enter_loss()). A path's MTU that shrank leaves the window
- * (tcp_simple_retransmit()). */
+ * above what is in flight, and notes what to undo unless a reduction is under way (tcp_enter_loss()). A
+ * path's MTU that shrank leaves the window, and nothing to undo (tcp_simple_retransmit()). */
 bool ccp_is_timeout(const struct tcp_sock *tp)
 {
-	return tcp_snd_cwnd(tp) == tcp_packets_in_flight(tp) + 1;
+	return tcp_snd_cwnd(tp) == tcp_packets_in_flight(tp) + 1 &&
+	       (tp->inet_conn.icsk_ca_state > TCP_CA_Disorder || tp->undo_marker);
 }
 
 /* A reduction that another algorithm began goes on. */

@@ -89,7 +89,8 @@ static void open_flow(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct ccp_flow *flow = ccp_flow_open(sk);
-	u64 now_us = tp->tcp_mstamp;
+	/* TCP's is of the latest packet, which may be long ago when the connection chooses. */
+	u64 now_us = ktime_to_us(ktime_get());
 
 	ccp_ca(sk)->flow = flow;
 	ccp_ca(sk)->next_open = now_us + CREATE_INTERVAL_US;

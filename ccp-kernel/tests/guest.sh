@@ -193,6 +193,17 @@ announced() { # SECONDS: leaves in $calls how often a connection was announced
     calls=$(grep -c "ccp_send_create" $tracing/trace)
 }
 
+announced_once() { # in the time that an agent has
+    for _ in 1 2 3 4 5; do
+        echo >$tracing/trace
+        echo 1 >$tracing/tracing_on
+        # Where this machine was late, another time.
+        probe pause $control && break
+    done
+    echo 0 >$tracing/tracing_on
+    [ "$(grep -c ccp_send_create $tracing/trace)" -eq 1 ]
+}
+
 # Whoever listens in another namespace hears nothing: connections are announced four times a second in all, not each.
 with_a_listener_elsewhere() {
     tracing=/sys/kernel/tracing
@@ -211,6 +222,11 @@ with_a_listener_elsewhere() {
     echo "announced $calls times"
     check "a listener elsewhere is noticed" [ "$calls" -gt 0 ]
     check "it does not have every connection announced" [ "$calls" -lt 60 ]
+    # One that hears, and does not answer.
+    /bin/probe listens &
+    probe=$!
+    check "chosen after a pause, $control is announced once" announced_once
+    end_probe
     echo nop >$tracing/current_tracer
     check "the module unloads after the listener" eventually rmmod tcp_anole_ccp
 }

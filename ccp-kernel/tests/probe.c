@@ -13,6 +13,11 @@
  * A timeout at which only ACKs were lost is undone: the window is WINDOW packets again, which the agent had
  * commanded. The agent, process PID, is stopped meanwhile and commands nothing; over the loopback.
  *
+ * probe pause NAME
+ *
+ * After a pause NAME is chosen, and a little is sent for less long than an agent has for its answer; over the
+ * loopback.
+ *
  * probe reduction NAME HOST
  *
  * Chosen in the middle of a recovery, NAME goes on with it: what was sent and delivered before counts, and
@@ -252,6 +257,23 @@ static int spurious(const char *name, unsigned int window, pid_t agent)
 	return info.tcpi_snd_cwnd != window;
 }
 
+#define PAUSE_S	       2
+#define SENDS_MS       300
+#define SENDS_EVERY_US 20000
+
+static int pause_before(const char *name)
+{
+	int other, fd = pair("reno", &other);
+	long chosen;
+
+	sleep(PAUSE_S);
+	choose(fd, name);
+	for (chosen = now_ms(); now_ms() - chosen < SENDS_MS; usleep(SENDS_EVERY_US))
+		send_bytes(fd, 100);
+	printf("probe: data for %ld ms after a pause\n", now_ms() - chosen);
+	return now_ms() - chosen > IN_TIME_MS;
+}
+
 static unsigned int in_flight(const struct tcp_info *info)
 {
 	return info->tcpi_unacked - info->tcpi_sacked - info->tcpi_lost + info->tcpi_retrans;
@@ -363,6 +385,8 @@ int main(int arguments, char **argument)
 		return chosen(argument[2]);
 	if (!strcmp(what, "spurious") && arguments == 5)
 		return spurious(argument[2], atoi(argument[3]), atoi(argument[4]));
+	if (!strcmp(what, "pause") && arguments == 3)
+		return pause_before(argument[2]);
 	if (!strcmp(what, "reduction") && arguments == 4)
 		return reduction(argument[2], argument[3]);
 	if (!strcmp(what, "crowd") && arguments == 5)
@@ -371,7 +395,8 @@ int main(int arguments, char **argument)
 		return listens(), 0;
 	if (!strcmp(what, "sink") && arguments == 2)
 		sink();
-	fprintf(stderr, "usage: probe chosen NAME | spurious NAME WINDOW PID | reduction NAME HOST | "
-			"crowd NAME NUMBER USER | listens | sink\n");
+	fprintf(stderr,
+		"usage: probe chosen NAME | spurious NAME WINDOW PID | pause NAME | reduction NAME HOST | "
+		"crowd NAME NUMBER USER | listens | sink\n");
 	return 2;
 }

@@ -32,7 +32,7 @@ pub enum Error {
     Load(libbpf_rs::Error),
     /// The kernel refuses the registration.
     #[error(
-        "the kernel does not register anole_ccp ({0:#}); if a running agent has the name, perhaps in another container or with another --bpf-fs, stop that one; if none runs, a datapath was left behind: remove its pins, or unregister it with bpftool struct_ops"
+        "the kernel does not register anole_ccp ({0:#}); if a running agent has the name, perhaps in another container or with another --bpf-fs, stop that one; if the kernel module is loaded, rmmod tcp_anole_ccp; otherwise a datapath was left behind: remove its pins, or unregister it with bpftool struct_ops"
     )]
     Register(libbpf_rs::Error),
     /// A cgroup.
@@ -111,6 +111,14 @@ fn hint(top: Option<&Path>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_finds_the_name_taken_hears_by_whom() {
+        let text = Error::Register(libbpf_rs::Error::from_raw_os_error(libc::EEXIST)).to_string();
+        for holder in ["running agent", "rmmod tcp_anole_ccp", "bpftool struct_ops"] {
+            assert!(text.contains(holder), "{text}");
+        }
+    }
 
     #[test]
     fn whoever_may_not_pin_hears_what_that_takes() {

@@ -185,6 +185,13 @@ fn no_warning_goes_untested() {
     }
 }
 
+/// The flow's program before has had the same registers for its own.
+#[test]
+fn a_stale_local_may_hold_what_another_program_left() {
+    let program = "(when (> c 9) (:= x 3) (fallthrough)) (when (> c 2) (:= Report.r (- 10 x)) (report))";
+    assert_eq!(codes(&format!("{HEAD}{program}")), [Code::Underflow, Code::StaleLocal]);
+}
+
 #[test]
 fn sums_settle_and_doubling_is_noticed() {
     let program =

@@ -55,9 +55,9 @@ mod tests {
     use crate::callbacks::Callbacks;
     use crate::table::Options;
     use crate::types::AnoleConfig;
-    use anole_datapath::wire::{self, AlgorithmName, CreateMessage};
+    use anole_datapath::wire::{self, AlgorithmName, CreateMessage, Message};
     use anole_model::{Bounds, Dur};
-    use core::ffi::{c_int, c_void};
+    use core::ffi::{c_char, c_int, c_void};
     use std::cell::Cell;
 
     extern "C" fn set_cwnd(_: *mut c_void, _: *mut c_void, _: u32) {}
@@ -75,22 +75,52 @@ mod tests {
         }
     }
 
+    extern "C" fn log(_: *mut c_void, level: AnoleLogLevel, _: *const c_char) {
+        WARNINGS.set(WARNINGS.get() + usize::from(level == AnoleLogLevel::Warn));
+    }
+
     thread_local! {
         /// Messages that the agent's queue has room for.
         static ROOM: Cell<usize> = const { Cell::new(usize::MAX) };
         static NOW: Cell<u64> = const { Cell::new(0) };
         static ENDS: Cell<usize> = const { Cell::new(0) };
+        static WARNINGS: Cell<usize> = const { Cell::new(0) };
     }
 
     fn datapath() -> AnoleDatapath {
         // SAFETY: every field may be zero.
         let zero: AnoleConfig = unsafe { std::mem::zeroed() };
-        let config =
-            AnoleConfig { set_cwnd: Some(set_cwnd), now: Some(now), send_msg: Some(send_msg), ..zero };
+        let config = AnoleConfig {
+            set_cwnd: Some(set_cwnd),
+            now: Some(now),
+            send_msg: Some(send_msg),
+            log: Some(log),
+            ..zero
+        };
         let callbacks = Callbacks::of(&config).unwrap();
         let (bounds, agent_timeout) = (Bounds::DEFAULT, Dur::from_millis(500));
         let options = Options { id: 1, bounds, agent_timeout, in_process: None };
         AnoleDatapath::new(Table::new(callbacks, options))
+    }
+
+    fn create() -> CreateMessage {
+        CreateMessage::without_addresses(14_480, 1448, AlgorithmName::new("anole").unwrap())
+    }
+
+    #[test]
+    fn what_comes_for_a_connection_that_has_ended_is_no_warning() {
+        let datapath = datapath();
+        assert_eq!(
+            datapath
+                .call(|table| table.start(std::ptr::null_mut(), create()).and_then(|sid| table.close(sid))),
+            AnoleStatus::Ok
+        );
+        for (sid, warnings) in [(1, 0), (2, 1), (0, 1)] {
+            let mut update = Vec::new();
+            wire::encode(&Message::Update(sid, Vec::new()), &mut update).unwrap();
+            assert_eq!(datapath.call(|table| table.read(&update)), AnoleStatus::UnknownConnection);
+            assert_eq!(WARNINGS.get(), warnings, "{sid}");
+        }
     }
 
     #[test]
@@ -104,15 +134,7 @@ mod tests {
     #[test]
     fn an_end_that_is_refused_is_told_again() {
         const CONNECTIONS: usize = 5;
-        let create = CreateMessage {
-            init_cwnd: 14_480,
-            mss: 1448,
-            src_ip: 0,
-            src_port: 0,
-            dst_ip: 0,
-            dst_port: 0,
-            algorithm: AlgorithmName::new("anole").unwrap(),
-        };
+        let create = create();
         let datapath = datapath();
         let ends_told = |then: fn(&mut Table) -> Result<(), AnoleStatus>| {
             assert_eq!(datapath.call(then), AnoleStatus::Ok);

@@ -235,10 +235,12 @@ impl Table {
         }
     }
 
-    /// The first datagram refused is worth a warning; more of them could fill a log.
+    /// The first datagram refused is worth a warning; more of them could fill a log. One for a connection that has ended
+    /// meanwhile is none.
     fn refuse(&mut self, error: &ReceiveError) -> AnoleStatus {
-        self.refused += 1;
-        let level = if self.refused == 1 { AnoleLogLevel::Warn } else { AnoleLogLevel::Debug };
+        let is_late = matches!(error, ReceiveError::UnknownFlow(sid) if (1..=self.latest).contains(sid));
+        self.refused += u64::from(!is_late);
+        let level = if self.refused == 1 && !is_late { AnoleLogLevel::Warn } else { AnoleLogLevel::Debug };
         self.log(level, &format!("a message of the agent was refused: {error}"));
         match error {
             ReceiveError::Wire(_) | ReceiveError::WrongDirection => AnoleStatus::Message,

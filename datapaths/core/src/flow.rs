@@ -374,8 +374,11 @@ impl Flow {
         let fired = sample.was_timeout.then(|| LossWindow::begin(self.loss_window, sample, mss));
         if let Some(limit) = fired.or(self.loss_window) {
             let mut cubic = Cubic::resumed(mss, limit.flight.min(self.asked.cwnd), rtt);
-            cubic.on_timeout(now);
-            cubic.observe(u64::from(limit.window), 0);
+            // One that fires now is in the sample, and answered once.
+            if !sample.was_timeout {
+                cubic.on_timeout(now);
+                cubic.observe(u64::from(limit.window), 0);
+            }
             return cubic;
         }
         let (old, used) = (self.asked.cwnd, self.operating_point(sample));

@@ -102,7 +102,7 @@ fn take(shared: &Shared, programs: &mut ProgramTable, datagram: &[u8]) {
             port.put(&message);
             true
         }
-        None => false,
+        None => shared.has_ended(sid),
     });
     match outcome {
         Ok(()) => {

@@ -86,6 +86,11 @@ impl Shared {
         self.ports().remove(&sid);
     }
 
+    /// There was a flow with this id, which nobody has now: what its agent said may come later than its end.
+    pub(crate) fn has_ended(&self, sid: u32) -> bool {
+        (1..self.next_sid.load(Relaxed)).contains(&sid)
+    }
+
     pub(crate) fn port(&self, sid: u32) -> Option<Arc<Port>> {
         self.ports().get(&sid)?.upgrade()
     }

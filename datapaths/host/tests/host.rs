@@ -124,6 +124,24 @@ fn strangers_and_garbage_are_refused_and_counted() {
 }
 
 #[test]
+fn what_comes_for_a_flow_that_has_ended_is_not_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.sock");
+    let agent = UnixDatagram::bind(&path).unwrap();
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    let (_, from) = agent.recv_from(&mut [0; 64]).unwrap();
+    let own = from.as_pathname().unwrap().to_path_buf();
+    let flow = host.open(Instant::now(), &spec());
+    let sid = flow.sid();
+    drop(flow);
+    for sid in [sid, 0, sid + 1] {
+        agent.send_to(&wire_bytes(&Message::Update(sid, Vec::new())), &own).unwrap();
+    }
+    assert!(eventually(|| host.stats().refused == 2), "{:?}", host.stats());
+    assert_eq!(host.stats().datagrams, 1);
+}
+
+#[test]
 fn the_agent_may_know_its_path_by_another_name() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("real")).unwrap();

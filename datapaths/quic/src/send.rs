@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 /// A connection, as it is seen beside its transfer.
 struct Opened {
@@ -160,11 +160,19 @@ fn congestion_control(options: &Send) -> Result<CongestionControl, Failure> {
     }
 }
 
+/// When rows of the trace are due.
+fn ticks(interval: Duration) -> Interval {
+    let mut ticks = tokio::time::interval(interval);
+    // A host that stood still is no reason for rows without time between them.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
+}
+
 /// Writes the trace for as long as it is awaited; returns only when that fails.
 async fn watch(trace: &mut Option<TraceWriter>, opened: &[Opened], interval: Duration) -> TraceWriteError {
     let Some(trace) = trace else { return std::future::pending().await };
     let started = Instant::now();
-    let mut ticks = tokio::time::interval(interval);
+    let mut ticks = ticks(interval);
     loop {
         ticks.tick().await;
         let time_s = started.elapsed().as_secs_f64();
@@ -184,6 +192,17 @@ fn failed(error: QuicError) -> Failure {
 mod tests {
     use super::*;
     use anole_transfer::Reading;
+
+    #[tokio::test]
+    async fn a_host_that_stood_still_owes_no_rows() {
+        let mut ticks = ticks(Duration::from_millis(20));
+        let begun = ticks.tick().await;
+        std::thread::sleep(Duration::from_millis(150));
+        let late = ticks.tick().await;
+        assert!(late - begun < Duration::from_millis(150), "the one that was due");
+        let next = ticks.tick().await;
+        assert!(next - begun > Duration::from_millis(150), "{:?}", next - begun);
+    }
 
     #[test]
     fn connections_keep_the_numbers_that_they_have_in_the_trace() {

@@ -98,12 +98,36 @@ impl Trace {
         let Some(writer) = &mut self.writer else { return Ok(None) };
         if now >= self.next {
             writer.add((now - self.started).as_secs_f64(), 0, &read())?;
-            self.next = (self.next + self.interval).max(now);
+            let next = self.next + self.interval;
+            // A host that stood still is no reason for rows without time between them.
+            self.next = if next > now { next } else { now + self.interval };
         }
         Ok(Some(self.next))
     }
 
     fn finish(self) -> Result<(), Failure> {
         self.writer.map_or(Ok(()), TraceWriter::finish).map_err(|error| Failure::Run(error.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_stood_still_owes_no_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.csv");
+        let (started, interval) = (Instant::now(), Duration::from_millis(50));
+        let writer = Some(TraceWriter::create(&path).unwrap());
+        let mut trace = Trace { writer, interval, started, next: started };
+        // The times of polls, ms.
+        for now in [0, 20, 180, 181, 229, 230] {
+            trace.add(started + Duration::from_millis(now), Reading::default).unwrap();
+        }
+        assert!(trace.finish().is_ok());
+        let rows = std::fs::read_to_string(&path).unwrap();
+        let times: Vec<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').next()).collect();
+        assert_eq!(times, ["0.0000", "0.1800", "0.2300"]);
     }
 }

@@ -41,11 +41,11 @@ static __always_inline u32 in_flight(const struct tcp_sock *tp)
 }
 
 /* While the state becomes Loss: a retransmission timeout, at which the kernel sets the window to one packet
- * above what is in flight (tcp_enter_loss()). A path's MTU that shrank leaves the window
- * (tcp_simple_retransmit()). */
+ * above what is in flight, and notes what to undo unless a reduction is under way (tcp_enter_loss()). A
+ * path's MTU that shrank leaves the window, and nothing to undo (tcp_simple_retransmit()). */
 static __always_inline int is_timeout(const struct tcp_sock *tp)
 {
-	return tp->snd_cwnd == in_flight(tp) + 1;
+	return tp->snd_cwnd == in_flight(tp) + 1 && (ca_state(tp) > TCP_CA_Disorder || tp->undo_marker);
 }
 
 static __always_inline u32 clamped(const struct tcp_sock *tp, u32 cwnd)

@@ -2,8 +2,8 @@
 //! A path whose MTU shrinks, in a network namespace of its own.
 
 use super::congestion::{LOST_PACKETS, WAS_TIMEOUT, WINDOW, drop_arrivals, govern};
-use super::idle::{alone, answer, connected, is_acknowledged, window};
-use super::support::{message, registered, settle, sums, word, words};
+use super::idle::{alone, answer, connected, is_acknowledged, unacknowledged, window};
+use super::support::{fields, message, registered, settle, sums, word, words};
 use anole_bpf::Mode;
 use std::io::Write;
 use std::net::TcpStream;
@@ -60,8 +60,9 @@ fn say_too_large(header: [u8; IP_BYTES + 8]) {
     assert_eq!(sent, icmp.len() as isize, "{}", std::io::Error::last_os_error());
 }
 
-#[test]
-fn a_path_whose_mtu_shrinks_is_no_timeout_and_no_loss() {
+/// A path whose MTU shrinks under so many small packets in flight and then so many that are too large, with a window of
+/// `packets`, is no timeout and no loss.
+fn shrinks_under(packets: u32, small: usize, full: usize) {
     let Some((mut datapath, _guard)) = registered(Mode::Generated) else { return };
     alone(move || {
         // Neither a timeout nor a probe comes meanwhile: either sends again what then arrives, before the path's word.
@@ -71,16 +72,23 @@ fn a_path_whose_mtu_shrinks_is_no_timeout_and_no_loss() {
         super::support::next(&mut datapath, 5);
         datapath.send(&sums(1, &[WAS_TIMEOUT, LOST_PACKETS], 0)).unwrap();
         datapath.beat();
-        let (mut stream, other) = connected("anole_ccp");
+        let (mut stream, _other) = connected("anole_ccp");
         let (sid, mss) = govern(&mut datapath, &stream, 1);
+        let command = fields(u64::from(packets) * mss, 0);
+        datapath.send(&message(3, sid, &[words(&[2]), command].concat())).unwrap();
         stream.write_all(&[1; 100]).unwrap();
         settle(&mut datapath, sid);
         answer(&mut datapath, Duration::from_millis(100));
-        drop_arrivals(&other, true);
+        assert_eq!(window(&stream), packets);
+        drop_arrivals(&stream, true);
         let sniffer = raw(libc::IPPROTO_TCP);
-        stream.write_all(&vec![1; 10 * mss as usize]).unwrap();
+        for _ in 0..small {
+            stream.write_all(&[1; 100]).unwrap();
+        }
+        stream.write_all(&vec![1; full * mss as usize]).unwrap();
         let header = header_of_data(&sniffer, &stream);
-        drop_arrivals(&other, false);
+        assert_eq!(unacknowledged(&stream) as usize, small + full);
+        drop_arrivals(&stream, false);
         say_too_large(header);
         let (mut told, mut buffer, end) = ([0; 2], [0; 1024], Instant::now() + PATIENCE);
         while !is_acknowledged(&stream) {
@@ -98,6 +106,17 @@ fn a_path_whose_mtu_shrinks_is_no_timeout_and_no_loss() {
         let size = word(&super::support::info(&stream), 16);
         assert!(size < u32::from(SMALLER_MTU), "packets of {size} bytes");
         assert_eq!(told, [0, 0], "timeouts and losses");
-        assert!(window(&stream) >= WINDOW, "{} packets", window(&stream));
+        assert!(window(&stream) >= packets, "{} packets", window(&stream));
     });
+}
+
+#[test]
+fn a_path_whose_mtu_shrinks_is_no_timeout_and_no_loss() {
+    shrinks_under(WINDOW, 0, 10);
+}
+
+/// What is left in flight is one below the window, as after a timeout.
+#[test]
+fn a_path_whose_mtu_shrinks_under_a_full_window_of_one_large_packet_is_none_either() {
+    shrinks_under(3, 2, 1);
 }

@@ -97,7 +97,7 @@ impl State {
             None => match builtin(name) {
                 Some(known) if known.ty == Type::Bool => Range::BOOL,
                 Some(_) => Range::MEASURED,
-                None => Range::exactly(0), // A local that no run has assigned yet.
+                None => Range { low: 0, high: u64::MAX }, // A local: what an earlier ACK or program left there.
             },
         }
     }

@@ -57,7 +57,7 @@ pub(super) fn check(program: &ParsedProgram, events: &[Event], findings: &mut Ve
 
 struct Run<'a> {
     program: &'a ParsedProgram,
-    /// The ranges of all registers at the start of an ACK, and all values assigned in this run.
+    /// The ranges of all declared registers at the start of an ACK, and all values that they are assigned in this run.
     reached: Ranges,
     findings: Option<&'a mut Vec<Finding>>,
 }
@@ -126,11 +126,9 @@ impl Run<'_> {
             }
         };
         state.assign(target, new, plain);
-        // Cwnd, Rate and Micros are set anew at each ACK, everything else keeps its value; an ACK that
-        // ends half-way keeps it too, so that every assignment counts, not only the last.
-        if builtin(target).is_none() {
-            let start = if target.contains('.') { new } else { new.join(Range::exactly(0)) };
-            let reached = self.reached.entry(target.to_string()).or_insert(start);
+        // Cwnd, Rate and Micros are set anew at each ACK, and of locals nothing is known at its start; a declared
+        // register keeps its value, also where an ACK ends half-way, so that every assignment counts, not only the last.
+        if let Some(reached) = self.reached.get_mut(target) {
             *reached = reached.join(new);
         }
     }

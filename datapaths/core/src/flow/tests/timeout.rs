@@ -100,6 +100,18 @@ fn an_agent_found_lost_at_a_timeout_leaves_the_same() {
     falls_back_to_slow_start(&mut run);
 }
 
+/// A transport in C, as libccp's do, tells of the timeout with the first ACK after it.
+#[test]
+fn an_agent_found_lost_at_a_timeout_that_is_told_with_an_ack_leaves_the_same() {
+    let mut run = Run::start(false);
+    run.change(&reporter(1), 1 << 30, 800_000);
+    run.acks(12);
+    run.now += TIMEOUT + Dur::from_millis(300);
+    let sample = AckSample { was_timeout: true, lost_packets: 30, bytes_in_flight: Some(0), ..run.sample };
+    run.flow.on_ack(run.now, &sample, &mut run.wire);
+    falls_back_to_slow_start(&mut run);
+}
+
 #[test]
 fn a_clock_that_goes_back_fires_no_timer() {
     let mut run = Run::start(false);
