@@ -20,7 +20,7 @@ use std::ffi::CString;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub fn serve(
     let custom = Made::read(own)?.custom(&failure);
     let bound = Socket::bind(&socket).map_err(|error| {
         PyOSError::new_err(format!(
-            "cannot bind {}: {error}; name a socket that is not there, in a folder that is",
+            "cannot bind {}: {error}; name a socket that nobody serves, in a folder that is there",
             socket.display()
         ))
     })?;
@@ -109,9 +109,18 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Binds it, for this user alone.
+    /// Binds it, for this user alone, in the place of one that a killed process left.
     pub fn bind(path: &Path) -> io::Result<Socket> {
-        let bound = Socket { socket: UnixDatagram::bind(path)?, path: path.to_path_buf() };
+        let socket = UnixDatagram::bind(path).or_else(|error| {
+            let left =
+                fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) && is_gone(path);
+            if error.kind() != ErrorKind::AddrInUse || !left {
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            UnixDatagram::bind(path)
+        })?;
+        let bound = Socket { socket, path: path.to_path_buf() };
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         bound.socket.set_read_timeout(Some(LOOK))?;
         Ok(bound)

@@ -131,9 +131,23 @@ def test_flows_of_a_datapath_that_was_killed_make_room_and_no_others(tmp_path):
 
 
 def test_a_socket_that_cannot_be_bound_is_refused(tmp_path):
-    with pytest.raises(OSError, match=r"cannot bind .*in a folder that is"):
+    with pytest.raises(OSError, match=r"cannot bind .*in a folder that is there"):
         anole_ccp.serve(Fixed, tmp_path / "no" / "agent.sock")
     assert anole_ccp.serve(Fixed, tmp_path / "agent.sock", seconds=0.01).flows == 0
+
+
+def test_a_socket_that_a_killed_process_left_is_replaced_and_nothing_else(tmp_path):
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as living:
+        living.bind(str(path))
+        with pytest.raises(OSError, match="a socket that nobody serves"):
+            anole_ccp.serve(Fixed, path, seconds=0.01)
+    assert path.exists(), "as a killed process leaves it"
+    assert anole_ccp.serve(Fixed, path, seconds=0.01).flows == 0 and not path.exists()
+    path.write_text("a file")
+    with pytest.raises(OSError, match="cannot bind"):
+        anole_ccp.serve(Fixed, path, seconds=0.01)
+    assert path.read_text() == "a file"
 
 
 @pytest.mark.skipif(not PROGRAMS, reason="anole-quic is not built (cargo build --bins)")
