@@ -29,6 +29,7 @@ def test_there_are_six_labs():
         assert lab.title.startswith(f"Lab {int(number)}: ")
         text = (lab.folder / "README.md").read_text()
         assert "**You learn**" in text and "**Time**" in text and "## Questions" in text
+        assert "](../" not in text, "a student has the lab's folder alone"
 
 
 @pytest.mark.parametrize("number", NUMBERS)
