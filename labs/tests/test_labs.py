@@ -314,6 +314,7 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["list"]) == 0 and "Lab 4: fairness" in capsys.readouterr().out
     assert main(["check", "1"]) == 2 and "anole-lab start 01" in capsys.readouterr().err
     assert main(["check", "1", "mine.py"]) == 2 and "start" not in capsys.readouterr().err
+    assert main(["check", "1", "."]) == 2 and "is a folder; name the file" in capsys.readouterr().err
     assert main(["start", "1"]) == 0 and (tmp_path / "lab01.md").is_file()
     assert (
         main(["check", "1", "--picture", "no/p.svg"]) == 2 and "--picture no/p.svg" in capsys.readouterr().err
