@@ -16,6 +16,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -168,7 +169,9 @@ def build_ns3() -> None:
     """Compiles tools/ns3/link.cc."""
     NS3.parent.mkdir(exist_ok=True)
     libraries = [f"-lns3-{library}" for library in NS3_LIBRARIES]
-    subprocess.run(["g++", "-O2", "-std=c++17", str(NS3_SOURCE), "-o", str(NS3), *libraries], check=True)
+    command = ["g++", "-O2", "-std=c++17", str(NS3_SOURCE), "-o", str(NS3), *libraries]
+    if not shutil.which("g++") or subprocess.run(command).returncode:
+        sys.exit("tools/truth.py: ns3 and speed take g++ and ns-3.37: sudo apt-get install libns3-dev g++")
 
 
 def ns3_command(tcp: str, link: Link, options: argparse.Namespace) -> list[str]:

@@ -161,14 +161,9 @@ def _growing(checker: Checker, hybrid: Any) -> float:
 def _real(checker: Checker, hybrid: Any) -> None:
     link = {"capacity_mbps": 12, "one_way_delay_ms": 10, "buffer_bdp": 2}
     policy = policies(12, checker.links.seed())["random"]
-    result = anole_ccp.transfer(
-        _with(hybrid, policy, "random"), anole_ccp.Scenario(name="real QUIC packets", link=link, duration_s=2)
-    )
-    reports = result.figures["flows"][0]["reports"]
-    checker.require(
+    checker.transfer(
         "a real QUIC transfer runs under the hybrid and a random policy",
-        reports > 5,
-        f"{reports} reports, {result.flow.throughput_mbps:.1f} Mbps",
-        "more than 5 reports",
+        anole_ccp.Scenario(name="real QUIC packets", link=link, duration_s=2),
+        _with(hybrid, policy, "random"),
         hint="The same class as in the simulation, on a real clock.",
     )

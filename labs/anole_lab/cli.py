@@ -103,6 +103,8 @@ def _free(target: Path) -> Path:
 def _check(given: argparse.Namespace) -> int:
     lab: Lab = given.lab
     file = given.file or Path(lab.starter.name)
+    if file.is_dir():
+        raise IsADirectoryError(f"{file} is a folder; name the file, such as {file / lab.starter.name}")
     if not file.is_file():
         made = f"; `anole-lab start {lab.number}` makes it" if file.name == lab.starter.name else ""
         raise FileNotFoundError(f"{file} is not there{made}")

@@ -167,6 +167,16 @@ class Checker:
             self.shown.append(result)
         return result
 
+    def transfer(self, what: str, scenario: anole_ccp.Scenario, algorithm: Any, hint: str = "") -> bool:
+        """Real QUIC packets under `algorithm`, which have to be reported on. Three tries: no submission can help a busy host."""
+        for _ in range(3):
+            result = anole_ccp.transfer(algorithm, scenario)
+            reports = result.figures["flows"][0]["reports"]
+            if reports > 5:
+                break
+        found = f"{reports} reports, {result.flow.throughput_mbps:.1f} Mbps"
+        return self.require(what, reports > 5, found, "more than 5 reports", hint)
+
     def each(self, count: int) -> Iterator[int]:
         """So many hidden links, numbered from 1."""
         yield from range(1, count + 1)

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import anole_ccp
@@ -15,7 +16,7 @@ import pytest
 from anole_lab import check, check_here, jail, labs
 from anole_lab.cli import main
 from anole_lab.grade import Submission, grade, leaderboard, passed_over, submissions, write_csv
-from anole_lab.lab import load
+from anole_lab.lab import Checker, load
 from anole_lab.notebook import notebook
 from anole_lab.sandbox import kernel_refuses, network_is_cut, sandboxed
 
@@ -29,6 +30,7 @@ def test_there_are_six_labs():
         assert lab.title.startswith(f"Lab {int(number)}: ")
         text = (lab.folder / "README.md").read_text()
         assert "**You learn**" in text and "**Time**" in text and "## Questions" in text
+        assert "](../" not in text, "a student has the lab's folder alone"
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -80,6 +82,21 @@ def test_a_comparison_of_numpys_numbers_is_met():
     assert of_numpy != source
     outcome = sandboxed("05", f"import numpy as np\n{of_numpy}".encode(), "practice")
     assert outcome.passed, str(outcome)
+
+
+def test_a_busy_host_is_no_fault_of_a_submission(monkeypatch):
+    tries = []
+
+    def transfer(algorithm, _):
+        tries.append(algorithm)
+        flow = types.SimpleNamespace(throughput_mbps=1.0)
+        return types.SimpleNamespace(figures={"flows": [{"reports": algorithm[len(tries) - 1]}]}, flow=flow)
+
+    monkeypatch.setattr(anole_ccp, "transfer", transfer)
+    scenario, checker = anole_ccp.Scenario("anole-normal"), Checker("02", "KEY")
+    assert checker.transfer("real", scenario, [0, 5, 19]) and checker.rows[0].found == "19 reports, 1.0 Mbps"
+    tries.clear()
+    assert not checker.transfer("real", scenario, [0, 0, 0, 19]) and len(tries) == 3
 
 
 def test_what_a_submission_prints_has_no_limit():
@@ -297,6 +314,7 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["list"]) == 0 and "Lab 4: fairness" in capsys.readouterr().out
     assert main(["check", "1"]) == 2 and "anole-lab start 01" in capsys.readouterr().err
     assert main(["check", "1", "mine.py"]) == 2 and "start" not in capsys.readouterr().err
+    assert main(["check", "1", "."]) == 2 and "is a folder; name the file" in capsys.readouterr().err
     assert main(["start", "1"]) == 0 and (tmp_path / "lab01.md").is_file()
     assert (
         main(["check", "1", "--picture", "no/p.svg"]) == 2 and "--picture no/p.svg" in capsys.readouterr().err
