@@ -85,7 +85,8 @@ const ADDITIVE_STEPS: u32 = 8;
 /// The largest cut in a round trip and the step back towards the window before the cuts, share of the window: a path
 /// whose capacity comes back finds most of it.
 const LARGEST_CUT: f64 = 0.125;
-/// What is left of the window to step back to after a round trip.
+/// What is left of the window to step back to after a round trip; all of it where the path swings, for the state in which it
+/// met no queue comes again.
 const HELD: f64 = 0.95;
 /// Below this many packets CUBIC limits the window after a loss, as below what the path carried then: fewer tell no queue.
 const FEW: f64 = 16.0;
@@ -490,7 +491,9 @@ impl Track {
             _ => rtt,
         };
         let excess = standing - self.base_under(standing) - self.target(standing);
-        self.held *= HELD;
+        if !self.swings.is_swinging() {
+            self.held *= HELD;
+        }
         if excess > 0.0 {
             self.steps = 0;
             if self.passing.may_pass() {

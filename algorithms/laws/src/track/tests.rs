@@ -38,6 +38,18 @@ fn the_window_grows_ever_faster_while_no_queue_stands_and_is_cut_by_the_excess()
 }
 
 #[test]
+fn the_window_to_step_back_to_ages_unless_the_path_swings() {
+    for (before, swings) in [([50_000, 50_000].repeat(4), false), ([50_000, 100_000].repeat(4), true)] {
+        let mut flow = track(200_000);
+        after(&mut flow, &before, 0);
+        assert_eq!(flow.swings.is_swinging(), swings);
+        let held = flow.held;
+        flow.adjust(Time::from_micros(500_000), 0.2);
+        assert_eq!(flow.held == held, swings, "{held} {}", flow.held);
+    }
+}
+
+#[test]
 fn a_path_that_became_longer_gives_the_window_back() {
     let mut flow = track(200_000);
     after(&mut flow, &[50_000], 0);
