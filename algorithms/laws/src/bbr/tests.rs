@@ -267,7 +267,11 @@ fn a_search_goes_on_with_the_smallest_round_trip_time_that_was_known() {
             bench.round(2_000_000, 300, 600_000);
         }
         let from = Control { cwnd: 600_000, rate: Some(Rate::from_bytes_per_s(2e6)) };
-        if searches { bench.bbr.resume_searching(bench.now, from) } else { bench.bbr.resume(bench.now, from) };
+        if searches {
+            bench.bbr.resume_searching(bench.now, from)
+        } else {
+            bench.bbr.resume(bench.now, from)
+        };
         assert_eq!(bench.bbr.min_rtt(), Some(Dur::from_millis(min_rtt_ms)));
     }
 }
