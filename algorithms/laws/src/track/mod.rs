@@ -85,9 +85,9 @@ const ADDITIVE_STEPS: u32 = 8;
 /// The largest cut in a round trip and the step back towards the window before the cuts, share of the window: a path
 /// whose capacity comes back finds most of it.
 const LARGEST_CUT: f64 = 0.125;
-/// What is left of the window to step back to after a round trip; all of it where the path swings, for the state in which it
+/// What is left of the window to step back to after a round trip; the second where the path swings, for the state in which it
 /// met no queue comes again.
-const HELD: f64 = 0.95;
+const HELD: (f64, f64) = (0.95, 0.99);
 /// Below this many packets CUBIC limits the window after a loss, as below what the path carried then: fewer tell no queue.
 const FEW: f64 = 16.0;
 /// Round trips without loss after which CUBIC's limit is lifted.
@@ -491,9 +491,7 @@ impl Track {
             _ => rtt,
         };
         let excess = standing - self.base_under(standing) - self.target(standing);
-        if !self.swings.is_swinging() {
-            self.held *= HELD;
-        }
+        self.held *= if self.swings.is_swinging() { HELD.1 } else { HELD.0 };
         if excess > 0.0 {
             self.steps = 0;
             if self.passing.may_pass() {

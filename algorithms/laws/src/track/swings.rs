@@ -11,6 +11,8 @@ use anole_model::{Dur, Time};
 const JUMP: f64 = 1.25;
 /// … if it is by the time of more packets than these: on a thin link one packet more in the queue is a long time.
 const JUMP_PACKETS: f64 = 2.0;
+/// A queue may be shorter than the window that shrank leaves it by this share: what is acknowledged meanwhile is older.
+const SLACK: f64 = 0.05;
 /// What a round trip leaves of the jumps counted …
 const FORGETS: f64 = 0.95;
 /// … and how many make a path that swings.
@@ -43,11 +45,13 @@ pub(super) struct Swings {
 
 impl Swings {
     /// Takes a round trip's time after that of the one before, the time that each of its packets takes, s, and the window,
-    /// bytes; true where it jumped. One that is longer by no more than the window grew is the window's queue.
+    /// bytes; true where it jumped. One that is longer by no more than the window grew, or shorter by no more than it shrank, is
+    /// the window's queue.
     pub fn jumped(&mut self, last: f64, rtt: f64, packet_s: f64, cwnd: f64) -> bool {
-        let grew = cwnd.max(self.windows.0) / self.windows.1.max(1.0) - 1.0;
+        let [shrank, grew] = [cwnd.min(self.windows.0), cwnd.max(self.windows.0)]
+            .map(|window| window / self.windows.1.max(1.0));
         self.saw_window(cwnd);
-        let own = rtt > last && rtt / last - 1.0 <= grew;
+        let own = if rtt > last { rtt <= grew * last } else { rtt >= (1.0 - SLACK) * shrank * last };
         let jumped =
             !own && last.max(rtt) > JUMP * last.min(rtt) && (last - rtt).abs() > JUMP_PACKETS * packet_s;
         self.jumps = FORGETS * self.jumps + f64::from(u8::from(jumped));
@@ -161,6 +165,13 @@ mod tests {
         for cwnd in [10.0, 8.0, 6.0] {
             assert_eq!(swings.saw_long(at(1), 0.2, cwnd), None);
         }
+    }
+
+    #[test]
+    fn a_round_trip_time_that_falls_as_the_window_does_has_not_jumped() {
+        let mut swings = steady();
+        assert!(!swings.jumped(0.2, 0.14, 0.001, 7.0));
+        assert!(swings.jumped(0.2, 0.1, 0.001, 7.0));
     }
 
     #[test]
