@@ -53,13 +53,8 @@ def serve(
         sudo anole-ccp relay --socket /tmp/mine.sock &
         iperf3 -c HOST -C anole_ccp
 
-<<<<<<< HEAD
     until `seconds` are over, `stop` is set, or Ctrl-C comes. It makes the socket, for this user alone, and removes it; one
     that a killed process has left is replaced.
-=======
-    until `seconds` are over, `stop` is set, or Ctrl-C comes. It makes the socket, for this user alone, and removes it;
-    one that a killed process left is replaced.
->>>>>>> fix-d
     The flows' seeds follow from `seed`. An exception of the algorithm ends it and comes out; the flows go on under their
     datapath's own CUBIC. Of more than 1024 flows at a time the last ones are left to their datapaths, with a RuntimeWarning.
     Raises OSError where the socket cannot be bound.
