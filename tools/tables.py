@@ -117,7 +117,7 @@ def classics(run: Run) -> list[str]:
     return table(["law", *(setting.name for setting in CLASSICS)], map(cells, LAWS))
 
 
-#: The seed of the random links, drawn after the laws had been settled.
+#: The seed of the random links: one that no choice was made with.
 DRAWN = 2771326875
 ATTACKED = ["anole", "cubic", "bbr", "vegas", "libra-rl", "orca", "sage", "spine", "spine-cubic", "antelope"]
 FAMILIES = ["swings", "jitter", "service", "cross", "paths", "queues", "starts"]
