@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes the tables of figures in the docs anew, with the commit of the program that made them.
 
-tools/tables.py                      all of them but `any-link`: simulated, an hour on two cores
+tools/tables.py                      all of them but `any-link`: simulated, a quarter of an hour on two cores
 tools/tables.py overview classics    these
-sudo tools/tables.py any-link        with real packets too: ten minutes of an idle machine
+sudo tools/tables.py any-link        with real packets too: seven minutes of an idle machine
 
 A table stands between the lines `<!-- tools/tables.py NAME -->` and `<!-- end -->`, and holds nothing else. `make` builds
 the program: commit first, for the commit named is the last one before that.
@@ -30,10 +30,12 @@ Run = Callable[..., list[Line]]
 
 
 def row(cells: Iterable[str]) -> str:
+    """A line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
+    """The lines of a Markdown table."""
     return [row(head), "|" + "---|" * len(head), *map(row, rows)]
 
 
@@ -50,7 +52,10 @@ def overview(run: Run) -> list[str]:
     algorithms = [what.removeprefix(first) for what in found if what.startswith(first)]
 
     def cells(alg: str) -> list[str]:
-        pairs = [[found[f"{what}, {link}, {alg}"] for what in ("utilisation", "p95 queueing delay")] for link in links]
+        pairs = [
+            [found[f"{what}, {link}, {alg}"] for what in ("utilisation", "p95 queueing delay")]
+            for link in links
+        ]
         shares = [f"{found[f'Jain, four flows, {alg}']:.3f}", f"{found[f'share beside CUBIC, {alg}']:.0f}"]
         return [f"`{alg}`", *(f"{used:.0f}, {delay:.0f}" for used, delay in pairs), *shares]
 
@@ -68,7 +73,20 @@ def conformance(run: Run) -> list[str]:
     return table(["algorithm", *cases], rows.values())
 
 
-LAWS = ["allegro", "bbr", "bbr3", "c2tcp", "copa", "cubic", "illinois", "reno", "track", "vegas", "vivace", "westwood"]
+LAWS = [
+    "allegro",
+    "bbr",
+    "bbr3",
+    "c2tcp",
+    "copa",
+    "cubic",
+    "illinois",
+    "reno",
+    "track",
+    "vegas",
+    "vivace",
+    "westwood",
+]
 
 
 class Setting(NamedTuple):
@@ -81,15 +99,18 @@ class Setting(NamedTuple):
 
 
 def alone(line: Line) -> str:
+    """Mbps, mean queueing delay in ms and loss in % of one flow."""
     (flow,), (link, *_) = line["flows"], line["links"]
     return f"{flow['throughput_mbps']:.1f}, {link['queue_delay_mean_ms']:.1f}, {100 * link['loss_rate']:.2f}"
 
 
 def among_itself(line: Line) -> str:
+    """Jain's index of several flows, and the mean queueing delay, ms."""
     return f"{line['jain_index']:.2f}, {line['links'][0]['queue_delay_mean_ms']:.0f}"
 
 
 def beside(line: Line) -> str:
+    """Mbps of the first flow."""
     return f"{line['flows'][0]['throughput_mbps']:.0f}"
 
 
@@ -125,6 +146,7 @@ WORST = 10
 
 
 def attacks(run: Run, families: list[str], budget: int) -> list[Line]:
+    """Random links of these families, tried by every algorithm of the table."""
     words = ["--alg", ",".join(ATTACKED), "--family", ",".join(families), "--budget", str(budget)]
     return run("adversary", *words, "--seed", str(DRAWN), "--finds", "0", "--worst", str(WORST))
 
@@ -141,13 +163,15 @@ def adversary(run: Run) -> list[str]:
         elif line["kind"] == "worst":
             worst[line["alg"]].append((100 * line["score"] / line["floor"], line["family"]))
     names = [f"`{alg}`" for alg in ATTACKED]
-    shares = [", ".join(f"{family} {share:.1f}" for share, family in sorted(worst[alg])[:WORST]) for alg in ATTACKED]
+    shares = [
+        ", ".join(f"{family} {share:.1f}" for share, family in sorted(worst[alg])[:WORST]) for alg in ATTACKED
+    ]
     return [
         *table(["family (links)", *names], cells.values()),
         "",
         f"The worst {WORST} of each algorithm, by the score's share of the floor, %:",
         "",
-        *table(["algorithm", "families and shares"], map(list, zip(names, shares))),
+        *table(["algorithm", "families and shares"], map(list, zip(names, shares, strict=True))),
     ]
 
 
@@ -163,7 +187,9 @@ def any_link(run: Run) -> list[str]:
         used, delay, loss = (of[f"{what}, {link}"] for what in ("utilisation", "mean queueing delay", "loss"))
         jain = of.get(f"Jain's index, {link}")
         shared = f"; {jain['mean']:.2f}" if jain else ""
-        return f"{used['mean']:.1f} ± {used['deviation']:.1f}, {delay['mean']:.1f}, {loss['mean']:.2f}{shared}"
+        return (
+            f"{used['mean']:.1f} ± {used['deviation']:.1f}, {delay['mean']:.1f}, {loss['mean']:.2f}{shared}"
+        )
 
     return table(["link", *carriers], ([link, *(cell(of, link) for of in found)] for link in links))
 
@@ -203,10 +229,15 @@ def commit(version: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Makes the tables that the command line names."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = ", ".join(TABLES)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{names}; all but any-link if left out")
-    parser.add_argument("--program", type=Path, default=ROOT / "anole-eval", help="anole-eval; default: what `make` built")
+    parser.add_argument(
+        "--program", type=Path, default=ROOT / "anole-eval", help="anole-eval; default: what `make` built"
+    )
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in TABLES]
     if unknown:
@@ -224,7 +255,9 @@ def main() -> None:
             sys.exit(f"tools/tables.py: {' '.join(command)} ended with {done.returncode}")
         return lines
 
-    version = subprocess.run([given.program.resolve(), "--version"], capture_output=True, text=True, check=True).stdout
+    version = subprocess.run(
+        [given.program.resolve(), "--version"], capture_output=True, text=True, check=True
+    ).stdout
     made_by = commit(version.split()[-1])
     for name in given.names or [name for name in TABLES if name != "any-link"]:
         page, make = TABLES[name]

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Deviations: delay is the mean round-trip time of the unit; pacing rates count without gains, so that neither looking for
-//! capacity nor the headroom of a law that leaves pacing to the transport costs reward for good; a unit lasts a millisecond at least, so that a fast flow
-//! reports no more often than a thousand times a second.
+//! capacity nor the headroom of a law that leaves pacing to the transport costs reward for good; a unit lasts a millisecond
+//! at least, so that a fast flow reports no more often than a thousand times a second.
 
 use anole_laws::Feedback;
 use anole_model::{Dur, Rate};

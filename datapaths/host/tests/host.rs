@@ -10,6 +10,7 @@ use common::{ScriptedAgent, eventually};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -99,15 +100,21 @@ fn an_agent_that_is_late_dies_and_returns_gets_its_flows() {
     assert!(host.stats().announcements >= 2);
 }
 
+/// An agent that says nothing of its own: the path of its socket, that, a datapath that has announced itself and from then on
+/// hears this agent alone, and the datapath's socket.
+fn mute_agent(folder: &Path) -> (PathBuf, UnixDatagram, Host, PathBuf) {
+    let path = folder.join("agent.sock");
+    let agent = UnixDatagram::bind(&path).unwrap();
+    let host = Host::connect(&path, HostOptions::default()).unwrap();
+    let (_, from) = agent.recv_from(&mut [0; 64]).unwrap();
+    let own = from.as_pathname().unwrap().to_path_buf();
+    (path, agent, host, own)
+}
+
 #[test]
 fn strangers_and_garbage_are_refused_and_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("agent.sock");
-    let agent = UnixDatagram::bind(&path).unwrap();
-    let host = Host::connect(&path, HostOptions::default()).unwrap();
-    // The datapath announces itself, and from then on hears the agent alone.
-    let (_, from) = agent.recv_from(&mut [0; 64]).unwrap();
-    let own = from.as_pathname().unwrap().to_path_buf();
+    let (path, agent, host, own) = mute_agent(dir.path());
     let stranger = UnixDatagram::bind(dir.path().join("stranger")).unwrap();
     let update = [3, 0, 12, 0, 1, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(stranger.send_to(&update, &own).unwrap_err().kind(), ErrorKind::PermissionDenied);
@@ -126,11 +133,7 @@ fn strangers_and_garbage_are_refused_and_counted() {
 #[test]
 fn what_comes_for_a_flow_that_has_ended_is_not_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("agent.sock");
-    let agent = UnixDatagram::bind(&path).unwrap();
-    let host = Host::connect(&path, HostOptions::default()).unwrap();
-    let (_, from) = agent.recv_from(&mut [0; 64]).unwrap();
-    let own = from.as_pathname().unwrap().to_path_buf();
+    let (_, agent, host, own) = mute_agent(dir.path());
     let flow = host.open(Instant::now(), &spec());
     let sid = flow.sid();
     drop(flow);
